@@ -1,0 +1,81 @@
+# Everything below works on a bare clone with Python >= 3.11 and a package index.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+
+BIN := $(VENV)/bin
+# -qq prints errors only.
+PIP_INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq -c constraints.txt
+# One thread for each test worker: the workers are the parallelism.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+# Stamps: a re-install happens only when one of INPUTS is newer.
+INPUTS    := pyproject.toml constraints.txt
+STAMP     := $(VENV)/.installed
+STAMP_DEV := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint types imports pytest test-long demo bench format clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' \
+		| awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+# One after the other, cheap checks first, also under make -j.
+test: $(STAMP_DEV) ## set up .venv and run every check: ruff, mypy, import-linter, pytest
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory imports
+	@$(MAKE) --no-print-directory pytest
+
+lint: $(STAMP_DEV) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP_DEV) ## mypy, strict, on src/legs
+	$(BIN)/mypy
+
+imports: $(STAMP_DEV) ## the direction of imports
+	$(BIN)/lint-imports
+
+pytest: $(STAMP_DEV) ## tests and doctests
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS)
+
+test-long: $(STAMP_DEV) ## the tests that take minutes
+	$(BIN)/python -m pytest -m long
+
+demo: $(STAMP) ## set up .venv and run `legs demo`
+	$(BIN)/legs demo
+
+bench: $(STAMP_DEV) ## speed and memory
+	$(BIN)/python -m benchmarks
+
+format: $(STAMP_DEV) ## let ruff fix and format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove .venv, caches and build outputs
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		.import_linter_cache .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "torch-legs needs Python 3.11 or newer, and '$(PYTHON)' is not it:" \
+			"$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; \
+		exit 1; }
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): $(INPUTS) | $(BIN)/python
+	@echo "Installing torch-legs and its extras into $(VENV) (a few minutes the first time)"
+	@$(PIP_INSTALL) -e '.[all]'
+	@touch $@
+
+# The development set holds all that $(STAMP) stands for.
+$(STAMP_DEV): $(INPUTS) | $(BIN)/python
+	@echo "Installing torch-legs, its extras and the development tools into $(VENV)" \
+		"(a few minutes the first time)"
+	@$(PIP_INSTALL) -e '.[all,dev]'
+	@touch $(STAMP) $@
