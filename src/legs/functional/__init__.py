@@ -1,0 +1,50 @@
+"""The mathematics of geometric scattering: pure functions of tensors, one file a concept."""
+
+from legs.functional.checks import check_batch, check_graph, check_undirected
+from legs.functional.diffusion import Walk, diffuse, diffusions, high_pass, random_walk
+from legs.functional.frame import filter_responses, frame_bounds, paper_lower_bound
+from legs.functional.moments import graph_mean, moment_names, moments, signal_energy
+from legs.functional.scales import (
+    check_scales,
+    cumulative_of_scales,
+    default_scales,
+    dyadic_scales,
+    expected_scales,
+    harden_scales,
+    initial_logits,
+    scale_weights,
+    select_scales,
+)
+from legs.functional.scattering import scattering, scattering_paths
+from legs.functional.wavelets import wavelet_transform, wavelet_weights
+
+__all__ = [
+    "Walk",
+    "check_batch",
+    "check_graph",
+    "check_scales",
+    "check_undirected",
+    "cumulative_of_scales",
+    "default_scales",
+    "diffuse",
+    "diffusions",
+    "dyadic_scales",
+    "expected_scales",
+    "filter_responses",
+    "frame_bounds",
+    "graph_mean",
+    "harden_scales",
+    "high_pass",
+    "initial_logits",
+    "moment_names",
+    "moments",
+    "paper_lower_bound",
+    "random_walk",
+    "scale_weights",
+    "scattering",
+    "scattering_paths",
+    "select_scales",
+    "signal_energy",
+    "wavelet_transform",
+    "wavelet_weights",
+]

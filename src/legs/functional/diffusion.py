@@ -1,0 +1,129 @@
+r"""The lazy random walk on a graph.
+
+With weights :math:`W \ge 0`, degrees :math:`d_j = \sum_i W_{ij}` and :math:`A = W D^{-1}`,
+
+.. math::
+    (P_\alpha x)_i = \alpha x_i + (1 - \alpha) \sum_j W_{ij}\, x_j / d_j .
+
+The weight is divided by the degree of the *sending* node: columns of :math:`P` sum to one, mass is
+conserved. A node of degree zero is its own neighbour and keeps its value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from legs.functional.sparse import Pattern, build_pattern, spmm
+
+
+class Walk(NamedTuple):
+    """A random walk :math:`A = W D^{-1}` ready to be applied many times.
+
+    Every node has a diagonal entry: 1 where the node would otherwise have degree zero, else 0
+    (added to the node's own loops). That makes all formulas hold on every graph without exceptions.
+    """
+
+    pattern: Pattern
+    forth: Tensor  # [entries] W_ij / d_j, the walk's own probabilities
+    back: Tensor  # [entries] W_ij / d_i
+    leak: Tensor  # [nodes] (d_i - Σ_j W_ij) / d_i: zero for undirected graphs, up to rounding
+    degree: Tensor  # [nodes] d_i, 1 for nodes of degree zero
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self.degree.shape[0]
+
+
+def random_walk(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    num_nodes: int,
+    dtype: torch.dtype | None = None,
+) -> Walk:
+    """Prepares the walk of a graph, or of a batch of graphs as one block-diagonal graph.
+
+    Args:
+        edge_index: ``[2, edges]``, from ``edge_index[0]`` to ``edge_index[1]``, both directions of
+            an undirected edge. Parallel edges add up; self-loops count.
+        edge_weight: ``[edges]``, non-negative, or ``None`` for ones. Differentiable.
+        num_nodes: number of nodes.
+        dtype: of the walk (default: the weights', or PyTorch's default).
+
+    >>> walk = random_walk(torch.tensor([[0, 1], [1, 0]]), None, num_nodes=3)
+    >>> diffuse(torch.tensor([[1.0], [0.0], [5.0]]), walk, laziness=0.5)
+    tensor([[0.5000],
+            [0.5000],
+            [5.0000]])
+    """
+    source, target = edge_index[0], edge_index[1]
+    if edge_weight is None:
+        edge_weight = torch.ones(source.shape[0], device=source.device, dtype=dtype)
+    elif dtype is not None:
+        edge_weight = edge_weight.to(dtype)
+    degree = edge_weight.new_zeros(num_nodes).index_add(0, source, edge_weight)
+    alone = (degree == 0).to(degree.dtype)
+    degree = degree + alone
+
+    nodes = torch.arange(num_nodes, device=source.device)
+    pattern, order = build_pattern(
+        torch.cat([target, nodes]), torch.cat([source, nodes]), num_nodes, num_nodes
+    )
+    weight = torch.cat([edge_weight, alone]).index_select(0, order)
+    inflow = weight.new_zeros(num_nodes).index_add(0, pattern.row, weight)
+    return Walk(
+        pattern,
+        forth=weight / degree.index_select(0, pattern.col),
+        back=weight / degree.index_select(0, pattern.row),
+        leak=(degree - inflow) / degree,
+        degree=degree,
+    )
+
+
+def diffuse(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
+    r"""One step of the lazy walk, :math:`P_\alpha x`.
+
+    Args:
+        x: ``[nodes, ..., channels]``.
+        walk: from :func:`random_walk`.
+        laziness: :math:`\alpha`, one value or ``[channels]``.
+    """
+    moved = spmm(walk.pattern, walk.forth, x)
+    if isinstance(laziness, Tensor):
+        return torch.lerp(moved, x, laziness.expand_as(x))
+    return torch.lerp(moved, x, laziness)
+
+
+def high_pass(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
+    r"""What one step of the lazy walk takes away, :math:`y = (I - P_\alpha) x`.
+
+    Computed edge by edge,
+
+    .. math::
+        y_i = (1 - \alpha) \Big[\sum_j \Big(\frac{W_{ij}}{d_i} x_i - \frac{W_{ij}}{d_j} x_j\Big)
+              + \frac{d_i - \sum_j W_{ij}}{d_i} x_i \Big],
+
+    so that a constant signal on a regular graph gives exactly zero, and a smooth signal does not
+    lose its digits to the difference of two nearly equal sums. The last term vanishes for
+    undirected graphs.
+
+    >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    >>> high_pass(torch.full((3, 1), 0.1), random_walk(ring, None, 3), 0.5).abs().max()
+    tensor(0.)
+    """
+    flat = x.reshape(x.shape[0], -1)
+    here = flat.index_select(0, walk.pattern.row) * walk.back.unsqueeze(-1)
+    there = flat.index_select(0, walk.pattern.col) * walk.forth.unsqueeze(-1)
+    lost = (flat * walk.leak.unsqueeze(-1)).index_add(0, walk.pattern.row, here - there)
+    return (1 - laziness) * lost.view_as(x)
+
+
+def diffusions(x: Tensor, walk: Walk, laziness: Tensor | float, steps: int) -> Tensor:
+    r"""All of :math:`x, P x, \dots, P^{\mathrm{steps} - 1} x`, stacked along a new first axis."""
+    states = [x]
+    for _ in range(steps - 1):
+        states.append(diffuse(states[-1], walk, laziness))
+    return torch.stack(states)

@@ -1,0 +1,149 @@
+r"""Statistical moments of node signals over each graph.
+
+``sum``: :math:`\sum_i |z_i|^q` for :math:`q = 1, \dots, Q`; ``mean``: the same divided by the
+number of nodes; ``normalized``: mean, variance (population), skewness and excess kurtosis.
+
+Skewness and kurtosis divide by the variance :math:`v`. Where it is nearly zero (one node, a
+constant signal, a symmetric graph) they would be rounding noise; so they fade out below a floor
+:math:`\delta = 10^{-6} e + 10^{-30}` set by the energy :math:`e` of the *input* signal :math:`x` on
+the same graph (:func:`signal_energy`),
+
+.. math::
+    r = \mathrm{clamp}\big(\tfrac{v/\delta - 1}{3}, 0, 1\big), \quad
+    g = r^3 (10 - 15 r + 6 r^2), \quad
+    \hat d = \frac{z - \bar z}{\sqrt{\max(v, \delta)}},
+
+skewness :math:`g \cdot \overline{\hat d^3}` and kurtosis :math:`g \cdot (\overline{\hat d^4} - 3)`.
+That is twice continuously differentiable, the textbook value where :math:`v \ge 4 \delta`, and
+zero with zero gradient on constants.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from legs.functional.diffusion import Walk
+from legs.functional.sparse import spmm
+
+MomentKind = Literal["normalized", "mean", "sum"]
+
+NORMALIZED_NAMES = ("mean", "variance", "skewness", "kurtosis")
+RELATIVE_FLOOR = 1e-6
+ABSOLUTE_FLOOR = 1e-30
+
+
+def moment_names(kind: MomentKind = "normalized", order: int = 4) -> tuple[str, ...]:
+    """Names of the moments, in the order of the output.
+
+    >>> moment_names("normalized", 3), moment_names("sum", 2)
+    (('mean', 'variance', 'skewness'), ('sum1', 'sum2'))
+    """
+    if kind == "normalized":
+        return NORMALIZED_NAMES[:order]
+    return tuple(f"{kind}{q}" for q in range(1, order + 1))
+
+
+def graph_mean(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+    """Mean over the nodes of each graph, ``[graphs, ...]`` from ``[nodes, ...]``.
+
+    >>> graph_mean(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
+    tensor([2., 5.])
+    """
+    if batch is None:
+        return x.mean(0, keepdim=True)
+    count = torch.bincount(batch, minlength=num_graphs).clamp_min(1).to(x.dtype)
+    return _graph_sum(x, batch, num_graphs) / count.view(-1, *[1] * (x.dim() - 1))
+
+
+def signal_energy(x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int) -> Tensor:
+    r"""How large a signal gets on its graph, ``[graphs, channels]``: what rounding is relative to.
+
+    .. math::
+        e = \frac1n \sum_i \Big(x_i^2 + \rho_i \sum_j A_{ij} x_j^2\Big), \qquad
+        \rho_i = \sum_j A_{ij}, \quad A = W D^{-1} .
+
+    The second term bounds :math:`(Ax)_i^2`: a hub collects what all its neighbours send, and a
+    rounding error of that size lands on it. The mean square of :math:`x` alone is too small there.
+    """
+    reach = spmm(walk.pattern, walk.forth, torch.ones_like(x[:, :1]))
+    square = x * x
+    spread = spmm(walk.pattern, walk.forth, square)
+    return graph_mean(square + reach * spread, batch, num_graphs)
+
+
+def moments(
+    z: Tensor,
+    batch: Tensor | None = None,
+    num_graphs: int | None = None,
+    *,
+    kind: MomentKind = "normalized",
+    order: int = 4,
+    energy: Tensor | None = None,
+) -> Tensor:
+    r"""Moments of each column over the nodes of each graph.
+
+    Args:
+        z: ``[nodes, ...]``.
+        batch: the graph of each node, ``[nodes]``; ``None`` for a single graph.
+        num_graphs: number of graphs; needed under ``torch.compile``, else read off ``batch``.
+        kind: ``"normalized"`` (default), ``"mean"`` or ``"sum"``.
+        order: number of moments (default 4; at most 4 for ``"normalized"``).
+        energy: of the signals that ``z`` came from (:func:`signal_energy`), broadcastable to
+            ``[graphs, ...]``; sets the variance floor. Default: the mean square of ``z``.
+
+    Returns:
+        ``[graphs, ..., order]``; zeros for a graph without nodes.
+
+    >>> moments(torch.tensor([[0.0], [0.0], [3.0]])).squeeze().round(decimals=3)
+    tensor([ 1.0000,  2.0000,  0.7070, -1.5000])
+    """
+    if num_graphs is None:
+        num_graphs = 1 if batch is None else int(batch.max()) + 1
+    if kind == "normalized":
+        return _normalized(z, batch, num_graphs, order, energy)
+    size = z.abs()
+    powers = [size]
+    for _ in range(order - 1):
+        powers.append(powers[-1] * size)
+    stacked = torch.stack(powers, dim=-1)
+    if kind == "mean":
+        return graph_mean(stacked, batch, num_graphs)
+    return _graph_sum(stacked, batch, num_graphs)
+
+
+def _normalized(
+    z: Tensor, batch: Tensor | None, num_graphs: int, order: int, energy: Tensor | None
+) -> Tensor:
+    mean = graph_mean(z, batch, num_graphs)
+    found = [mean]
+    if order > 1:
+        # Two passes: raw power sums cancel in float32.
+        centred = z - _to_nodes(mean, batch)
+        variance = graph_mean(centred * centred, batch, num_graphs)
+        found.append(variance)
+    if order > 2:
+        if energy is None:
+            energy = graph_mean(z * z, batch, num_graphs)
+        floor = (RELATIVE_FLOOR * energy + ABSOLUTE_FLOOR).expand_as(variance)
+        ratio = ((variance / floor - 1) / 3).clamp(0, 1)
+        fade = ratio**3 * (10 - 15 * ratio + 6 * ratio**2)
+        # Divided, not multiplied by rsqrt: its gradient is a cube that overflows at the floor.
+        scaled = centred / _to_nodes(torch.maximum(variance, floor).sqrt(), batch)
+        cube = scaled**3
+        found.append(fade * graph_mean(cube, batch, num_graphs))
+    if order > 3:
+        found.append(fade * (graph_mean(cube * scaled, batch, num_graphs) - 3))
+    return torch.stack(found, dim=-1)
+
+
+def _graph_sum(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+    if batch is None:
+        return x.sum(0, keepdim=True)
+    return x.new_zeros(num_graphs, *x.shape[1:]).index_add(0, batch, x)
+
+
+def _to_nodes(x: Tensor, batch: Tensor | None) -> Tensor:
+    return x if batch is None else x.index_select(0, batch)

@@ -1,0 +1,194 @@
+r"""The one sparse primitive: :math:`y = Sx` for a CSR matrix :math:`S` and dense columns :math:`x`.
+
+PyTorch's own CSR product is fast but neither maps over models (:func:`torch.func.vmap`) nor
+compiles. Here it is wrapped once so that it does both: as a custom operator with a shape rule for
+the compiler, and as an autograd function with a mapping rule that folds the models into columns.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
+
+import torch
+from torch import Tensor
+
+
+class Pattern(NamedTuple):
+    """Where the entries of a sparse matrix are, in row order and in column order.
+
+    ``to_columns`` takes values in row order to column order, ``to_rows`` back.
+    """
+
+    rowptr: Tensor  # [rows + 1]
+    row: Tensor  # [entries]
+    col: Tensor  # [entries]
+    to_columns: Tensor  # [entries]
+    rowptr_t: Tensor  # [columns + 1]
+    row_t: Tensor  # [entries]
+    col_t: Tensor  # [entries]
+    to_rows: Tensor  # [entries]
+
+    def transpose(self) -> Pattern:
+        """The pattern of the transposed matrix, whose values are ``values[to_columns]``."""
+        return Pattern(*self[4:], *self[:4])
+
+
+def row_pointers(sorted_rows: Tensor, size: int) -> Tensor:
+    """CSR offsets, shape ``[size + 1]``, of sorted row indices.
+
+    >>> row_pointers(torch.tensor([0, 0, 2]), 3)
+    tensor([0, 2, 2, 3])
+    """
+    wanted = torch.arange(size + 1, device=sorted_rows.device, dtype=sorted_rows.dtype)
+    return torch.searchsorted(sorted_rows, wanted)
+
+
+def build_pattern(row: Tensor, col: Tensor, rows: int, columns: int) -> tuple[Pattern, Tensor]:
+    """Sorts entries by row. Returns the pattern and the order in which to put the values.
+
+    >>> pattern, order = build_pattern(torch.tensor([1, 0]), torch.tensor([0, 1]), 2, 2)
+    >>> pattern.col, order
+    (tensor([1, 0]), tensor([1, 0]))
+    """
+    row, order = torch.sort(row, stable=True)
+    col = col.index_select(0, order)
+    row_t, to_columns = torch.sort(col, stable=True)
+    places = torch.arange(row.shape[0], device=row.device)
+    pattern = Pattern(
+        rowptr=row_pointers(row, rows),
+        row=row,
+        col=col,
+        to_columns=to_columns,
+        rowptr_t=row_pointers(row_t, columns),
+        row_t=row_t,
+        col_t=row.index_select(0, to_columns),
+        to_rows=places.scatter(0, to_columns, places),
+    )
+    return pattern, order
+
+
+def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
+    r"""Sparse times dense, :math:`y_i = \sum_e v_e x_{\mathrm{col}(e)}` over the entries of row i.
+
+    Differentiable (twice) in ``values`` and ``x``, maps and compiles.
+
+    Args:
+        pattern: where the entries are.
+        values: their values, ``[entries]``.
+        x: ``[columns, ...]``; trailing axes are independent columns.
+
+    Returns:
+        ``[rows, ...]``.
+
+    >>> pattern, _ = build_pattern(torch.tensor([0, 1]), torch.tensor([1, 0]), 2, 2)
+    >>> spmm(pattern, torch.tensor([2.0, 3.0]), torch.tensor([[1.0], [10.0]]))
+    tensor([[20.],
+            [ 3.]])
+    """
+    flat = x.reshape(x.shape[0], -1)
+    # Compiled code takes the operator, which the compiler can see through; it costs some 20 µs a
+    # call, and its gradient does not map over models. Everything else takes the function.
+    out: Tensor
+    if torch.compiler.is_compiling():
+        out = _product_op(values, flat, *pattern)
+    else:
+        out = _Spmm.apply(values, flat, *pattern)  # type: ignore[no-untyped-call]
+    return out.view(-1, *x.shape[1:])
+
+
+class _Spmm(torch.autograd.Function):
+    @staticmethod
+    def forward(values: Tensor, x: Tensor, *pattern: Tensor) -> Tensor:
+        return _product(Pattern(*pattern), values, x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        _save(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _backward(ctx, *grads)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:
+        values, x, *tensors = inputs
+        if any(dim is not None for dim in in_dims[2:]):
+            raise RuntimeError("The graph must be the same for all models mapped over.")
+        pattern = Pattern(*tensors)
+        if in_dims[1] is None:
+            x = x.unsqueeze(1).expand(-1, info.batch_size, -1)
+        else:
+            x = x.movedim(in_dims[1], 1)
+        if in_dims[0] is None:
+            return spmm(pattern, values, x), 1
+        # A value per model: no shared matrix to multiply with, so gather and add.
+        values = values.movedim(in_dims[0], 1).unsqueeze(-1)
+        messages = values * x.index_select(0, pattern.col)
+        out = x.new_zeros(pattern.rowptr.numel() - 1, *x.shape[1:])
+        return out.index_add(0, pattern.row, messages), 1
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    values, x, *pattern = inputs
+    # x is kept only where the values are learned: m steps would otherwise keep m copies.
+    ctx.save_for_backward(values, x if values.requires_grad else None, *pattern)
+
+
+def _backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    (grad,) = grads
+    values, x, *tensors = ctx.saved_tensors
+    pattern = Pattern(*tensors)
+    grad_values = grad_x = None
+    if ctx.needs_input_grad[0]:
+        gathered = grad.index_select(0, pattern.row) * x.index_select(0, pattern.col)
+        grad_values = gathered.sum(-1)
+    if ctx.needs_input_grad[1]:
+        grad_x = spmm(pattern.transpose(), values.index_select(0, pattern.to_columns), grad)
+    return grad_values, grad_x, *(None for _ in pattern)
+
+
+def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
+    rows, columns = pattern.rowptr.numel() - 1, x.shape[0]
+    if values.numel() == 0 or x.numel() == 0:
+        return x.new_zeros(rows, x.shape[1])
+    _hear_beta_warning_once()
+    matrix = torch.sparse_csr_tensor(
+        pattern.rowptr, pattern.col, values, (rows, columns), check_invariants=False
+    )
+    return matrix @ x
+
+
+@torch.library.custom_op("legs::spmm", mutates_args=())
+def _product_op(
+    values: Tensor,
+    x: Tensor,
+    rowptr: Tensor,
+    row: Tensor,
+    col: Tensor,
+    to_columns: Tensor,
+    rowptr_t: Tensor,
+    row_t: Tensor,
+    col_t: Tensor,
+    to_rows: Tensor,
+) -> Tensor:
+    pattern = Pattern(rowptr, row, col, to_columns, rowptr_t, row_t, col_t, to_rows)
+    return _product(pattern, values, x)
+
+
+@_product_op.register_fake
+def _(values: Tensor, x: Tensor, rowptr: Tensor, *rest: Tensor) -> Tensor:
+    return x.new_empty(rowptr.shape[0] - 1, x.shape[1])
+
+
+_product_op.register_autograd(_backward, setup_context=_save)
+
+
+@cache
+def _hear_beta_warning_once() -> None:
+    # PyTorch warns once per process that CSR is in beta; users can do nothing with that.
+    with catch_warnings():
+        simplefilter("ignore")
+        index = torch.tensor([0, 1])
+        torch.sparse_csr_tensor(index, index[:1], torch.ones(1), (1, 1), check_invariants=False)
