@@ -1,0 +1,23 @@
+"""Scattering as PyTorch modules."""
+
+from legs.nn.attention import Attention
+from legs.nn.batch_norm import GraphBatchNorm
+from legs.nn.columns import Column
+from legs.nn.fcn import FCN
+from legs.nn.moments import Moments
+from legs.nn.rbf import RBF
+from legs.nn.scale_selection import ScaleSelection
+from legs.nn.scattering import Scattering
+from legs.nn.walk import LazyWalk
+
+__all__ = [
+    "FCN",
+    "RBF",
+    "Attention",
+    "Column",
+    "GraphBatchNorm",
+    "LazyWalk",
+    "Moments",
+    "ScaleSelection",
+    "Scattering",
+]

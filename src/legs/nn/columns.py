@@ -1,0 +1,63 @@
+"""Names for the output columns of scattering."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch_geometric.nn.aggr import Aggregation, MultiAggregation
+
+from legs.functional.scattering import Path
+from legs.nn.moments import Moments
+
+
+class Column(NamedTuple):
+    """What one output column of :class:`~legs.nn.Scattering` is."""
+
+    path: Path
+    channel: int
+    moment: str
+    name: str
+
+
+def name_columns(
+    paths: list[Path], in_channels: int, num_scales: int, aggr: Aggregation | None
+) -> list[Column]:
+    """One :class:`Column` for each output of ``aggr`` over the given paths and channels."""
+
+    def column(path: Path, channel: int, moment: str) -> Column:
+        steps = ["phi" if j == num_scales else f"psi{j}" for j in path]
+        return Column(path, channel, moment, ".".join([f"x{channel}", *steps, moment]).strip("."))
+
+    pairs = [(path, channel) for path in paths for channel in range(in_channels)]
+    if aggr is None or isinstance(aggr, Moments):
+        names = ("",) if aggr is None else aggr.names
+        return [column(path, channel, name) for path, channel in pairs for name in names]
+
+    parts = [aggr]
+    if isinstance(aggr, MultiAggregation) and aggr.mode == "cat":
+        parts = list(aggr.aggrs)
+    columns = []
+    for part in parts:
+        name = type(part).__name__.removesuffix("Aggregation").lower()
+        width = _output_width(part, len(pairs))
+        if width == len(pairs):
+            columns += [column(path, channel, name) for path, channel in pairs]
+        else:  # recurrent or sorting aggregations: their outputs mix all columns
+            columns += [Column((), -1, name, f"{name}{i}") for i in range(width)]
+    return columns
+
+
+def _output_width(aggr: Aggregation, width: int) -> int:
+    """Asks an aggregation by trying it: PyG's have no common way to say."""
+    training = aggr.training
+    try:
+        with torch.no_grad():
+            out = aggr.eval()(torch.zeros(2, width), torch.zeros(2, dtype=torch.long), dim_size=1)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"aggr={aggr} does not take the {width} columns that scattering gives it: {error}"
+        ) from error
+    finally:
+        aggr.train(training)
+    return int(out.shape[-1])
