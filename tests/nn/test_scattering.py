@@ -287,6 +287,26 @@ def test_second_derivatives():
     assert torch.autograd.gradgradcheck(lambda x: module(x, graph.edge_index), (x,), atol=1e-5)
 
 
+@pytest.mark.parametrize("learn_laziness", [False, True, "channel"])
+@pytest.mark.parametrize("lowpass", [False, True])
+def test_precomputed_powers_change_nothing(learn_laziness, lowpass):
+    """Values and gradients through the mixture of walk powers are those of lazy diffusion."""
+    data = example(dtype=torch.float64)
+    module = Scattering(2, learn_laziness=learn_laziness, lowpass=lowpass).double()
+    module.selection.theta.data += 0.2 * torch.randn_like(module.selection.theta)
+    powers = module.walk_powers(data.x, data.edge_index, data.edge_weight)
+    assert powers.shape == (16, 16, 2)
+    found, expected = run(module, data, powers=powers), run(module, data)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    parameters = list(module.parameters())
+    torch.testing.assert_close(
+        torch.autograd.grad(found.square().sum(), parameters),
+        torch.autograd.grad(expected.square().sum(), parameters),
+        rtol=1e-8,
+        atol=1e-8,
+    )
+
+
 # Learned scales and the guarantee.
 
 

@@ -1,7 +1,15 @@
 """The mathematics of geometric scattering: pure functions of tensors, one file a concept."""
 
 from legs.functional.checks import check_batch, check_graph, check_undirected
-from legs.functional.diffusion import Walk, diffuse, diffusions, high_pass, random_walk
+from legs.functional.diffusion import (
+    Walk,
+    diffuse,
+    diffusions,
+    high_pass,
+    lazy_mixture,
+    random_walk,
+    walk_powers,
+)
 from legs.functional.frame import filter_responses, frame_bounds, paper_lower_bound
 from legs.functional.moments import graph_mean, moment_names, moments, signal_energy
 from legs.functional.scales import (
@@ -36,6 +44,7 @@ __all__ = [
     "harden_scales",
     "high_pass",
     "initial_logits",
+    "lazy_mixture",
     "moment_names",
     "moments",
     "paper_lower_bound",
@@ -45,6 +54,7 @@ __all__ = [
     "scattering_paths",
     "select_scales",
     "signal_energy",
+    "walk_powers",
     "wavelet_transform",
     "wavelet_weights",
 ]

@@ -127,3 +127,40 @@ def diffusions(x: Tensor, walk: Walk, laziness: Tensor | float, steps: int) -> T
     for _ in range(steps - 1):
         states.append(diffuse(states[-1], walk, laziness))
     return torch.stack(states)
+
+
+def walk_powers(x: Tensor, walk: Walk, steps: int) -> Tensor:
+    r"""What all lazy walks share: :math:`A^s (I - A) x` for :math:`s < \mathrm{steps}`.
+
+    Independent of laziness and scales, so it is computed once for a data set and serves every
+    model, fold and epoch (see :func:`lazy_mixture`).
+
+    Returns:
+        ``[nodes, steps, channels]``: what belongs to a node lies together, to be gathered fast.
+    """
+    return diffusions(high_pass(x, walk, 0.0), walk, 0.0, steps).movedim(0, 1).contiguous()
+
+
+def lazy_mixture(laziness: Tensor | float, steps: int) -> Tensor:
+    r"""How lazy diffusions are mixed from :func:`walk_powers`: row t of the result holds
+
+    .. math::
+        P_\alpha^t (I - P_\alpha) = (1 - \alpha) \sum_{s \le t} \binom ts
+        \alpha^{t - s} (1 - \alpha)^s A^s (I - A) .
+
+    Returns:
+        ``[steps, steps]``, or ``[channels, steps, steps]`` for one laziness a channel.
+
+    >>> lazy_mixture(0.5, 3)
+    tensor([[0.5000, 0.0000, 0.0000],
+            [0.2500, 0.2500, 0.0000],
+            [0.1250, 0.2500, 0.1250]])
+    """
+    alpha = torch.as_tensor(laziness).unsqueeze(-1)
+    row = torch.nn.functional.pad(1 - alpha, (0, steps - 1))
+    rows = [row]
+    for _ in range(steps - 1):
+        moved = torch.nn.functional.pad(row[..., :-1], (1, 0))
+        row = alpha * row + (1 - alpha) * moved
+        rows.append(row)
+    return torch.stack(rows, dim=-2)

@@ -53,6 +53,7 @@ def scattering(
     order: int = 2,
     policy: PathPolicy = "increasing",
     lowpass: bool = False,
+    powers: Tensor | None = None,
 ) -> Tensor:
     r"""Scattering coefficients at every node, signed.
 
@@ -64,6 +65,7 @@ def scattering(
         order: length of the longest path (default 2).
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
+        powers: :func:`~legs.functional.walk_powers` of ``x``, if they are at hand.
 
     Returns:
         ``[nodes, paths, channels]``, paths as in :func:`scattering_paths`.
@@ -88,7 +90,13 @@ def scattering(
             break
         inputs = signal if len(diffused) == len(paths) else signal[:, diffused]
         out = wavelet_transform(
-            inputs, walk, laziness, cumulative, wavelets=not last, lowpass=lowpass
+            inputs,
+            walk,
+            laziness,
+            cumulative,
+            wavelets=not last,
+            lowpass=lowpass,
+            powers=powers if k == 0 else None,
         )
         if lowpass:
             lows.append(out[-1])

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from legs.functional.diffusion import Walk, diffusions, high_pass
+from legs.functional.diffusion import Walk, diffusions, high_pass, lazy_mixture
 
 
 def wavelet_weights(cumulative: Tensor) -> Tensor:
@@ -41,6 +41,7 @@ def wavelet_transform(
     *,
     wavelets: bool = True,
     lowpass: bool = False,
+    powers: Tensor | None = None,
 ) -> Tensor:
     r"""Applies the bank: :math:`\Psi_0 x, \dots, \Psi_{J-1} x` and, if asked for, :math:`\Phi_J x`.
 
@@ -51,6 +52,8 @@ def wavelet_transform(
         cumulative: scales in cumulative form, ``[J, m]``.
         wavelets: whether to return the wavelets (default ``True``).
         lowpass: whether to append the low-pass (default ``False``).
+        powers: :func:`~legs.functional.walk_powers` of ``x``, ``[nodes, m, channels]``, if they
+            are at hand: then nothing is diffused.
 
     Returns:
         ``[filters, nodes, ..., channels]``.
@@ -64,11 +67,19 @@ def wavelet_transform(
             [ 0.0000,  0.0000],
             [ 0.5000,  0.5000]])
     """
-    states = diffusions(high_pass(x, walk, laziness), walk, laziness, cumulative.shape[-1])
     weights = [wavelet_weights(cumulative)] if wavelets else []
     if lowpass:
         weights.append(cumulative[..., -1:, :] - 1)
-    out: Tensor = torch.tensordot(torch.cat(weights, dim=-2), states, dims=([-1], [0]))
+    rows = torch.cat(weights, dim=-2)
+    out: Tensor
+    if powers is None:
+        states = diffusions(high_pass(x, walk, laziness), walk, laziness, cumulative.shape[-1])
+        out = torch.tensordot(rows, states, dims=([-1], [0]))
+    else:
+        mixed = rows @ lazy_mixture(laziness, cumulative.shape[-1]).to(rows)
+        rule = "cfs,nsc->fnc" if mixed.dim() == 3 else "fs,nsc->fnc"
+        out = torch.einsum(rule, mixed, powers)
+        out = out.view(-1, *x.shape)
     if lowpass:
         out = torch.cat([out[:-1], (out[-1] + x).unsqueeze(0)])
     return out

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
-from legs.nn import Scattering
+from legs.models.network import Network
+from legs.nn import FCN, RBF, Attention, Moments, Scattering
+
+HEADS: dict[str, type[nn.Module]] = {"FCN": FCN, "RBF": RBF, "Attention": Attention}
 
 
-class LEGSNet(nn.Module):
+class LEGSNet(Network):
     """Scattering followed by a head: ``head(scattering(graph))``.
 
     Args:
@@ -14,7 +19,6 @@ class LEGSNet(nn.Module):
             module from ``[graphs, scattering.out_channels]`` to ``[graphs, out_channels]``.
 
     >>> import torch
-    >>> from legs.nn import FCN
     >>> scattering = Scattering(in_channels=1)
     >>> model = LEGSNet(scattering, FCN(scattering.out_channels, 2)).eval()
     >>> model(torch.rand(2, 1), torch.tensor([[0, 1], [1, 0]])).shape
@@ -31,21 +35,39 @@ class LEGSNet(nn.Module):
         self.scattering = scattering
         self.head = head
 
-    def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
-        self.scattering.reset_parameters()
-        reset = getattr(self.head, "reset_parameters", None)
-        if callable(reset):
-            reset()
-
-    def forward(
+    def embed(
         self,
         x: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        powers: Tensor | None = None,
     ) -> Tensor:
-        """Predictions, ``[graphs, out_channels]``."""
-        out: Tensor = self.head(self.scattering(x, edge_index, edge_weight, batch, batch_size))
+        """Scattering features, ``[graphs, scattering.out_channels]``."""
+        out: Tensor = self.scattering(x, edge_index, edge_weight, batch, batch_size, powers)
         return out
+
+    @property
+    def power_steps(self) -> int | None:
+        return self.scattering.selection.steps
+
+    def describe(self) -> dict[str, Any]:
+        kind = type(self.head).__name__
+        if HEADS.get(kind) is not type(self.head):
+            raise ValueError(
+                f"a network with a head of type {kind} cannot be saved; heads that can: "
+                f"{', '.join(HEADS)}"
+            )
+        return {
+            "scattering": self.scattering.describe(),
+            "head": {"kind": kind, **self.head.describe()},  # type: ignore[operator]
+        }
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> LEGSNet:
+        options = dict(description["scattering"])
+        if isinstance(options["aggr"], dict):
+            options["aggr"] = Moments(**options["aggr"])
+        head = dict(description["head"])
+        return cls(Scattering(**options), HEADS[head.pop("kind")](**head))

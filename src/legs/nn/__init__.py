@@ -4,6 +4,7 @@ from legs.nn.attention import Attention
 from legs.nn.batch_norm import GraphBatchNorm
 from legs.nn.columns import Column
 from legs.nn.fcn import FCN
+from legs.nn.input_scale import InputScale
 from legs.nn.moments import Moments
 from legs.nn.rbf import RBF
 from legs.nn.scale_selection import ScaleSelection
@@ -16,6 +17,7 @@ __all__ = [
     "Attention",
     "Column",
     "GraphBatchNorm",
+    "InputScale",
     "LazyWalk",
     "Moments",
     "ScaleSelection",

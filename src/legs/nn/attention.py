@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from legs.nn.batch_norm import GraphBatchNorm
@@ -59,6 +61,18 @@ class Attention(nn.Module):
         for module in (self.norm, self.project, self.place, self.token_norm, self.head):
             module.reset_parameters()
         self.attention._reset_parameters()
+
+    def describe(self) -> dict[str, Any]:
+        """The arguments to build such a head again."""
+        return {
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "num_paths": self.num_paths,
+            "token_channels": self.project.out_features,
+            "heads": self.attention.num_heads,
+            "hidden_channels": self.head.hidden.out_features,
+            "dropout": self.attention.dropout,
+        }
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from legs.nn.batch_norm import GraphBatchNorm
@@ -35,6 +37,15 @@ class FCN(nn.Module):
         """Draws all weights anew."""
         for module in (self.norm, self.hidden, self.out):
             module.reset_parameters()
+
+    def describe(self) -> dict[str, Any]:
+        """The arguments to build such a head again."""
+        return {
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "hidden_channels": self.hidden.out_features,
+            "dropout": self.dropout.p,
+        }
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -79,6 +81,16 @@ class RBF(nn.Module):
         draws = [torch.randperm(count, generator=generator) for _ in range(-(-wanted // count))]
         chosen = features[torch.cat(draws)[:wanted].to(features.device)]
         self.anchors.copy_((chosen - mean) * (variance + self.norm.eps).rsqrt())
+
+    def describe(self) -> dict[str, Any]:
+        """The arguments to build such a head again."""
+        return {
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "num_anchors": len(self.anchors),
+            "gamma": self.initial_gamma,
+            "learn_gamma": self.log_gamma.requires_grad,
+        }
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -100,6 +100,7 @@ class Scattering(nn.Module):
         self.aggr: Aggregation | None = (
             Moments() if aggr == "moments" else aggregation_resolver(aggr) if aggr else None
         )
+        self._aggr_name = aggr if isinstance(aggr, str) else None
         self._paths = fn.scattering_paths(self.selection.num_scales, order, paths, lowpass)
         self._columns = name_columns(self._paths, in_channels, self.selection.num_scales, self.aggr)
 
@@ -136,8 +137,12 @@ class Scattering(nn.Module):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        powers: Tensor | None = None,
     ) -> Tensor:
-        """Scatters the signals ``x`` on a graph or a batch of graphs."""
+        """Scatters the signals ``x`` on a graph or a batch of graphs.
+
+        ``powers`` (:meth:`walk_powers` of the same nodes) spares the first order its diffusions.
+        """
         self._check(x, edge_index, edge_weight, batch, batch_size)
         given = x.dtype
         with torch.autocast(x.device.type, enabled=False):
@@ -153,6 +158,7 @@ class Scattering(nn.Module):
                 order=self.order,
                 policy=self.policy,
                 lowpass=self.lowpass,
+                powers=None if powers is None else powers.to(x.dtype),
             )
             if self.aggr is not None:
                 coefficients = self._aggregate(coefficients, x, walk, batch, batch_size)
@@ -204,6 +210,16 @@ class Scattering(nn.Module):
             if batch is not None:
                 fn.check_batch(batch, x.shape[0], batch_size, edge_index)
 
+    def walk_powers(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """What the first order needs and no parameter changes, ``[nodes, steps, in_channels]``.
+
+        Computed once for a data set, it serves every epoch and every model of the same ``steps``.
+        """
+        walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        return fn.walk_powers(x, walk, self.selection.steps)
+
     def scale_weights(self) -> Tensor:
         """The present selection matrix ``F``, ``[num_scales, steps]``."""
         return fn.scale_weights(self.selection())
@@ -234,6 +250,30 @@ class Scattering(nn.Module):
         fixed = ScaleSelection(fn.harden_scales(weights), steps=self.selection.steps)
         hardened.selection = fixed.to(weights)
         return hardened
+
+    def describe(self) -> dict[str, Any]:
+        """The arguments to build such a module again, as JSON values."""
+        aggr: Any = self._aggr_name
+        if isinstance(self.aggr, Moments):
+            aggr = {"kind": self.aggr.kind, "order": self.aggr.order}
+        elif self.aggr is not None and aggr is None:
+            raise ValueError(
+                f"Scattering with aggr={self.aggr!r} cannot be saved; give the aggregation by name"
+            )
+        return {
+            "in_channels": self.in_channels,
+            "scales": "learned" if self.selection.learned else list(self.selection.initial),
+            "num_scales": self.selection.num_scales,
+            "steps": self.selection.steps,
+            "order": self.order,
+            "paths": self.policy,
+            "lowpass": self.lowpass,
+            "ordering": self.selection.ordering,
+            "laziness": self.walk.initial,
+            "learn_laziness": self.walk.learn,
+            "aggr": aggr,
+            "validate": self.validate,
+        }
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from legs.models.network import Network, graph_mean
+from legs.nn import InputScale
+
+
+class Baseline(Network):
+    """Ignores the edges: node features averaged over nodes, linear, leaky ReLU, linear.
+
+    Args:
+        in_channels: number of node features.
+        out_channels: number of classes or targets.
+        hidden_channels: width (default 128).
+        dropout: after the activation (default 0).
+
+    >>> import torch
+    >>> Baseline(2, 3)(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
+    torch.Size([1, 3])
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, hidden_channels: int = 128, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.description = {
+            "in_channels": in_channels,
+            "out_channels": out_channels,
+            "hidden_channels": hidden_channels,
+            "dropout": dropout,
+        }
+        self.scale = InputScale(in_channels)
+        self.head = nn.Sequential(
+            nn.Linear(in_channels, hidden_channels),
+            nn.LeakyReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden_channels, out_channels),
+        )
+
+    def embed(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        powers: Tensor | None = None,
+    ) -> Tensor:
+        """Mean node features, ``[graphs, in_channels]``."""
+        return graph_mean(self.scale(x), batch, batch_size)
+
+    def describe(self) -> dict[str, Any]:
+        return dict(self.description)

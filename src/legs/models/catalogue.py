@@ -1,0 +1,112 @@
+"""Networks by the names the paper gives them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from torch import nn
+
+from legs.models.baseline import Baseline
+from legs.models.gnn import GNN
+from legs.models.legs_net import LEGSNet
+from legs.models.mp_legs import MPLEGS
+from legs.models.network import Network
+from legs.models.snowball import Snowball
+from legs.nn import FCN, RBF, Attention, Scattering
+
+
+def legs_net(
+    in_channels: int,
+    out_channels: int,
+    *,
+    head: Literal["fcn", "rbf", "attention"] = "fcn",
+    level: Literal["graph", "node"] = "graph",
+    hidden_channels: int = 128,
+    dropout: float = 0.0,
+    num_anchors: int = 128,
+    gamma: float | None = None,
+    learn_gamma: bool = True,
+    token_channels: int = 64,
+    heads: int = 4,
+    **scattering: Any,
+) -> LEGSNet:
+    """A LEGS network; ``level="node"`` predicts for nodes. ``scattering``: see ``Scattering``."""
+    if level == "node":
+        scattering["aggr"] = None
+    module = Scattering(in_channels, **scattering)
+    width = module.out_channels
+    chosen: nn.Module
+    if head == "rbf":
+        chosen = RBF(width, out_channels, num_anchors, gamma, learn_gamma)
+    elif head == "attention":
+        chosen = Attention(
+            width, out_channels, module.num_paths, token_channels, heads, hidden_channels, dropout
+        )
+    else:
+        chosen = FCN(width, out_channels, hidden_channels, dropout)
+    return LEGSNet(module, chosen)
+
+
+# Each name: how to build it, and what the name fixes.
+_BUILDERS: dict[str, tuple[Callable[..., Network], dict[str, Any]]] = {
+    "legs-fixed": (legs_net, {"scales": "dyadic"}),
+    "legs-fcn": (legs_net, {}),
+    "legs-rbf": (legs_net, {"head": "rbf"}),
+    "legs-attn-fcn": (legs_net, {"head": "attention"}),
+    "mp-legs-fcn": (MPLEGS, {}),
+    "gcn": (GNN, {"layer": "gcn"}),
+    "graphsage": (GNN, {"layer": "graphsage"}),
+    "gat": (GNN, {"layer": "gat"}),
+    "gin": (GNN, {"layer": "gin"}),
+    "snowball": (Snowball, {}),
+    "baseline": (Baseline, {}),
+}
+
+
+def available() -> list[str]:
+    """Names that :func:`create` takes.
+
+    >>> available()[:3]
+    ['legs-fixed', 'legs-fcn', 'legs-rbf']
+    """
+    return list(_BUILDERS)
+
+
+def create(name: str, in_channels: int, out_channels: int, **options: Any) -> Network:
+    """A fresh network by name.
+
+    Args:
+        name: one of :func:`available`.
+        in_channels: number of node features.
+        out_channels: number of classes or targets.
+        options: those of the network, such as ``hidden_channels`` and ``dropout``; for LEGS also
+            those of :class:`~legs.nn.Scattering`.
+
+    >>> create("legs-fcn", 2, 3, num_scales=4).num_parameters()
+    12019
+    """
+    if name not in _BUILDERS:
+        raise ValueError(f"no network is called {name!r}{nearest(name, available())}")
+    build, fixed = _BUILDERS[name]
+    accepted = _options_of(build) - set(fixed)
+    for option in options:
+        if option not in accepted:
+            raise ValueError(f"{name} has no option {option!r}{nearest(option, sorted(accepted))}")
+    return build(in_channels=in_channels, out_channels=out_channels, **fixed, **options)
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The end of an error message: the nearest known name, or all of them."""
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+
+
+def _options_of(build: Callable[..., Network]) -> set[str]:
+    parameters = inspect.signature(build).parameters
+    names = {p.name for p in parameters.values() if p.kind is not p.VAR_KEYWORD}
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        names |= set(inspect.signature(Scattering.__init__).parameters) - {"self"}
+    return names - {"in_channels", "out_channels"}

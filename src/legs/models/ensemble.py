@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs.models.network import Network
+from legs.nn import FCN
+
+
+class Ensemble(Network):
+    """Two trained networks, frozen, their graph features side by side, and a new head.
+
+    Args:
+        first: a trained network.
+        second: another.
+        embedding_channels: number of features of both together.
+        out_channels: number of classes or targets.
+        hidden_channels: width of the head (default 128).
+        dropout: in the head (default 0).
+    """
+
+    def __init__(
+        self,
+        first: Network,
+        second: Network,
+        embedding_channels: int,
+        out_channels: int,
+        hidden_channels: int = 128,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.description = {
+            "embedding_channels": embedding_channels,
+            "out_channels": out_channels,
+            "hidden_channels": hidden_channels,
+            "dropout": dropout,
+        }
+        self.first = first.requires_grad_(False)
+        self.second = second.requires_grad_(False)
+        self.head = FCN(embedding_channels, out_channels, hidden_channels, dropout)
+
+    def train(self, mode: bool = True) -> Ensemble:
+        """Sets the head to training; the frozen networks stay in evaluation."""
+        super().train(mode)
+        self.first.eval()
+        self.second.eval()
+        return self
+
+    def embed(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        powers: Tensor | None = None,
+    ) -> Tensor:
+        """Features of both networks, ``[graphs, embedding_channels]``."""
+        parts = (self.first, self.second)
+        return torch.cat(
+            [part.embed(x, edge_index, edge_weight, batch, batch_size) for part in parts], dim=1
+        )
+
+    def initialize(self, x: Tensor, features: Tensor | None = None) -> None:
+        """Nothing to set: both networks are trained already."""
+
+    def describe(self) -> dict[str, Any]:
+        parts = {
+            name: {"kind": type(part).__name__, "description": part.describe()}
+            for name, part in (("first", self.first), ("second", self.second))
+        }
+        return {**self.description, **parts}
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> Ensemble:
+        options = dict(description)
+        for name in ("first", "second"):
+            part = options[name]
+            options[name] = Network.kinds[part["kind"]].rebuild(part["description"])
+        return cls(**options)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+from torch_geometric.nn import models
+
+from legs.models.network import Network, graph_mean, graph_sum
+from legs.nn import InputScale
+
+Layer = Literal["gcn", "graphsage", "gat", "gin"]
+
+LAYERS: dict[str, Any] = {
+    "gcn": models.GCN,
+    "graphsage": models.GraphSAGE,
+    "gat": models.GAT,
+    "gin": models.GIN,
+}
+
+
+class GNN(Network):
+    """A message-passing network on PyG's layers: layers, pooling, linear.
+
+    Node features are standardised by the training set, every layer is followed by layer norm (no
+    statistics over the batch) and ReLU. GIN pools by sums, as its paper does, the others by means.
+
+    Args:
+        layer: ``"gcn"``, ``"graphsage"``, ``"gat"`` (four heads) or ``"gin"``.
+        in_channels: number of node features.
+        out_channels: number of classes or targets.
+        hidden_channels: width (default 64).
+        num_layers: number of layers (default 3).
+        dropout: after every layer (default 0).
+
+    >>> import torch
+    >>> model = GNN("gin", in_channels=2, out_channels=3)
+    >>> model(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
+    torch.Size([1, 3])
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int = 64,
+        num_layers: int = 3,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.description = {
+            "layer": layer,
+            "in_channels": in_channels,
+            "out_channels": out_channels,
+            "hidden_channels": hidden_channels,
+            "num_layers": num_layers,
+            "dropout": dropout,
+        }
+        options: dict[str, Any] = {"heads": 4} if layer == "gat" else {}
+        self.scale = InputScale(in_channels)
+        self.layers = LAYERS[layer](
+            in_channels,
+            hidden_channels,
+            num_layers,
+            dropout=dropout,
+            norm="layer_norm",
+            norm_kwargs={"mode": "node"},
+            **options,
+        )
+        self.pool = graph_sum if layer == "gin" else graph_mean
+        self.weighted = layer in ("gcn",)
+        self.head = nn.Linear(hidden_channels, out_channels)
+
+    def embed(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        powers: Tensor | None = None,
+    ) -> Tensor:
+        """Pooled node states, ``[graphs, hidden_channels]``."""
+        # Only GCN's layers know edge weights.
+        states = self.layers(
+            self.scale(x), edge_index, edge_weight=edge_weight if self.weighted else None
+        )
+        return self.pool(states, batch, batch_size)
+
+    def describe(self) -> dict[str, Any]:
+        return dict(self.description)

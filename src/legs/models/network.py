@@ -1,0 +1,129 @@
+"""What all networks share: graph in, prediction out, and a description to rebuild them from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import global_add_pool, global_mean_pool
+from torch_geometric.nn.inits import reset
+
+from legs.nn import FCN, RBF, Attention, InputScale
+
+
+def graph_mean(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
+    """Mean of node states over each graph; all nodes are one graph without ``batch``."""
+    pooled: Tensor = global_mean_pool(states, *_numbered(states, batch, batch_size))
+    return pooled
+
+
+def graph_sum(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
+    """Sum of node states over each graph; all nodes are one graph without ``batch``."""
+    pooled: Tensor = global_add_pool(states, *_numbered(states, batch, batch_size))
+    return pooled
+
+
+def _numbered(
+    states: Tensor, batch: Tensor | None, batch_size: int | None
+) -> tuple[Tensor, int | None]:
+    if batch is None:
+        return torch.zeros(states.shape[0], dtype=torch.long, device=states.device), 1
+    return batch, batch_size
+
+
+class Network(nn.Module):
+    """A network over graphs: :meth:`embed` turns graphs into features, ``head`` into predictions.
+
+    ``forward`` takes what PyG layers take. Two more arguments serve training: ``powers``
+    (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set) and ``mask`` (the graphs
+    of a batch whose statistics batch norm may see).
+    """
+
+    head: nn.Module
+    kinds: ClassVar[dict[str, type[Network]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Network.kinds[cls.__name__] = cls
+
+    def embed(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        powers: Tensor | None = None,
+    ) -> Tensor:
+        """Features ``[graphs, features]`` that the head reads."""
+        raise NotImplementedError(f"{type(self).__name__} does not define embed")
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        powers: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Predictions, ``[graphs, out_channels]``."""
+        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers)
+        return self.predict_from(features, mask)
+
+    def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Predictions from the features of :meth:`embed`."""
+        takes_mask = isinstance(self.head, FCN | RBF | Attention)
+        out: Tensor = self.head(features, mask) if takes_mask else self.head(features)
+        return out
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        for child in self.children():
+            reset(child)
+
+    @property
+    def embedding_is_fixed(self) -> bool:
+        """Whether :meth:`embed` has nothing to learn, so that it can be done once and for all."""
+        learned = {id(p) for p in self.parameters() if p.requires_grad}
+        return learned <= {id(p) for p in self.head.parameters()}
+
+    @property
+    def power_steps(self) -> int | None:
+        """Number of walk powers that :meth:`embed` can use, ``None`` if it cannot."""
+        return None
+
+    def initialize(self, x: Tensor, features: Tensor | None = None) -> None:
+        """Sets what depends on training data but is not learned from it.
+
+        Args:
+            x: features of the training nodes.
+            features: :meth:`embed` of the training graphs (for the anchors of an RBF head).
+        """
+        for module in self.modules():
+            if isinstance(module, InputScale):
+                module.init_scale(x)
+        if isinstance(self.head, RBF) and features is not None:
+            self.head.init_anchors(features)
+
+    def describe(self) -> dict[str, Any]:
+        """Everything but the weights that is needed to rebuild the network, as JSON values."""
+        raise NotImplementedError(f"{type(self).__name__} does not define describe")
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> Network:
+        """A fresh network of the same architecture."""
+        return cls(**description)
+
+    def num_parameters(self) -> int:
+        """Number of learned parameters."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def save(self, directory: str | Path) -> None:
+        """Writes the network into a directory; :func:`legs.load` reads it."""
+        from legs.models.saving import save_network
+
+        save_network(self, directory)
