@@ -1,0 +1,54 @@
+"""Graphs in: named data sets, a user's own files, node features, splits, batches."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from legs.data.errors import BadRows, DataError
+
+if TYPE_CHECKING:
+    from legs.data.cache import load_dataset, save_dataset
+    from legs.data.convert import from_objects
+    from legs.data.dataset import GraphBatch, GraphDataset
+    from legs.data.loading import load
+    from legs.data.raw import Features, RawGraphs
+    from legs.data.registry import available
+    from legs.data.statistics import describe
+
+__all__ = [
+    "BadRows",
+    "DataError",
+    "Features",
+    "GraphBatch",
+    "GraphDataset",
+    "RawGraphs",
+    "available",
+    "describe",
+    "from_objects",
+    "load",
+    "load_dataset",
+    "save_dataset",
+]
+
+_HOMES = {
+    "Features": "raw",
+    "GraphBatch": "dataset",
+    "GraphDataset": "dataset",
+    "RawGraphs": "raw",
+    "available": "registry",
+    "describe": "statistics",
+    "from_objects": "convert",
+    "load": "loading",
+    "load_dataset": "cache",
+    "save_dataset": "cache",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used: listing the sets must not wait seconds for PyTorch.
+    if name in _HOMES:
+        return getattr(import_module(f"legs.data.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'legs.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

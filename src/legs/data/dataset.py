@@ -1,0 +1,268 @@
+"""A data set of graphs as one block-diagonal sparse matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+Task = Literal["classification", "regression"]
+
+
+class GraphBatch(NamedTuple):
+    """Some graphs of a data set as one; the first five are what a network's forward takes."""
+
+    x: Tensor  # [nodes, channels]
+    edge_index: Tensor  # [2, edges], sorted by target
+    edge_weight: Tensor | None  # [edges]
+    batch: Tensor  # [nodes], the graph of each node
+    batch_size: int
+    y: Tensor | None  # [graphs] classes or [graphs, targets] numbers
+
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """The same batch on another device."""
+        return GraphBatch(
+            self.x.to(device),
+            self.edge_index.to(device),
+            None if self.edge_weight is None else self.edge_weight.to(device),
+            self.batch.to(device),
+            self.batch_size,
+            None if self.y is None else self.y.to(device),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GraphDataset:
+    """Graphs with node features and targets, stored once, batched without collating.
+
+    All graphs lie side by side in one block-diagonal CSR matrix. Row ``i`` lists the neighbours
+    that node ``i`` receives from; both directions of every edge are stored.
+
+    Args:
+        x: node features of all graphs, ``[nodes, channels]``, float32.
+        ptr: node offsets of the graphs, ``[graphs + 1]``, int64.
+        rowptr: CSR offsets of the nodes, ``[nodes + 1]``, int64.
+        col: neighbours as node numbers of the whole set, ``[edges]``, int32.
+        edge_weight: ``[edges]`` float32, or ``None`` for ones.
+        y: classes ``[graphs]`` (int64) or numbers ``[graphs, targets]`` (float32, NaN: missing).
+        task: ``"classification"``, ``"regression"``, or ``None`` without targets.
+        name: of the set.
+        feature_names: of the columns of ``x``.
+        class_names: of the classes, in order of their numbers.
+        target_names: of the columns of ``y``.
+        ids: one a graph: a row number, a name from the user's file, …
+        smiles: one a graph, for molecules.
+        groups: one a graph, where graphs belong together and splits may have to respect it.
+        info: whatever else is known: source, licence note, …
+
+    >>> path = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    >>> data = GraphDataset.from_pyg([path, path])
+    >>> len(data), data[1].num_nodes, data.batch([1, 0, 1]).batch
+    (2, 2, tensor([0, 0, 1, 1, 2, 2]))
+    """
+
+    x: Tensor
+    ptr: Tensor
+    rowptr: Tensor
+    col: Tensor
+    edge_weight: Tensor | None = None
+    y: Tensor | None = None
+    task: Task | None = None
+    name: str = ""
+    feature_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    smiles: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs."""
+        return self.ptr.numel() - 1
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all graphs."""
+        return self.x.shape[0]
+
+    @property
+    def in_channels(self) -> int:
+        """Number of node features."""
+        return self.x.shape[1]
+
+    @property
+    def out_channels(self) -> int:
+        """Number of classes or targets: what a model has to put out."""
+        if self.y is None:
+            raise ValueError(f"{self.name or 'this data set'} has no targets")
+        return len(self.class_names) if self.task == "classification" else self.y.shape[1]
+
+    @property
+    def sizes(self) -> Tensor:
+        """Number of nodes of each graph, ``[graphs]``."""
+        return self.ptr.diff()
+
+    def __len__(self) -> int:
+        return self.num_graphs
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+    @overload
+    def __getitem__(
+        self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]
+    ) -> GraphDataset: ...
+    def __getitem__(self, index: Any) -> Data | GraphDataset:
+        """One graph as PyG ``Data``, or several as a smaller data set."""
+        if isinstance(index, (int, np.integer)):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"graph {index} of {len(self)}")
+            graph = self.batch([int(index) % len(self)])
+            data = Data(x=graph.x, edge_index=graph.edge_index)
+            if graph.edge_weight is not None:
+                data.edge_weight = graph.edge_weight
+            if graph.y is not None:
+                data.y = graph.y
+            return data
+        return self.subset(index)
+
+    def subset(self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> GraphDataset:
+        """The graphs chosen by a slice, numbers or a mask, in that order."""
+        chosen = self._numbers(index)
+        part = self._gather(chosen)
+        listed = chosen.tolist()
+        return replace(
+            part,
+            ids=tuple(self.ids[i] for i in listed) if self.ids else (),
+            smiles=tuple(self.smiles[i] for i in listed) if self.smiles else (),
+            groups=tuple(self.groups[i] for i in listed) if self.groups else (),
+        )
+
+    def batch(self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> GraphBatch:
+        """The chosen graphs as one block-diagonal graph: gathered, not collated."""
+        return self._gather(self._numbers(index)).whole()
+
+    def _gather(self, chosen: Tensor) -> GraphDataset:
+        # Nothing here may look at the whole set: a batch costs what the batch is.
+        starts = self.ptr[chosen]
+        sizes = self.ptr[chosen + 1] - starts
+        nodes, ptr = _ranges(starts, sizes)
+        degree = self.rowptr[nodes + 1] - self.rowptr[nodes]
+        edges, rowptr = _ranges(self.rowptr[nodes], degree)
+        shift = torch.repeat_interleave(torch.repeat_interleave(ptr[:-1] - starts, sizes), degree)
+        return replace(
+            self,
+            x=self.x[nodes],
+            ptr=ptr,
+            rowptr=rowptr,
+            col=(self.col[edges] + shift).to(self.col.dtype),
+            edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
+            y=None if self.y is None else self.y[chosen],
+            ids=(),
+            smiles=(),
+            groups=(),
+        )
+
+    def whole(self) -> GraphBatch:
+        """All graphs as one batch."""
+        nodes = torch.arange(self.num_nodes, device=self.ptr.device)
+        graphs = torch.arange(len(self), device=self.ptr.device)
+        target = torch.repeat_interleave(nodes, self.rowptr.diff())
+        return GraphBatch(
+            x=self.x,
+            edge_index=torch.stack([self.col.long(), target]),
+            edge_weight=self.edge_weight,
+            batch=torch.repeat_interleave(graphs, self.sizes),
+            batch_size=len(self),
+            y=self.y,
+        )
+
+    def to(self, device: torch.device | str) -> GraphDataset:
+        """The same data set on another device."""
+        moved: dict[str, Any] = {
+            name: value.to(device)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    def with_x(self, x: Tensor, feature_names: tuple[str, ...] = ()) -> GraphDataset:
+        """The same graphs with other node features, ``[nodes, channels]``."""
+        return replace(self, x=x, feature_names=feature_names)
+
+    @classmethod
+    def from_pyg(cls, graphs: Sequence[Data], **known: Any) -> GraphDataset:
+        """Gathers PyG graphs (``x``, ``edge_index``, optionally ``edge_weight`` and ``y``).
+
+        Args:
+            graphs: with both directions of every edge.
+            known: further fields of the data set, such as ``task`` and ``class_names``.
+        """
+        sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])
+        _, ptr = _ranges(torch.zeros_like(sizes), sizes)
+        edges = torch.cat([g.edge_index + o for g, o in zip(graphs, ptr[:-1], strict=True)], dim=1)
+        weighted = any(g.get("edge_weight") is not None for g in graphs)
+        weight = None
+        if weighted:
+            weight = torch.cat(
+                [
+                    torch.ones(g.num_edges) if g.get("edge_weight") is None else g.edge_weight
+                    for g in graphs
+                ]
+            ).float()
+        if "y" not in known and all(g.get("y") is not None for g in graphs) and len(graphs):
+            known["y"] = torch.cat([torch.as_tensor(g.y).reshape(1, -1) for g in graphs])
+            if known.get("task") == "classification":
+                known["y"] = known["y"].flatten().long()
+        x = torch.cat([g.x.float() for g in graphs])
+        return cls.from_edges(x, ptr, edges, weight, **known)
+
+    @classmethod
+    def from_edges(
+        cls,
+        x: Tensor,
+        ptr: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        **known: Any,
+    ) -> GraphDataset:
+        """From the edges of all graphs, numbered through: ``edge_index`` ``[2, edges]``."""
+        source, target = edge_index
+        num_nodes = int(ptr[-1])
+        order = torch.argsort(target * max(num_nodes, 1) + source)
+        rowptr = torch.zeros(num_nodes + 1, dtype=torch.long)
+        torch.cumsum(torch.bincount(target, minlength=num_nodes), 0, out=rowptr[1:])
+        weight = None if edge_weight is None else edge_weight[order]
+        return cls(x, ptr, rowptr, source[order].int(), weight, **known)
+
+    def to_pyg(self) -> list[Data]:
+        """A list of PyG graphs."""
+        return list(self)
+
+    def _numbers(self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Tensor:
+        everything = torch.arange(len(self), device=self.ptr.device)
+        if isinstance(index, slice):
+            return everything[index]
+        if not len(index):
+            return everything[:0]
+        numbers = index if isinstance(index, Tensor) else torch.as_tensor(np.asarray(index))
+        return everything[numbers.to(everything.device)]
+
+
+def _ranges(starts: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers ``starts[i], …, starts[i] + lengths[i] - 1`` one after another; their offsets."""
+    offsets = torch.zeros(len(lengths) + 1, dtype=torch.long, device=lengths.device)
+    torch.cumsum(lengths, 0, out=offsets[1:])
+    numbers = torch.arange(int(offsets[-1]), device=lengths.device) + torch.repeat_interleave(
+        starts - offsets[:-1], lengths
+    )
+    return numbers, offsets

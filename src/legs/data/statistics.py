@@ -1,0 +1,167 @@
+"""Statistics of a data set, and the paper's (its Table I) beside them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from legs.data.errors import DataError
+
+if TYPE_CHECKING:
+    from legs.data.dataset import GraphDataset
+
+_Array: TypeAlias = np.ndarray[Any, Any]
+
+# Columns of the paper's table, by our names for them.
+PRINTED = {
+    "graphs": "# Graphs",
+    "classes": "# Classes",
+    "nodes": "Nodes",
+    "edges": "Edges",
+    "diameter": "Diameter",
+    "clustering": "CC",
+}
+_PAPER_NAMES = {"PTC_MR": "PTC"}
+# Why a number of ours differs from the printed one, by set and quantity.
+EXPLAINED: dict[tuple[str, str], str] = {}
+
+
+class Statistics(NamedTuple):
+    """What Table I of the paper tells of a data set, and the share of connected graphs."""
+
+    name: str
+    graphs: int
+    classes: int  # 0 where the task is another
+    nodes: float  # mean over graphs
+    edges: float  # mean over graphs; undirected, self-loops left out
+    diameter: float  # mean over connected graphs; NaN where there are none
+    clustering: float  # mean over graphs of the mean over their nodes
+    connected: float  # share of graphs
+
+
+class Comparison(NamedTuple):
+    """One of our numbers beside the paper's."""
+
+    quantity: str
+    ours: float
+    printed: str
+    agrees: bool  # to the printed digits
+    explanation: str  # of a difference, where it is known
+
+
+def describe(dataset: GraphDataset) -> Statistics:
+    """Statistics of a data set.
+
+    Eccentricity and clustering coefficient are taken from the node features where they are among
+    them, and computed otherwise.
+
+    >>> import torch
+    >>> from legs.data.dataset import GraphDataset
+    >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> describe(GraphDataset.from_edges(torch.ones(3, 1), torch.tensor([0, 3]), path))
+    Statistics(name='', graphs=1, classes=0, nodes=3.0, edges=2.0, diameter=2.0, clustering=0.0,
+               connected=1.0)
+    """
+    ptr, rowptr, col = (t.numpy() for t in (dataset.ptr, dataset.rowptr, dataset.col))
+    if len(dataset) == 0 or (np.diff(ptr) == 0).any():
+        raise DataError(f"{dataset.name or 'the data set'} has no graphs, or graphs without nodes")
+    eccentricity, clustering = _columns(dataset, ptr, rowptr, col)
+    rows = np.repeat(np.arange(len(rowptr) - 1, dtype=col.dtype), np.diff(rowptr))
+    connected = _connected(ptr, rowptr, col)
+    diameter = np.maximum.reduceat(eccentricity, ptr[:-1])[connected]
+    return Statistics(
+        name=dataset.name,
+        graphs=len(dataset),
+        classes=len(dataset.class_names),
+        nodes=dataset.num_nodes / len(dataset),
+        edges=int(np.count_nonzero(rows != col)) / 2 / len(dataset),
+        diameter=float(diameter.mean(dtype=np.float64)) if len(diameter) else float("nan"),
+        clustering=float(np.mean(np.add.reduceat(clustering, ptr[:-1]) / np.diff(ptr))),
+        connected=float(connected.mean()),
+    )
+
+
+def compare(ours: Statistics) -> list[Comparison]:
+    """The numbers of a set beside those of the paper's Table I; ``[]`` if it is not in there.
+
+    >>> numbers = Statistics("MUTAG", 188, 2, 17.931, 19.7926, 8.218, 0.0, 1.0)
+    >>> [row.quantity for row in compare(numbers) if not row.agrees]
+    []
+    """
+    row = paper_statistics().get(_PAPER_NAMES.get(ours.name, ours.name), {})
+    return [
+        _compare(ours.name, quantity, getattr(ours, quantity), text)
+        for quantity, text in row.items()
+    ]
+
+
+def check(names: Sequence[str] = ()) -> Iterator[tuple[Statistics, list[Comparison]]]:
+    """Loads sets of the paper's Table I, one after another, and compares them with it.
+
+    Args:
+        names: of the sets; default: all 13.
+
+    Raises:
+        DataError: a set is not in the table, or cannot be loaded.
+    """
+    from legs.data.loading import load
+
+    for name in names or paper_statistics():
+        ours = describe(load(name))
+        rows = compare(ours)
+        if not rows:
+            raise DataError(f"the paper's Table I has no {ours.name}")
+        yield ours, rows
+
+
+@cache
+def paper_statistics() -> dict[str, dict[str, str]]:
+    """The paper's Table I as printed: by set, then by quantity as in :class:`Statistics`.
+
+    >>> paper_statistics()["NCI1"]["edges"]
+    '32.30'
+    """
+    text = (files("legs.data") / "paper_dataset_stats.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {row["row"]: {ours: row[theirs] for ours, theirs in PRINTED.items()} for row in rows}
+
+
+def _compare(name: str, quantity: str, value: float, printed: str) -> Comparison:
+    digits = len(printed.partition(".")[2])
+    # Half a unit of the last digit, and a little for values on the edge of rounding.
+    agrees = abs(value - float(printed)) <= 0.5 * 10**-digits + 1e-9
+    why = "" if agrees else EXPLAINED.get((name, quantity), "")
+    return Comparison(quantity, value, printed, agrees, why)
+
+
+def _columns(
+    dataset: GraphDataset, ptr: _Array, rowptr: _Array, col: _Array
+) -> tuple[_Array, _Array]:
+    names = dataset.feature_names
+    if "eccentricity" in names and "clustering" in names:
+        x = dataset.x.numpy()
+        both = x[:, names.index("eccentricity")], x[:, names.index("clustering")]
+    else:
+        from legs.data.structure import clustering_coefficient, eccentricity
+
+        both = eccentricity(ptr, rowptr, col), clustering_coefficient(ptr, rowptr, col)
+    found, share = (np.asarray(column, dtype=np.float64) for column in both)
+    return found, share
+
+
+def _connected(ptr: _Array, rowptr: _Array, col: _Array) -> _Array:
+    """Which graphs have one component."""
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    nodes = len(rowptr) - 1
+    matrix = sparse.csr_matrix((np.ones(len(col), np.int8), col, rowptr), shape=(nodes, nodes))
+    _, component = connected_components(matrix, directed=False)
+    _, first = np.unique(component, return_index=True)
+    graph = np.searchsorted(ptr, first, side="right") - 1
+    return np.asarray(np.bincount(graph, minlength=len(ptr) - 1) == 1)
