@@ -1,0 +1,200 @@
+"""Geometric scattering for scikit-learn: graphs in, an array of features out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from legs.data.convert import read_objects
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
+from legs.data.features import assemble
+from legs.functional.moments import MomentKind
+from legs.functional.scattering import PathPolicy
+from legs.nn import Moments, Scattering
+
+Graphs: TypeAlias = Iterable[Any] | GraphDataset
+Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
+
+
+class GeometricScattering(TransformerMixin, BaseEstimator):
+    r"""Fixed geometric scattering: a list of graphs becomes an array, one row a graph.
+
+    Diffusion wavelets at fixed scales, cascaded with absolute values, and moments over the nodes
+    (see :class:`legs.nn.Scattering`). Nothing is trained: ``fit`` only learns which node features
+    the graphs carry.
+
+    Graphs can be networkx graphs, PyG ``Data``, scipy sparse or dense adjacency matrices, RDKit
+    molecules, SMILES strings, of mixed sizes; see :func:`legs.data.convert.from_objects`. They are
+    checked as they come in: directed or empty graphs and negative weights raise.
+
+    Args:
+        scales: ``"dyadic"`` (default) for 1, 2, 4, …, or increasing integers.
+        num_scales: number of dyadic scales (default 5; read off a list of integers).
+        steps: number of diffusion steps (default: the largest scale).
+        order: length of the longest path (default 2).
+        paths: ``"increasing"`` (default) or ``"all"``.
+        lowpass: also low-passed coefficients (default ``False``).
+        laziness: of the random walk, at least ½ (default 0.5).
+        moments: ``"normalized"`` (default), ``"mean"`` or ``"sum"``.
+        num_moments: number of moments (default 4; at most 4 if normalized).
+        features: node features: ``"structure"``, ``"degree"``, ``"constant"``, ``"attributes"``,
+            ``"labels"``, ``"atoms"``, ``"chem"``, ``"qm9"``, joined by ``+`` or in a list. Default:
+            ``"atoms"`` for molecules, ``"attributes"`` for graphs that carry node features, else
+            ``"structure"`` (eccentricity and clustering coefficient).
+        batch_size: graphs computed at once (default 256); changes memory and speed only.
+        dtype: ``"float32"`` (default) or ``"float64"``, of computation and output.
+
+    Attributes:
+        features_: names of the node feature blocks in use.
+        node_features_: names of the node features.
+        in_channels_: number of node features.
+
+    >>> import networkx as nx
+    >>> scattering = GeometricScattering(order=1, num_moments=1)
+    >>> scattering.fit_transform([nx.path_graph(3), nx.star_graph(5)]).shape
+    (2, 12)
+    >>> list(scattering.get_feature_names_out()[:3])
+    ['eccentricity.mean', 'clustering.mean', 'eccentricity.psi0.mean']
+    """
+
+    def __init__(
+        self,
+        *,
+        scales: Literal["dyadic"] | Sequence[int] = "dyadic",
+        num_scales: int = 5,
+        steps: int | None = None,
+        order: int = 2,
+        paths: PathPolicy = "increasing",
+        lowpass: bool = False,
+        laziness: float = 0.5,
+        moments: MomentKind = "normalized",
+        num_moments: int = 4,
+        features: str | Sequence[str] | None = None,
+        batch_size: int = 256,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None:
+        self.scales = scales
+        self.num_scales = num_scales
+        self.steps = steps
+        self.order = order
+        self.paths = paths
+        self.lowpass = lowpass
+        self.laziness = laziness
+        self.moments = moments
+        self.num_moments = num_moments
+        self.features = features
+        self.batch_size = batch_size
+        self.dtype = dtype
+
+    def fit(self, X: Graphs, y: Any = None) -> GeometricScattering:
+        """Learns which node features the graphs ``X`` carry; ``y`` is not used."""
+        self._fit(X)
+        return self
+
+    def transform(self, X: Graphs) -> Matrix:
+        """Scattering features of the graphs ``X``, ``[graphs, columns]``."""
+        check_is_fitted(self)
+        return self._scatter(self._align(assemble(read_objects(X), self.features_)))
+
+    def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Matrix:
+        """The same as ``fit`` and ``transform``, reading the graphs once."""
+        return self._scatter(self._fit(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
+        """Names of the columns: node feature, path, moment (``input_features`` is not used)."""
+        check_is_fitted(self)
+        names = [
+            self.node_features_[column.channel] + column.name.removeprefix(f"x{column.channel}")
+            for column in self._module().paths()
+        ]
+        return np.array(names, dtype=object)
+
+    def _fit(self, X: Graphs) -> GraphDataset:
+        if isinstance(self.scales, str) and self.scales != "dyadic":
+            raise ValueError(
+                f'scales must be "dyadic" or increasing integers; got {self.scales!r} (learned '
+                "scales need targets: see LEGSClassifier, LEGSRegressor)"
+            )
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f'dtype must be "float32" or "float64"; got {self.dtype!r}')
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
+        data = assemble(read_objects(X), self.features)
+        self.features_: tuple[str, ...] = data.info["features"]
+        self.node_features_ = data.feature_names
+        self.in_channels_ = data.in_channels
+        self._module()  # wrong options are told here, not in transform
+        return data
+
+    def _module(self) -> Scattering:
+        module = Scattering(
+            self.in_channels_,
+            scales=self.scales,
+            num_scales=self.num_scales,
+            steps=self.steps,
+            order=self.order,
+            paths=self.paths,
+            lowpass=self.lowpass,
+            laziness=self.laziness,
+            aggr=Moments(self.moments, self.num_moments),
+            validate=False,  # the graphs were checked as they were read
+        )
+        return module.to(getattr(torch, self.dtype)).eval()
+
+    @torch.no_grad()
+    def _scatter(self, data: GraphDataset) -> Matrix:
+        module = self._module()
+        out = np.empty((len(data), module.out_channels), dtype=self.dtype)
+        for part in _slices(len(data), self.batch_size):
+            x, edge_index, weight, batch, size, _ = data.batch(part)
+            x = x.to(getattr(torch, self.dtype))
+            out[part] = module(x, edge_index, weight, batch, size).numpy()
+        return out
+
+    def _align(self, data: GraphDataset) -> GraphDataset:
+        """The columns of ``data.x`` in the order learned by ``fit``."""
+        found, wanted = data.feature_names, self.node_features_
+        if found == wanted or (len(found) == len(wanted) and _anonymous(found, wanted)):
+            return data
+        unseen = [name for name in found if name not in wanted]
+        missing = [name for name in wanted if name not in found]
+        # One-hot columns are named "label=C"; one that no graph has is a column of zeros.
+        if unseen or any("=" not in name for name in missing):
+            raise DataError(
+                f"node features differ from those in fit, which were {_shown(wanted)}: "
+                f"there are {len(found)} instead of {len(wanted)}; missing: {_shown(missing)}; "
+                f"new: {_shown(unseen)}"
+            )
+        x = torch.zeros(data.num_nodes, len(wanted))
+        x[:, [wanted.index(name) for name in found]] = data.x
+        return replace(data, x=x, feature_names=wanted)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # a list of graphs
+        tags.input_tags.string = True  # SMILES
+        tags.no_validation = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _slices(total: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def _anonymous(*names: Sequence[str]) -> bool:
+    """Whether one side has no names of its own, only x0, x1, …"""
+    return any(all(re.fullmatch(r"x\d+", name) for name in side) for side in names)
+
+
+def _shown(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
