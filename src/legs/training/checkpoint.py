@@ -1,0 +1,88 @@
+"""The state of a training run in one file, so that a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from legs.models.saving import ModelError, write_atomically
+
+
+@dataclass
+class State:
+    """Where a training run is: everything that the next epoch depends on.
+
+    Args:
+        epoch: number of epochs done.
+        best_epoch: epoch of the best validation loss.
+        best_loss: the best validation loss.
+        history: a row for each epoch.
+        tensors: by group (``network``, ``best``, ``adam``) and name.
+    """
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_loss: float = float("inf")
+    history: list[dict[str, float]] = field(default_factory=list)
+    tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+
+
+def save_state(path: Path, state: State, settings: dict[str, Any]) -> None:
+    """Writes a state; ``settings`` is what must be the same when the run goes on."""
+    flat = {
+        f"{group}/{name}": tensor.detach().cpu().contiguous().clone()
+        for group, tensors in state.tensors.items()
+        for name, tensor in tensors.items()
+    }
+    known = {
+        "epoch": state.epoch,
+        "best_epoch": state.best_epoch,
+        "best_loss": state.best_loss,
+        "history": state.history,
+        "settings": settings,
+    }
+    content = save_tensors(flat, metadata={"state": json.dumps(known)})
+    digest = hashlib.sha256(content).digest()
+    write_atomically(path, digest + content)
+
+
+def load_state(path: Path, settings: dict[str, Any]) -> State | None:
+    """Reads a state; ``None`` if there is none yet."""
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    digest, content = content[:32], content[32:]
+    if hashlib.sha256(content).digest() != digest:
+        raise ModelError(f"{path} is damaged: its checksum is wrong; delete it to start anew")
+    known, tensors = _parse(path, content)
+    old = known["settings"]
+    if old != settings:
+        changed = sorted(k for k in {*old, *settings} if old.get(k) != settings.get(k))
+        raise ModelError(
+            f"{path.parent} holds a run with other settings ({', '.join(changed)}); "
+            "choose another directory, or delete it to start anew"
+        )
+    state = State(known["epoch"], known["best_epoch"], known["best_loss"], known["history"])
+    for key, tensor in tensors.items():
+        group, name = key.split("/", 1)
+        state.tensors.setdefault(group, {})[name] = tensor
+    return state
+
+
+def _parse(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    from safetensors.torch import load as load_tensors
+
+    try:
+        tensors = load_tensors(content)
+        size = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + size])
+        return json.loads(header["__metadata__"]["state"]), tensors
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelError(f"{path} is damaged: {error}; delete it to start anew") from error

@@ -1,0 +1,188 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs.data.splits import Split
+from legs.models import Network
+from legs.training.checkpoint import State, load_state, save_state
+from legs.training.inputs import Inputs, predict
+from legs.training.options import TrainingOptions
+from legs.training.task import Task
+
+# Seconds between checkpoints: rare enough to cost nothing, often enough to lose little.
+CHECKPOINT_SECONDS = 10.0
+
+Report = Callable[[dict[str, float]], None]
+
+
+class TrainingError(ValueError):
+    """Training that cannot go on; the message says why and what to try."""
+
+
+def train(
+    network: Network,
+    inputs: Inputs,
+    target: Tensor,
+    split: Split,
+    task: Task,
+    options: TrainingOptions,
+    *,
+    checkpoint: Path | None = None,
+    settings: dict[str, Any] | None = None,
+    report: Report = lambda row: None,
+) -> State:
+    """Trains a network in place and leaves it with its best weights.
+
+    Adam; the validation loss decides which weights are best and when to stop. An epoch depends on
+    its number, the seed and the weights before it only, so a run that was killed goes on from its
+    checkpoint and ends with the same weights.
+
+    Args:
+        network: initialised.
+        inputs: the data set for this network.
+        target: ``task.targets`` of all graphs.
+        split: numbers of training and validation graphs.
+        task: the loss.
+        options: how to train.
+        checkpoint: file for the state of the run, or ``None``.
+        settings: what must not have changed when a run goes on.
+        report: called with a row of losses after every epoch.
+
+    Returns:
+        The final state: history, best epoch, best validation loss.
+    """
+    known = settings or {}
+    optimizer = torch.optim.Adam(
+        network.parameters(), lr=options.lr, weight_decay=options.weight_decay
+    )
+    state = load_state(checkpoint, known) if checkpoint else None
+    if state is None:
+        state = State()
+    else:
+        _restore(network, optimizer, state)
+    train_index = torch.as_tensor(split.train).to(target.device)
+    validation_index = torch.as_tensor(split.validation).to(target.device)
+    last_saved = time.monotonic()
+    while state.epoch < options.max_epochs and not _finished(state, options):
+        epoch = state.epoch + 1
+        row = {
+            "epoch": epoch,
+            "train_loss": _epoch(
+                network, inputs, target, train_index, task, options, optimizer, epoch
+            ),
+        }
+        if not math.isfinite(row["train_loss"]):
+            raise TrainingError(_not_finite(epoch, options, checkpoint))
+        if epoch % options.validate_every == 0 or epoch == options.max_epochs:
+            out = predict(inputs, network, validation_index)
+            row["validation_loss"] = float(task.loss(out, target[validation_index]))
+            if not math.isfinite(row["validation_loss"]):
+                raise TrainingError(_not_finite(epoch, options, checkpoint))
+            if row["validation_loss"] < state.best_loss:
+                state.best_loss, state.best_epoch = row["validation_loss"], epoch
+                state.tensors["best"] = copy.deepcopy(dict(network.state_dict()))
+        state.epoch = epoch
+        state.history.append(row)
+        report(row)
+        if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+            _save(checkpoint, network, optimizer, state, known)
+            last_saved = time.monotonic()
+    if checkpoint:
+        _save(checkpoint, network, optimizer, state, known)
+    if "best" in state.tensors:
+        network.load_state_dict(state.tensors["best"])
+    network.eval()
+    return state
+
+
+def _epoch(
+    network: Network,
+    inputs: Inputs,
+    target: Tensor,
+    train_index: Tensor,
+    task: Task,
+    options: TrainingOptions,
+    optimizer: torch.optim.Optimizer,
+    epoch: int,
+) -> float:
+    network.train()
+    total = weight = 0.0
+    devices = [target.device] if target.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(epoch_seed(options.seed, epoch))
+        order = train_index[torch.randperm(len(train_index)).to(train_index.device)]
+        for index in order.split(options.batch_size):
+            with _precision(options, target.device):
+                out = inputs(network, index)
+            losses, weights = task.terms(
+                out.to(target.dtype if target.is_floating_point() else out.dtype), target[index]
+            )
+            batch_weight = weights.sum()
+            optimizer.zero_grad()
+            (losses.sum() / batch_weight.clamp_min(1e-12)).backward()
+            if options.clip is not None:
+                torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
+            optimizer.step()
+            total += float(losses.detach().sum())
+            weight += float(batch_weight)
+    return total / max(weight, 1e-12)
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A seed of its own for every epoch, so that one can be repeated without those before it."""
+    return (seed * 1_000_003 + epoch) % 2**63
+
+
+def _finished(state: State, options: TrainingOptions) -> bool:
+    validated = any("validation_loss" in row for row in state.history[-options.validate_every :])
+    return validated and state.epoch - state.best_epoch >= options.patience
+
+
+def _precision(options: TrainingOptions, device: torch.device) -> AbstractContextManager[Any]:
+    if options.precision == "bfloat16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def _save(
+    path: Path,
+    network: Network,
+    optimizer: torch.optim.Optimizer,
+    state: State,
+    settings: dict[str, Any],
+) -> None:
+    state.tensors["network"] = dict(network.state_dict())
+    state.tensors["adam"] = {
+        f"{number}.{name}": value
+        for number, moments in optimizer.state_dict()["state"].items()
+        for name, value in moments.items()
+    }
+    save_state(path, state, settings)
+
+
+def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -> None:
+    network.load_state_dict(state.tensors["network"])
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, value in state.tensors.get("adam", {}).items():
+        number, name = key.split(".", 1)
+        moments.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
+
+def _not_finite(epoch: int, options: TrainingOptions, checkpoint: Path | None) -> str:
+    kept = f"; the last good checkpoint is {checkpoint}" if checkpoint else ""
+    return (
+        f"the loss is not a finite number in epoch {epoch}{kept}. Try a smaller learning rate "
+        f"(it was {options.lr:g}), or --clip 1"
+    )

@@ -1,0 +1,159 @@
+"""Everything that ``--model`` takes: networks, and methods that are more or less than a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs.data.dataset import GraphDataset
+from legs.data.splits import Split
+from legs.models import Ensemble, Network, available, create
+from legs.models.catalogue import nearest
+from legs.training.checkpoint import State
+from legs.training.inputs import Inputs, embed
+from legs.training.loop import Report, train
+from legs.training.options import TrainingOptions
+from legs.training.predictor import Answerer, NetworkAnswerer
+from legs.training.svm import fit_svm
+from legs.training.task import Task
+
+# Ensembles: two networks are trained first, then frozen under a common head.
+ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
+
+
+def methods() -> list[str]:
+    """Names of all methods.
+
+    >>> methods()[-3:]
+    ['gs-svm', 'gcn-legs-fixed', 'gcn-legs-fcn']
+    """
+    return [*available(), "gs-svm", *ENSEMBLES]
+
+
+def check_method(name: str) -> None:
+    """A clear error for a name that is no method's."""
+    if name not in methods():
+        raise ValueError(f"no model is called {name!r}{nearest(name, methods())}")
+
+
+def fit_method(
+    name: str,
+    data: GraphDataset,
+    split: Split,
+    task: Task,
+    options: TrainingOptions,
+    *,
+    model_options: dict[str, Any] | None = None,
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    settings: dict[str, Any] | None = None,
+    report: Report = lambda row: None,
+) -> tuple[Answerer, State]:
+    """Trains a method on a split of a data set.
+
+    Args:
+        name: one of :func:`methods`.
+        data: with targets.
+        split: numbers of training and validation graphs.
+        task: of the data, scaled by the training graphs.
+        options: how to train.
+        model_options: of the network (of the ensemble's head for ensembles).
+        device: where to train.
+        checkpoint: file for the state of the run, or ``None``.
+        settings: what must not have changed when a run goes on.
+        report: called with a row of losses after every epoch.
+    """
+    check_method(name)
+    chosen = dict(model_options or {})
+    if name == "gs-svm":
+        if chosen:
+            raise ValueError(f"gs-svm has no option {next(iter(chosen))!r}")
+        machine = fit_svm(
+            data, task, torch.as_tensor(split.train), torch.as_tensor(split.validation)
+        )
+        return machine, State()
+
+    def fit_one(build: Callable[[], Network], file: Path | None) -> tuple[Network, State]:
+        return _fit_network(
+            build, data, split, task, options, torch.device(device), file, settings, report
+        )
+
+    if name not in ENSEMBLES:
+        network, state = fit_one(
+            lambda: create(name, data.in_channels, _width(task), **chosen), checkpoint
+        )
+        return NetworkAnswerer(network), state
+    parts = []
+    for part in ENSEMBLES[name]:
+        file = checkpoint and checkpoint.with_name(f"{part}-{checkpoint.name}")
+        parts.append(fit_one(lambda p=part: create(p, data.in_channels, _width(task)), file)[0])  # type: ignore[misc]
+    width = sum(embed(p.eval(), data.subset([0])).shape[1] for p in parts)
+    network, state = fit_one(
+        lambda: Ensemble(parts[0], parts[1], width, _width(task), **chosen), checkpoint
+    )
+    return NetworkAnswerer(network), state
+
+
+def _width(task: Task) -> int:
+    return len(task.names)
+
+
+def _fit_network(
+    build: Callable[[], Network],
+    data: GraphDataset,
+    split: Split,
+    task: Task,
+    options: TrainingOptions,
+    device: torch.device,
+    checkpoint: Path | None,
+    settings: dict[str, Any] | None,
+    report: Report,
+) -> tuple[Network, State]:
+    assert data.y is not None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        network = build()
+        _quiet(network)
+        training = data.subset(torch.as_tensor(split.train))
+        network.initialize(training.x)
+        if _has_anchors(network):
+            network.initialize(training.x, embed(network, training))
+    dtype = torch.float64 if options.precision == "float64" else torch.float32
+    network.to(device, dtype)
+    converted = data.with_x(data.x.to(dtype), data.feature_names)
+    inputs = Inputs(converted, network, device)
+    target: Tensor = task.targets(data.y).to(device)
+    if target.is_floating_point():
+        target = target.to(dtype)
+    state = train(
+        network,
+        inputs,
+        target,
+        split,
+        task,
+        replace(options),
+        checkpoint=checkpoint,
+        settings=settings,
+        report=report,
+    )
+    return network.to("cpu", torch.float32), state
+
+
+def _has_anchors(network: Network) -> bool:
+    from legs.nn import RBF
+
+    return isinstance(network.head, RBF)
+
+
+def _quiet(network: Network) -> None:
+    """Graphs of a data set have been checked; the layers need not look again at every step."""
+    from legs.nn import Scattering
+
+    for module in network.modules():
+        if isinstance(module, Scattering):
+            module.validate = False

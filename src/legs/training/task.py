@@ -1,0 +1,147 @@
+"""What is to be predicted: losses, the scale of targets, and predictions in the user's terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from legs.data.dataset import GraphDataset
+from legs.data.dataset import Task as TaskKind
+
+
+@dataclass(frozen=True)
+class Task:
+    """Classification of graphs, or regression of one or many numbers.
+
+    Numbers are whitened: the network predicts ``(y - mean) / deviation``, both from the training
+    graphs. A missing number (NaN) counts nowhere.
+
+    Args:
+        kind: ``"classification"`` or ``"regression"``.
+        names: of the classes or targets.
+        class_weights: weight of each class in the loss, or ``None``.
+        mean: of each target in training.
+        deviation: of each target in training.
+    """
+
+    kind: TaskKind
+    names: tuple[str, ...]
+    class_weights: Tensor | None = None
+    mean: Tensor | None = None
+    deviation: Tensor | None = None
+
+    @classmethod
+    def of(cls, data: GraphDataset, train: Tensor, balanced: bool = False) -> Task:
+        """The task of a data set; scales and class weights come from its ``train`` graphs only.
+
+        Args:
+            data: with targets.
+            train: numbers of the training graphs.
+            balanced: whether rare classes weigh more, in inverse proportion to their frequency.
+        """
+        if data.y is None or data.task is None:
+            raise ValueError(f"{data.name or 'the data set'} has no targets to train on")
+        y = data.y[train]
+        if data.task == "classification":
+            counts = torch.bincount(y, minlength=len(data.class_names))
+            if int((counts > 0).sum()) < 2:
+                raise ValueError("the training graphs are all of one class: nothing to learn")
+            weights = None
+            if balanced:
+                weights = counts.sum() / (int((counts > 0).sum()) * counts.clamp_min(1).float())
+            return cls("classification", data.class_names, weights)
+        known = ~y.isnan()
+        count = known.sum(0).clamp_min(1)
+        mean = y.nan_to_num().sum(0) / count
+        square = torch.where(known, (y - mean).square(), 0.0).sum(0) / count
+        deviation = square.sqrt()
+        constant = deviation <= 1e-7 * mean.abs().clamp_min(1e-30)
+        if bool(constant.all()):
+            raise ValueError("the targets of the training graphs do not vary: nothing to learn")
+        deviation = torch.where(constant, 1.0, deviation)
+        return cls("regression", data.target_names, None, mean, deviation)
+
+    def targets(self, y: Tensor) -> Tensor:
+        """Targets as the loss takes them: classes, or whitened numbers."""
+        if self.kind == "classification":
+            return y
+        assert self.mean is not None and self.deviation is not None
+        return (y - self.mean.to(y)) / self.deviation.to(y)
+
+    def terms(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss and weight of each graph, ``[graphs]`` both; the loss is Σ loss / Σ weight."""
+        if self.kind == "classification":
+            loss = F.cross_entropy(out, target, reduction="none")
+            if self.class_weights is None:
+                return loss, torch.ones_like(loss)
+            weight = self.class_weights.to(loss)[target]
+            return loss * weight, weight
+        known = ~target.isnan()
+        error = torch.where(known, out - target.nan_to_num(), 0.0)
+        return error.square().sum(-1), known.sum(-1).to(out.dtype)
+
+    def loss(self, out: Tensor, target: Tensor) -> Tensor:
+        """Mean loss of a batch."""
+        losses, weights = self.terms(out, target)
+        return losses.sum() / weights.sum().clamp_min(1e-12)
+
+    def answers(self, out: Tensor) -> Tensor:
+        """What a user wants to read: class probabilities, or numbers in original units."""
+        if self.kind == "classification":
+            return out.softmax(-1)
+        assert self.mean is not None and self.deviation is not None
+        return out * self.deviation.to(out) + self.mean.to(out)
+
+    def scores(self, answers: Tensor, y: Tensor) -> dict[str, float]:
+        """Accuracy, balanced accuracy and log loss; or whitened MSE, RMSE, MAE and R²."""
+        if self.kind == "classification":
+            right = answers.argmax(-1) == y
+            recall = [right[y == k].float().mean() for k in y.unique()]
+            chosen = answers[torch.arange(len(y)), y].clamp_min(1e-12)
+            return {
+                "accuracy": float(right.float().mean()),
+                "balanced_accuracy": float(torch.stack(recall).mean()),
+                "log_loss": float(-chosen.log().mean()),
+            }
+        assert self.deviation is not None
+        known = ~y.isnan()
+        error = torch.where(known, answers - y.nan_to_num(), 0.0)
+        count = known.sum(0).clamp_min(1)
+        mean_square = error.square().sum(0) / count
+        centre = torch.where(known, y.nan_to_num(), 0.0).sum(0) / count
+        spread = torch.where(known, (y.nan_to_num() - centre).square(), 0.0).sum(0) / count
+        scores = {
+            "whitened_mse": float((mean_square / self.deviation.square()).mean()),
+            "r2": float((1 - mean_square / spread.clamp_min(1e-30)).mean()),
+        }
+        for name, square, absolute in zip(
+            self.names, mean_square, error.abs().sum(0) / count, strict=True
+        ):
+            scores[f"rmse:{name}"] = float(square.sqrt())
+            scores[f"mae:{name}"] = float(absolute)
+        return scores
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        lists = {
+            key: None if value is None else value.tolist()
+            for key, value in (
+                ("class_weights", self.class_weights),
+                ("mean", self.mean),
+                ("deviation", self.deviation),
+            )
+        }
+        return {"kind": self.kind, "names": list(self.names), **lists}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Task:
+        """Back from :meth:`to_json`."""
+        tensors = {
+            key: None if values[key] is None else torch.tensor(values[key])
+            for key in ("class_weights", "mean", "deviation")
+        }
+        return cls(values["kind"], tuple(values["names"]), **tensors)
