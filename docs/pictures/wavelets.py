@@ -43,9 +43,7 @@ def main() -> None:
     responses = filter_responses(bank, eigenvalues)
     for name, colour, response in zip(names, COLOURS, responses, strict=True):
         axes.plot(1 - eigenvalues, response, color=colour, label=name, linewidth=2)
-    axes.plot(
-        1 - eigenvalues, (responses**2).sum(0), "k:", linewidth=1, label="squares' sum ≤ 1"
-    )
+    axes.plot(1 - eigenvalues, (responses**2).sum(0), "k:", linewidth=1, label="squares' sum ≤ 1")
     axes.set(xlabel="graph frequency  1 − λ", ylabel="response", xlim=(0, 1), ylim=(0, 1.03))
     axes.legend(frameon=False, ncols=2, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

@@ -7,12 +7,16 @@ pytest.importorskip("rdkit", reason="the demo reads the compounds inside RDKit's
 from legs.cli import main
 
 
-def test_demo_prints_a_row_for_each_property(capsys):
-    from legs.experiments.demo import PROPERTIES
+def test_demo_trains_every_model_and_says_where_things_are(capsys, tmp_path):
+    from legs.experiments.demo import MODELS
 
-    assert main(["demo", "--limit", "120"]) == 0
+    assert main(["demo", "--limit", "120", "-o", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out
     assert "compounds" in out
     assert "skipped" in out
-    for name in PROPERTIES:
+    assert "mean predictor" in out
+    for name in MODELS:
         assert name in out
+        assert (tmp_path / "demo" / name / "model" / "model.json").is_file()
+        assert (tmp_path / "demo" / name / "test_predictions.csv").is_file()
+    assert "legs train" in out

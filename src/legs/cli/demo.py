@@ -1,53 +1,73 @@
-"""``legs demo``: scattering of real molecules, end to end."""
+"""``legs demo``: models of real molecules, end to end."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from legs.experiments.demo import Demo
 
 
 def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the runs; goes on if it exists.")
+    ] = Path("legs-demo"),
     limit: Annotated[
         int | None,
-        typer.Option(min=20, show_default="all", help="Read only the first LIMIT compounds."),
+        typer.Option(min=50, show_default="all", help="Read only the first LIMIT compounds."),
     ] = None,
 ) -> None:
-    """Predict properties of real molecules from their geometric scattering.
+    """Predict ten properties of real molecules, with LEGS and with others.
 
-    Takes the NCI compounds inside RDKit's package, computes fixed geometric scattering of their
-    graphs (node signal: one-hot atom types), and fits a ridge regression of seven properties.
+    Takes the NCI compounds inside RDKit's package, no download needed, and trains learned and
+    fixed scattering, a GCN and a baseline that ignores bonds, in about two minutes on two cores.
     """
     # Imported here: torch and RDKit take seconds, and `legs --help` must not.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     from legs.experiments.demo import run
 
-    _show(run(limit))
+    console = Console(highlight=False)
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        shown: dict[str, object] = {}
+
+        def progress(model: str, epoch: int, epochs: int) -> None:
+            if model not in shown:
+                shown[model] = bars.add_task(model, total=epochs)
+            bars.update(shown[model], completed=epoch)  # type: ignore[arg-type]
+
+        result = run(output, limit, progress=progress)
+    _show(result, console)
 
 
-def _show(result: Demo) -> None:
-    from rich.console import Console
+def _show(result: Demo, console: Console) -> None:
     from rich.table import Table
 
-    console = Console(highlight=False)
     console.print(
-        f"{result.compounds:,} NCI compounds from RDKit's package "
-        f"({result.skipped:,} lines skipped: not readable)"
+        f"{result.molecules:,} NCI compounds from RDKit's package ({result.skipped:,} lines "
+        f"skipped: not readable), {result.train:,} to train, {result.test:,} to test"
     )
-    console.print(
-        f"{result.features:,} scattering features a molecule, in {result.scattering_seconds:.1f} s"
-    )
-    table = Table(
-        title=f"Ridge regression: {result.train:,} compounds to fit, {result.test:,} to test"
-    )
-    table.add_column("property")
-    table.add_column("RMSE, mean predictor", justify="right")
-    table.add_column("RMSE, ridge on scattering", justify="right")
-    table.add_column("R²", justify="right")
-    for score in result.scores:
+    table = Table(title=f"{len(result.targets)} properties: {', '.join(result.targets)}")
+    table.add_column("model")
+    for name in ("parameters", "test MSE, whitened", "R²", "seconds"):
+        table.add_column(name, justify="right")
+    for row in (result.guess, *result.rows):
         table.add_row(
-            score.name, f"{score.mean_rmse:.3g}", f"{score.ridge_rmse:.3g}", f"{score.r2:.3f}"
+            row.model,
+            f"{row.parameters:,}",
+            f"{row.whitened_mse:.3f}",
+            f"{row.r2:.3f}",
+            f"{row.seconds:.0f}",
         )
     console.print(table)
+    console.print(f"Models, predictions and learning curves are in {result.directory}/")
+    console.print("Try next, with a file of your own:")
+    console.print("  legs train molecules.csv --target activity -o my-run")
+    console.print("  legs predict my-run new-molecules.csv -o predictions.csv")

@@ -1,143 +1,93 @@
-"""The demonstration: fixed scattering of real molecules, and a ridge regression on it."""
+"""The demonstration: ten properties of real molecules, predicted by LEGS and by others."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.linear_model import RidgeCV
-from sklearn.metrics import r2_score, root_mean_squared_error
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from legs.data import load
+from legs.training import TrainingOptions, fit
 
-from legs.sklearn import GeometricScattering
+MODELS = ("legs-fcn", "legs-fixed", "gcn", "baseline")
+# One-hot atom types, as the paper's molecules have them.
+FEATURES = "atoms"
+# Enough to see who is ahead, few enough for two minutes on two cores.
+OPTIONS = TrainingOptions(max_epochs=30, validate_every=3, patience=15, lr=3e-3)
 
-if TYPE_CHECKING:
-    from rdkit.Chem import Mol
-
-# By their names in rdkit.Chem.Descriptors.
-PROPERTIES = ("MolWt", "MolLogP", "TPSA", "qed", "RingCount", "NumHDonors", "BertzCT")
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Score:
-    """How well one property was predicted on the test compounds, in the property's own units."""
+class Row:
+    """How one model did on molecules it has not seen."""
 
-    name: str
-    mean_rmse: float
-    ridge_rmse: float
+    model: str
+    parameters: int
+    whitened_mse: float
     r2: float
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Demo:
     """What the demonstration found; ``skipped`` counts lines that RDKit cannot read."""
 
-    compounds: int
+    molecules: int
     skipped: int
-    features: int
     train: int
     test: int
-    scattering_seconds: float
-    scores: tuple[Score, ...]
+    targets: tuple[str, ...]
+    guess: Row
+    rows: tuple[Row, ...]
+    directory: Path
+    seconds: float
 
 
-def run(limit: int | None = None, *, seed: int = 0) -> Demo:
-    """Scatter the NCI compounds inside RDKit's package and regress their properties.
+def run(
+    directory: str | Path,
+    limit: int | None = None,
+    *,
+    progress: Progress = lambda model, epoch, epochs: None,
+) -> Demo:
+    """Trains every model of the demonstration on the compounds inside RDKit's package.
 
-    80 % of the compounds fit the regression and choose its penalty, 20 % test it.
+    80 % of the molecules train, 10 % choose the best weights, 10 % test.
 
     Args:
-        limit: Read only the first ``limit`` lines of the file; all by default.
-        seed: Of the random split.
+        directory: for the runs, one folder a model.
+        limit: read only so many molecules (default: all).
+        progress: called with the model, its epoch and the number of epochs.
     """
-    molecules, skipped = read_smiles(nci_file(), limit)
-    if len(molecules) < 10:
-        raise ValueError(
-            f"the demo needs at least 10 compounds, and only {len(molecules)} could be read; "
-            "raise the limit"
-        )
-    targets = properties(molecules)
-    start = time.perf_counter()
-    features = np.asarray(GeometricScattering().fit_transform(molecules), dtype=np.float64)
-    seconds = time.perf_counter() - start
+    start = time.monotonic()
+    data = load("nci-5k", features=FEATURES, limit=limit)
+    rows = []
+    for model in MODELS:
 
-    x_fit, x_test, y_fit, y_test = train_test_split(
-        features, targets, test_size=0.2, random_state=seed
-    )
-    # The properties differ in scale and in noise, so each has its own penalty.
-    ridge = RidgeCV(alphas=np.logspace(-2, 6, 17), alpha_per_target=True)
-    predicted = make_pipeline(StandardScaler(), ridge).fit(x_fit, y_fit).predict(x_test)
-    constant = np.broadcast_to(y_fit.mean(axis=0), y_test.shape)
-    columns = zip(
-        PROPERTIES,
-        root_mean_squared_error(y_test, constant, multioutput="raw_values"),
-        root_mean_squared_error(y_test, predicted, multioutput="raw_values"),
-        r2_score(y_test, predicted, multioutput="raw_values"),
-        strict=True,
-    )
+        def report(row: dict[str, float], model: str = model) -> None:
+            progress(model, int(row["epoch"]), OPTIONS.max_epochs)
+
+        fitted = fit(data, model, options=OPTIONS, directory=Path(directory) / model, report=report)
+        scores = fitted.scores["test"]
+        rows.append(
+            Row(
+                model,
+                fitted.predictor.num_parameters(),
+                scores["whitened_mse"],
+                scores["r2"],
+                fitted.seconds,
+            )
+        )
+    guess = fitted.scores["guess"]
     return Demo(
-        compounds=len(molecules),
-        skipped=skipped,
-        features=features.shape[1],
-        train=len(x_fit),
-        test=len(x_test),
-        scattering_seconds=seconds,
-        scores=tuple(Score(name, float(a), float(b), float(c)) for name, a, b, c in columns),
+        molecules=len(data),
+        skipped=int(data.info.get("bad_rows", 0)),
+        train=len(fitted.split.train),
+        test=len(fitted.split.test),
+        targets=data.target_names,
+        guess=Row("mean predictor", 0, guess["whitened_mse"], guess["r2"], 0.0),
+        rows=tuple(rows),
+        directory=Path(directory),
+        seconds=time.monotonic() - start,
     )
-
-
-def nci_file() -> Path:
-    """The file of NCI compounds (SMILES and number a line) that RDKit's package carries."""
-    try:
-        from rdkit import RDConfig
-    except ImportError as error:
-        raise ImportError("the demo needs RDKit: pip install 'torch-legs[chem]'") from error
-    path = Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"this build of RDKit lacks the compounds the demo reads ({path}); "
-            "the one that pip installs has them"
-        )
-    return path
-
-
-def read_smiles(path: Path, limit: int | None = None) -> tuple[list[Mol], int]:
-    """Molecules of the first ``limit`` lines of a SMILES file, and how many were unreadable."""
-    from rdkit import Chem
-
-    with path.open(encoding="utf-8") as lines, _rdkit_silenced():
-        words = [line.split(maxsplit=1) for line in islice(lines, limit) if line.strip()]
-        read = [Chem.MolFromSmiles(first) for first, *_ in words]
-    molecules = [molecule for molecule in read if molecule is not None]
-    return molecules, len(read) - len(molecules)
-
-
-def properties(molecules: list[Mol]) -> NDArray[np.float64]:
-    """Values of ``PROPERTIES`` by RDKit, of shape [molecules, properties]."""
-    from rdkit.Chem import Descriptors
-
-    functions = dict(Descriptors.descList)
-    rows = [[functions[name](molecule) for name in PROPERTIES] for molecule in molecules]
-    return np.asarray(rows, dtype=np.float64)
-
-
-@contextmanager
-def _rdkit_silenced() -> Iterator[None]:
-    """Keep RDKit from writing a paragraph for every SMILES it cannot read; they are counted."""
-    from rdkit import rdBase
-
-    # BlockLogs restores what was enabled before when it is let go.
-    block = rdBase.BlockLogs()
-    try:
-        yield
-    finally:
-        del block
