@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from legs.models import LEGSNet
     from legs.nn import Moments, Scattering
+    from legs.training import load
 
 __version__ = "0.1.0"
 
-__all__ = ["LEGSNet", "Moments", "Scattering", "__version__"]
+__all__ = ["LEGSNet", "Moments", "Scattering", "__version__", "load"]
 
-_HOMES = {"LEGSNet": "legs.models", "Moments": "legs.nn", "Scattering": "legs.nn"}
+_HOMES = {
+    "LEGSNet": "legs.models",
+    "Moments": "legs.nn",
+    "Scattering": "legs.nn",
+    "load": "legs.training",
+}
 
 
 def __getattr__(name: str) -> Any:

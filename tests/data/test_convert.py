@@ -251,14 +251,14 @@ class TestMolecules:
         mixed: list[Any] = [smiles[0], Chem.MolFromSmiles(smiles[1]), smiles[2]]
         expected, found = from_objects(smiles), from_objects(mixed)
         assert expected.sizes.tolist() == [3, 6, 4]
-        assert expected.info["features"] == ("atoms",)
+        assert expected.info["features"] == ("chem",)
         assert found.x.equal(expected.x)
         assert found.col.equal(expected.col)
 
     def test_molecules_beside_graphs_share_structure_only(self) -> None:
         both = ["CCO", nx.path_graph(3)]
         with pytest.raises(
-            DataError, match=r"graph 1 \(a networkx graph\) has no node features 'at"
+            DataError, match=r"graph 1 \(a networkx graph\) has no node features 'ch"
         ):
             from_objects(both)
         data = from_objects(both, features="structure")

@@ -28,19 +28,6 @@ from legs.data.errors import DataError
 from legs.nn import Moments, Scattering
 from legs.sklearn import GeometricScattering
 
-
-@pytest.fixture
-def graphs() -> list[nx.Graph]:
-    """Random graphs and trees of mixed sizes."""
-    half = [nx.gnp_random_graph(8 + i, 0.4, seed=i) for i in range(15)]
-    return half + [nx.barabasi_albert_graph(8 + i, 1, seed=i) for i in range(15)]
-
-
-@pytest.fixture
-def y() -> np.ndarray[Any, Any]:
-    return np.repeat([0, 1], 15)
-
-
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"scales": [1, 3, 7]},
@@ -145,7 +132,10 @@ def test_tags_say_that_input_is_no_table() -> None:
 def test_a_column_of_a_table() -> None:
     pytest.importorskip("rdkit", reason="molecules need RDKit")
     table = pd.DataFrame({"smiles": ["CCO", "CC", "c1ccccc1"], "size": [1.0, 2, 3]})
-    columns = [("s", GeometricScattering(order=0), "smiles"), ("n", "passthrough", ["size"])]
+    columns = [
+        ("s", GeometricScattering(order=0, features="atoms"), "smiles"),
+        ("n", "passthrough", ["size"]),
+    ]
     found = ColumnTransformer(columns).set_output(transform="pandas").fit_transform(table)
     assert found.shape == (3, 41)
     assert found["n__size"].tolist() == [1, 2, 3]
@@ -267,7 +257,7 @@ class TestMolecules:
         from rdkit import Chem
 
         model = GeometricScattering().fit(self.smiles)
-        assert model.features_ == ("atoms",)
+        assert model.features_ == ("chem",)
         found = model.transform(self.smiles)
         mols = [Chem.MolFromSmiles(text) for text in self.smiles]
         np.testing.assert_allclose(model.transform(mols), found, rtol=1e-5, atol=1e-6)

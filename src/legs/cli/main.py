@@ -9,8 +9,12 @@ from typing import Annotated
 
 import typer
 
+from legs.cli.cv import cv
 from legs.cli.datasets import datasets
 from legs.cli.demo import demo
+from legs.cli.embed import embed
+from legs.cli.predict import predict
+from legs.cli.train import train
 
 DEBUG = "--debug"
 
@@ -22,6 +26,10 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(datasets)
+app.command()(train)
+app.command()(predict)
+app.command()(embed)
+app.command()(cv)
 
 
 def _print_version(wanted: bool) -> None:
@@ -92,6 +100,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         code = typer.main.get_command(app).main(rest, prog_name="legs", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
+        typer.echo("legs: interrupted", err=True)
         return 130
     except Exception as error:
         if debug:

@@ -50,7 +50,7 @@ def from_objects(
             (``edge_index``, ``edge_weight``, ``x``, ``y``), a scipy sparse or dense adjacency
             matrix, an RDKit molecule, a SMILES string. Or a data set already made.
         y: targets, one (or a row of several) a graph; default: ``y`` of PyG graphs, or none.
-        features: node features, as in :func:`legs.data.features.assemble`. Default: ``"atoms"`` for
+        features: node features, as in :func:`legs.data.features.assemble`. Default: ``"chem"`` for
             molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
         task: ``"classification"`` or ``"regression"``; default: as the targets look.
         name: of the data set (default none).
@@ -78,7 +78,7 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
     Targets are left aside, except those of a data set already made.
 
     >>> read_objects(["CCO", "C"]).default_features
-    ('atoms',)
+    ('chem',)
     """
     return _reopen(graphs) if isinstance(graphs, GraphDataset) else _read(_listed(graphs))
 
@@ -147,13 +147,13 @@ def _graph_number(numbers: Sequence[int], i: int) -> str:
 def _read_mols(mols: Sequence[Any], where: Where) -> RawGraphs:
     from legs.data.molecules import from_mols
 
-    return from_mols(mols, where=where, default_features=("atoms",))
+    return from_mols(mols, where=where)
 
 
 def _read_smiles(smiles: Sequence[str], where: Where) -> RawGraphs:
     from legs.data.molecules import from_smiles
 
-    return from_smiles(smiles, where=where, default_features=("atoms",))
+    return from_smiles(smiles, where=where)
 
 
 _READERS: dict[Kind, Callable[[Sequence[Any], Where], RawGraphs]] = {

@@ -32,8 +32,9 @@ class Baseline(Network):
             "hidden_channels": hidden_channels,
             "dropout": dropout,
         }
-        self.scale = InputScale(in_channels)
+        # Scaling after averaging is the same as before it, and leaves the average to be done once.
         self.head = nn.Sequential(
+            InputScale(in_channels),
             nn.Linear(in_channels, hidden_channels),
             nn.LeakyReLU(),
             nn.Dropout(dropout),
@@ -50,7 +51,7 @@ class Baseline(Network):
         powers: Tensor | None = None,
     ) -> Tensor:
         """Mean node features, ``[graphs, in_channels]``."""
-        return graph_mean(self.scale(x), batch, batch_size)
+        return graph_mean(x, batch, batch_size)
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)

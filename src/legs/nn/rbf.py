@@ -98,8 +98,10 @@ class RBF(nn.Module):
         ``mask`` (``[graphs]``) names the graphs whose statistics batch norm may see; default all.
         """
         x = self.norm(x, mask)
-        # ‖x - c‖² directly: expanding the square cancels, and cdist has no gradient at zero.
-        distance = (x.unsqueeze(-2) - self.anchors).square().sum(-1)
+        # ‖x - c‖² expanded: the differences would be a tensor of graphs × anchors × features. After
+        # batch norm the squares are of the size of in_channels, so γ times the rounding is 1e-6.
+        squares = x.square().sum(-1, keepdim=True) + self.anchors.square().sum(-1)
+        distance = (squares - 2 * x @ self.anchors.T).clamp_min(0)
         out: Tensor = self.linear(torch.exp(-self.log_gamma.exp() * distance))
         return out
 

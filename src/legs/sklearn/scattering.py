@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,15 +10,12 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from legs.data.convert import read_objects
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError
-from legs.data.features import assemble
 from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
+from legs.sklearn.graphs import Graphs, align, read_graphs
 
-Graphs: TypeAlias = Iterable[Any] | GraphDataset
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
 
@@ -47,7 +42,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         num_moments: number of moments (default 4; at most 4 if normalized).
         features: node features: ``"structure"``, ``"degree"``, ``"constant"``, ``"attributes"``,
             ``"labels"``, ``"atoms"``, ``"chem"``, ``"qm9"``, joined by ``+`` or in a list. Default:
-            ``"atoms"`` for molecules, ``"attributes"`` for graphs that carry node features, else
+            ``"chem"`` for molecules, ``"attributes"`` for graphs that carry node features, else
             ``"structure"`` (eccentricity and clustering coefficient).
         batch_size: graphs computed at once (default 256); changes memory and speed only.
         dtype: ``"float32"`` (default) or ``"float64"``, of computation and output.
@@ -102,7 +97,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
     def transform(self, X: Graphs) -> Matrix:
         """Scattering features of the graphs ``X``, ``[graphs, columns]``."""
         check_is_fitted(self)
-        return self._scatter(self._align(assemble(read_objects(X), self.features_)))
+        return self._scatter(align(read_graphs(X, self.features_), self.node_features_))
 
     def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Matrix:
         """The same as ``fit`` and ``transform``, reading the graphs once."""
@@ -127,7 +122,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
             raise ValueError(f'dtype must be "float32" or "float64"; got {self.dtype!r}')
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
-        data = assemble(read_objects(X), self.features)
+        data = read_graphs(X, self.features)
         self.features_: tuple[str, ...] = data.info["features"]
         self.node_features_ = data.feature_names
         self.in_channels_ = data.in_channels
@@ -159,24 +154,6 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
             out[part] = module(x, edge_index, weight, batch, size).numpy()
         return out
 
-    def _align(self, data: GraphDataset) -> GraphDataset:
-        """The columns of ``data.x`` in the order learned by ``fit``."""
-        found, wanted = data.feature_names, self.node_features_
-        if found == wanted or (len(found) == len(wanted) and _anonymous(found, wanted)):
-            return data
-        unseen = [name for name in found if name not in wanted]
-        missing = [name for name in wanted if name not in found]
-        # One-hot columns are named "label=C"; one that no graph has is a column of zeros.
-        if unseen or any("=" not in name for name in missing):
-            raise DataError(
-                f"node features differ from those in fit, which were {_shown(wanted)}: "
-                f"there are {len(found)} instead of {len(wanted)}; missing: {_shown(missing)}; "
-                f"new: {_shown(unseen)}"
-            )
-        x = torch.zeros(data.num_nodes, len(wanted))
-        x[:, [wanted.index(name) for name in found]] = data.x
-        return replace(data, x=x, feature_names=wanted)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # a list of graphs
@@ -188,13 +165,3 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
 
 def _slices(total: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
-
-
-def _anonymous(*names: Sequence[str]) -> bool:
-    """Whether one side has no names of its own, only x0, x1, …"""
-    return any(all(re.fullmatch(r"x\d+", name) for name in side) for side in names)
-
-
-def _shown(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(names[:most]) or "none") + more

@@ -46,7 +46,7 @@ def save_state(path: Path, state: State, settings: dict[str, Any]) -> None:
         "best_epoch": state.best_epoch,
         "best_loss": state.best_loss,
         "history": state.history,
-        "settings": settings,
+        "settings": plain(settings),
     }
     content = save_tensors(flat, metadata={"state": json.dumps(known)})
     digest = hashlib.sha256(content).digest()
@@ -62,18 +62,40 @@ def load_state(path: Path, settings: dict[str, Any]) -> State | None:
     if hashlib.sha256(content).digest() != digest:
         raise ModelError(f"{path} is damaged: its checksum is wrong; delete it to start anew")
     known, tensors = _parse(path, content)
-    old = known["settings"]
-    if old != settings:
-        changed = sorted(k for k in {*old, *settings} if old.get(k) != settings.get(k))
-        raise ModelError(
-            f"{path.parent} holds a run with other settings ({', '.join(changed)}); "
-            "choose another directory, or delete it to start anew"
-        )
+    check_settings(path.parent, known["settings"], settings)
     state = State(known["epoch"], known["best_epoch"], known["best_loss"], known["history"])
     for key, tensor in tensors.items():
         group, name = key.split("/", 1)
         state.tensors.setdefault(group, {})[name] = tensor
     return state
+
+
+def check_settings(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """A run goes on with the settings it began with; the error names those that changed."""
+    changed = _changed(old, plain(new))
+    if changed:
+        raise ModelError(
+            f"{folder} holds a run with other settings ({', '.join(changed)}); "
+            "choose another directory, or delete it to start anew"
+        )
+
+
+def plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they come back from a file: JSON values, lists for tuples, text for objects."""
+    values: dict[str, Any] = json.loads(json.dumps(settings, default=repr))
+    return values
+
+
+def _changed(old: Any, new: Any) -> list[str]:
+    """Names of what differs; one level down where both are tables, as ``training.lr``."""
+    names = []
+    for key in sorted({*old, *new}):
+        a, b = old.get(key), new.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            names += [f"{key}.{name}" for name in _changed(a, b)]
+        elif a != b:
+            names.append(key)
+    return names
 
 
 def _parse(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:

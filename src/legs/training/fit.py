@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,15 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.splits import Split, random_split, save_splits, stratified_folds
+from legs.data.errors import DataError
+from legs.data.splits import Split, random_split, stratified_folds
 from legs.models.saving import versions, write_atomically
-from legs.training.checkpoint import State
+from legs.training.checkpoint import State, plain
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor
+from legs.training.raw_input import input_of
 from legs.training.records import Records
 from legs.training.task import Task
 
@@ -78,6 +81,7 @@ def fit(
     check_method(model)
     options = options or TrainingOptions()
     split = split if split is not None else default_split(data, options.seed)
+    check_split(split, len(data))
     task = Task.of(data, torch.as_tensor(split.train), options.balanced)
     settings = {
         "model": model,
@@ -106,14 +110,16 @@ def fit(
         settings=settings,
         report=note,
     )
+    seconds = time.monotonic() - start
     features = tuple(data.info.get("features", ()))
-    predictor = Predictor(answerer, task, features, data.feature_names, model)
+    predictor = Predictor(answerer, task, features, data.feature_names, model, input_of(data))
     answers = predictor.predict(data)
     scores = score(task, answers, data, split)
-    fitted = Fitted(predictor, split, scores, state, time.monotonic() - start)
+    fitted = Fitted(predictor, split, scores, state, seconds)
     if folder is not None:
         predictor.save(folder / "model")
-        save_splits(folder / "split.json", [split])
+        parts = {name: part.tolist() for name, part in split._asdict().items()}
+        write_atomically(folder / "split.json", json.dumps([parts]).encode())
         records.finish(state)
         _write_results(folder, fitted, settings, data, answers)
     return fitted
@@ -126,6 +132,19 @@ def default_split(data: GraphDataset, seed: int = 0) -> Split:
         test, validation, *rest = stratified_folds(classes.numpy(), k=10, seed=seed)
         return Split(np.sort(np.concatenate(rest)), validation, test)
     return random_split(len(data), seed=seed)
+
+
+def check_split(split: Split, graphs: int) -> None:
+    """Graphs that exist, some to train and validate on, and none of them tested."""
+    for name, part in split._asdict().items():
+        if not len(part) and name != "test":
+            raise DataError(f"the split has no {name} graphs")
+        wrong = part[(part < 0) | (part >= graphs)]
+        if len(wrong):
+            raise DataError(f"the split names graph {wrong[0]}, but there are {graphs} graphs")
+    seen = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
+    if len(seen):
+        raise DataError(f"graph {seen[0]} is in the test part of the split and in another")
 
 
 def score(
@@ -172,13 +191,16 @@ def _write_results(
     answers: Tensor,
 ) -> None:
     results = {
-        "settings": settings,
+        "settings": plain(settings),
         "data": {"name": data.name, "graphs": len(data), "features": list(data.feature_names)},
         "parameters": fitted.predictor.num_parameters(),
         "epochs": fitted.state.epoch,
         "best_epoch": fitted.state.best_epoch,
         "seconds": round(fitted.seconds, 3),
-        "scores": fitted.scores,
+        "scores": {
+            part: {name: None if math.isnan(value) else value for name, value in found.items()}
+            for part, found in fitted.scores.items()
+        },
         "versions": versions(),
     }
     write_atomically(folder / "results.json", json.dumps(results, indent=1).encode())

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
 from legs.models import Network
+from legs.nn import Scattering
 
 # Walk powers are kept for a data set while they fit into this; else they are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
+
+
+class Reader(Protocol):
+    """Feeds a network: what training and prediction ask for outputs."""
+
+    def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The network's output for the graphs (or nodes) ``index``."""
 
 
 class Inputs:
@@ -24,22 +36,26 @@ class Inputs:
         data: the data set.
         network: reads the batches; its input scale must be set.
         device: where batches go.
+        keep: whether what no parameter changes is computed once and kept (default). It pays from
+            the second pass over the data on, and costs memory.
     """
 
-    def __init__(self, data: GraphDataset, network: Network, device: torch.device) -> None:
+    def __init__(
+        self, data: GraphDataset, network: Network, device: torch.device, keep: bool = True
+    ) -> None:
         self.data = data.to(device)
         self.features: Tensor | None = None
         self.channels = data.in_channels
         self.steps: int | None = None
+        if not keep:
+            return
         if network.embedding_is_fixed:
             self.features = embed(network, self.data)
             return
         steps = network.power_steps
-        if steps and data.x.numel() * steps * 4 <= POWERS_AT_MOST:
+        if steps and powers_fit(data.x, steps):
             self.steps = steps
-            # Side by side with the node features, so that one gather fetches both.
-            powers = _walk_powers(self.data, steps)
-            self.data = self.data.with_x(torch.cat([self.data.x, powers.flatten(1)], dim=1))
+            self.data = self.data.with_x(_with_powers(self.data, steps))
 
     def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
         """The network's output for the graphs ``index``, ``[graphs, out_channels]``."""
@@ -63,19 +79,39 @@ def embed(network: Network, data: GraphDataset) -> Tensor:
     """Graph features of all graphs, ``[graphs, features]``, in evaluation mode."""
     training = network.training
     network.eval()
-    parts = [network.embed(*data.batch(index)[:5]) for index in _chunks(data)]
+    with unchecked(network):
+        parts = [network.embed(*data.batch(index)[:5]) for index in _chunks(data)]
     network.train(training)
     return torch.cat(parts)
 
 
 @torch.no_grad()
-def predict(inputs: Inputs, network: Network, index: Tensor, batch_size: int = 512) -> Tensor:
+def predict(inputs: Reader, network: Network, index: Tensor, batch_size: int = 512) -> Tensor:
     """Outputs for the graphs ``index`` in evaluation mode."""
     training = network.training
     network.eval()
-    out = torch.cat([inputs(network, part) for part in index.split(batch_size)])
+    with unchecked(network):
+        out = torch.cat([inputs(network, part) for part in index.split(batch_size)])
     network.train(training)
     return out
+
+
+@contextmanager
+def unchecked(network: Network) -> Iterator[None]:
+    """Graphs of a data set were checked once; inside, layers do not look at every batch again."""
+    layers = [m for m in network.modules() if isinstance(m, Scattering) and m.validate]
+    for layer in layers:
+        layer.validate = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.validate = True
+
+
+def powers_fit(x: Tensor, steps: int) -> bool:
+    """Whether the walk powers of all nodes may be kept in memory."""
+    return x.numel() * steps * x.element_size() <= POWERS_AT_MOST
 
 
 def _chunks(data: GraphDataset) -> list[Tensor]:
@@ -87,10 +123,14 @@ def _chunks(data: GraphDataset) -> list[Tensor]:
 
 
 @torch.no_grad()
-def _walk_powers(data: GraphDataset, steps: int) -> Tensor:
-    parts = []
+def _with_powers(data: GraphDataset, steps: int) -> Tensor:
+    """Node features and their walk powers side by side, so that one gather fetches both."""
+    channels = data.in_channels
+    wide = data.x.new_empty(data.num_nodes, (1 + steps) * channels)
+    wide[:, :channels] = data.x
     for index in _chunks(data):
         graphs = data.batch(index)
         walk = fn.random_walk(graphs.edge_index, graphs.edge_weight, len(graphs.x), graphs.x.dtype)
-        parts.append(fn.walk_powers(graphs.x, walk, steps))
-    return torch.cat(parts)
+        start, end = int(data.ptr[index[0]]), int(data.ptr[index[-1] + 1])
+        wide[start:end, channels:] = fn.walk_powers(graphs.x, walk, steps).flatten(1)
+    return wide

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import torch
 from torch import Tensor
 
 from legs.data.splits import Split
-from legs.models import Network
+from legs.models import ModelError, Network
 from legs.training.checkpoint import State, load_state, save_state
-from legs.training.inputs import Inputs, predict
+from legs.training.inputs import Reader, predict
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
 
@@ -24,6 +25,7 @@ from legs.training.task import Task
 CHECKPOINT_SECONDS = 10.0
 
 Report = Callable[[dict[str, float]], None]
+Batches = Callable[[int], Iterable[Tensor]]
 
 
 class TrainingError(ValueError):
@@ -32,7 +34,7 @@ class TrainingError(ValueError):
 
 def train(
     network: Network,
-    inputs: Inputs,
+    inputs: Reader,
     target: Tensor,
     split: Split,
     task: Task,
@@ -41,6 +43,7 @@ def train(
     checkpoint: Path | None = None,
     settings: dict[str, Any] | None = None,
     report: Report = lambda row: None,
+    batches: Batches | None = None,
 ) -> State:
     """Trains a network in place and leaves it with its best weights.
 
@@ -58,6 +61,8 @@ def train(
         checkpoint: file for the state of the run, or ``None``.
         settings: what must not have changed when a run goes on.
         report: called with a row of losses after every epoch.
+        batches: training graphs of every batch of an epoch, by its number (default: the training
+            graphs in random order, cut into batches).
 
     Returns:
         The final state: history, best epoch, best validation loss.
@@ -71,21 +76,25 @@ def train(
         state = State()
     else:
         _restore(network, optimizer, state)
-    train_index = torch.as_tensor(split.train).to(target.device)
+    draw = batches or partial(random_batches, torch.as_tensor(split.train), options)
     validation_index = torch.as_tensor(split.validation).to(target.device)
-    last_saved = time.monotonic()
+    if not bool(task.has_target(target[validation_index]).any()):
+        raise TrainingError("no validation graph has a target: nothing would tell when to stop")
+    # The first epoch is saved at once: whatever happens later, there is something to go back to.
+    last_saved = -math.inf
     while state.epoch < options.max_epochs and not _finished(state, options):
         epoch = state.epoch + 1
         row = {
             "epoch": epoch,
             "train_loss": _epoch(
-                network, inputs, target, train_index, task, options, optimizer, epoch
+                network, inputs, target, draw(epoch), task, options, optimizer, epoch
             ),
         }
-        if not math.isfinite(row["train_loss"]):
+        # After a finite loss the last step may still have sent the weights to infinity.
+        if not (math.isfinite(row["train_loss"]) and _finite_weights(network)):
             raise TrainingError(_not_finite(epoch, options, checkpoint))
         if epoch % options.validate_every == 0 or epoch == options.max_epochs:
-            out = predict(inputs, network, validation_index)
+            out = predict(inputs, network, validation_index, max(options.batch_size, 512))
             row["validation_loss"] = float(task.loss(out, target[validation_index]))
             if not math.isfinite(row["validation_loss"]):
                 raise TrainingError(_not_finite(epoch, options, checkpoint))
@@ -108,35 +117,44 @@ def train(
 
 def _epoch(
     network: Network,
-    inputs: Inputs,
+    inputs: Reader,
     target: Tensor,
-    train_index: Tensor,
+    batches: Iterable[Tensor],
     task: Task,
     options: TrainingOptions,
     optimizer: torch.optim.Optimizer,
     epoch: int,
 ) -> float:
     network.train()
-    total = weight = 0.0
+    total, weight = [], []
     devices = [target.device] if target.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(epoch_seed(options.seed, epoch))
-        order = train_index[torch.randperm(len(train_index)).to(train_index.device)]
-        for index in order.split(options.batch_size):
+        for index in batches:
+            index = index.to(target.device)
             with _precision(options, target.device):
                 out = inputs(network, index)
-            losses, weights = task.terms(
-                out.to(target.dtype if target.is_floating_point() else out.dtype), target[index]
-            )
+            # Losses are never computed in half precision.
+            out = out.to(torch.promote_types(out.dtype, torch.float32))
+            losses, weights = task.terms(out, target[index])
             batch_weight = weights.sum()
             optimizer.zero_grad()
             (losses.sum() / batch_weight.clamp_min(1e-12)).backward()
             if options.clip is not None:
                 torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
             optimizer.step()
-            total += float(losses.detach().sum())
-            weight += float(batch_weight)
-    return total / max(weight, 1e-12)
+            # Read off at the end of the epoch: a GPU would have to wait for every batch.
+            total.append(losses.detach().sum())
+            weight.append(batch_weight)
+    return float(torch.stack(total).sum() / torch.stack(weight).sum().clamp_min(1e-12))
+
+
+def random_batches(index: Tensor, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
+    """The graphs ``index`` in the random order of an epoch, cut into batches."""
+    generator = torch.Generator().manual_seed(epoch_seed(options.seed, epoch))
+    order = index[torch.randperm(len(index), generator=generator)]
+    cut: tuple[Tensor, ...] = order.split(options.batch_size)
+    return cut
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
@@ -145,8 +163,13 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def _finished(state: State, options: TrainingOptions) -> bool:
-    validated = any("validation_loss" in row for row in state.history[-options.validate_every :])
+    """Decided where there is news: right after a validation."""
+    validated = bool(state.history) and "validation_loss" in state.history[-1]
     return validated and state.epoch - state.best_epoch >= options.patience
+
+
+def _finite_weights(network: Network) -> bool:
+    return math.isfinite(float(torch.nn.utils.get_total_norm(list(network.parameters()))))
 
 
 def _precision(options: TrainingOptions, device: torch.device) -> AbstractContextManager[Any]:
@@ -172,7 +195,10 @@ def _save(
 
 
 def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -> None:
-    network.load_state_dict(state.tensors["network"])
+    try:
+        network.load_state_dict(state.tensors["network"])
+    except (KeyError, RuntimeError) as error:
+        raise ModelError(f"the checkpoint is of another network: {error}") from error
     moments: dict[int, dict[str, Tensor]] = {}
     for key, value in state.tensors.get("adam", {}).items():
         number, name = key.split(".", 1)
@@ -181,7 +207,8 @@ def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -
 
 
 def _not_finite(epoch: int, options: TrainingOptions, checkpoint: Path | None) -> str:
-    kept = f"; the last good checkpoint is {checkpoint}" if checkpoint else ""
+    good = checkpoint is not None and checkpoint.exists()
+    kept = f"; the last good checkpoint is {checkpoint}" if good else ""
     return (
         f"the loss is not a finite number in epoch {epoch}{kept}. Try a smaller learning rate "
         f"(it was {options.lr:g}), or --clip 1"

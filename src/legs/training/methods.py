@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from legs.data.splits import Split
 from legs.models import Ensemble, Network, available, create
 from legs.models.catalogue import nearest
 from legs.training.checkpoint import State
-from legs.training.inputs import Inputs, embed
+from legs.training.inputs import Inputs, embed, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Answerer, NetworkAnswerer
@@ -24,6 +23,7 @@ from legs.training.task import Task
 
 # Ensembles: two networks are trained first, then frozen under a common head.
 ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
+HEAD_OPTIONS = ["hidden_channels", "dropout"]
 
 
 def methods() -> list[str]:
@@ -70,13 +70,10 @@ def fit_method(
     """
     check_method(name)
     chosen = dict(model_options or {})
+    _check_options(name, chosen)
     if name == "gs-svm":
-        if chosen:
-            raise ValueError(f"gs-svm has no option {next(iter(chosen))!r}")
-        machine = fit_svm(
-            data, task, torch.as_tensor(split.train), torch.as_tensor(split.validation)
-        )
-        return machine, State()
+        train_index, validation_index = map(torch.as_tensor, (split.train, split.validation))
+        return fit_svm(data, task, train_index, validation_index, seed=options.seed), State()
 
     def fit_one(build: Callable[[], Network], file: Path | None) -> tuple[Network, State]:
         return _fit_network(
@@ -99,6 +96,17 @@ def fit_method(
     return NetworkAnswerer(network), state
 
 
+def _check_options(name: str, chosen: dict[str, Any]) -> None:
+    """What :func:`legs.models.create` does not see: told before anything is trained."""
+    for option in chosen:
+        if name in ENSEMBLES and option not in HEAD_OPTIONS:
+            raise ValueError(f"{name} has no option {option!r}{nearest(option, HEAD_OPTIONS)}")
+        if name == "gs-svm":
+            raise ValueError(f"gs-svm has no option {option!r}; it has none")
+    if chosen.get("level") == "node" or ("aggr" in chosen and chosen["aggr"] is None):
+        raise ValueError("fit predicts for graphs; use legs.training.fit_nodes for nodes")
+
+
 def _width(task: Task) -> int:
     return len(task.names)
 
@@ -118,7 +126,8 @@ def _fit_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         network = build()
-        _quiet(network)
+        if checkpoint is not None:
+            network.describe()  # what cannot be saved is told before it is trained
         training = data.subset(torch.as_tensor(split.train))
         network.initialize(training.x)
         if _has_anchors(network):
@@ -130,17 +139,18 @@ def _fit_network(
     target: Tensor = task.targets(data.y).to(device)
     if target.is_floating_point():
         target = target.to(dtype)
-    state = train(
-        network,
-        inputs,
-        target,
-        split,
-        task,
-        replace(options),
-        checkpoint=checkpoint,
-        settings=settings,
-        report=report,
-    )
+    with unchecked(network):
+        state = train(
+            network,
+            inputs,
+            target,
+            split,
+            task,
+            options,
+            checkpoint=checkpoint,
+            settings=settings,
+            report=report,
+        )
     return network.to("cpu", torch.float32), state
 
 
@@ -148,12 +158,3 @@ def _has_anchors(network: Network) -> bool:
     from legs.nn import RBF
 
     return isinstance(network.head, RBF)
-
-
-def _quiet(network: Network) -> None:
-    """Graphs of a data set have been checked; the layers need not look again at every step."""
-    from legs.nn import Scattering
-
-    for module in network.modules():
-        if isinstance(module, Scattering):
-            module.validate = False

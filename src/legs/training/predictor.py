@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,7 +46,7 @@ class NetworkAnswerer:
     network: Network
 
     def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        inputs = Inputs(data, self.network, torch.device("cpu"))
+        inputs = Inputs(data, self.network, torch.device("cpu"), keep=False)
         out = predict(inputs, self.network, torch.arange(len(data)), batch_size)
         return task.answers(out.float())
 
@@ -70,6 +70,8 @@ class Predictor:
         features: names of the node features' blocks, as :func:`legs.data.load` takes them.
         feature_names: names of the node features.
         method: the name it was trained by.
+        input: how its training data was read, as JSON values; see
+            :func:`legs.training.raw_input.input_of`.
     """
 
     answerer: Answerer
@@ -77,6 +79,7 @@ class Predictor:
     features: tuple[str, ...]
     feature_names: tuple[str, ...]
     method: str
+    input: dict[str, Any] = field(default_factory=dict)
 
     @property
     def network(self) -> Network:
@@ -115,6 +118,7 @@ class Predictor:
             "task": self.task.to_json(),
             "features": list(self.features),
             "feature_names": list(self.feature_names),
+            "input": self.input,
             **described,
         }
         save_directory(directory, description, tensors)
@@ -138,6 +142,7 @@ def load_predictor(directory: str | Path) -> Predictor:
             tuple(description["features"]),
             tuple(description["feature_names"]),
             description["method"],
+            {**description.get("input", {})},  # models saved before it was noted have none
         )
     except (KeyError, TypeError) as error:
         raise ModelError(f"{directory} is damaged: {error!r} is missing or wrong") from error

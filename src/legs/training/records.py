@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from legs.models.saving import write_atomically
-from legs.training.checkpoint import State
+from legs.models.saving import ModelError, write_atomically
+from legs.training.checkpoint import State, check_settings, plain
 
 COLUMNS = ("epoch", "train_loss", "validation_loss")
 
@@ -20,7 +20,7 @@ class Records:
 
     Args:
         folder: of the run, or ``None`` to write nothing.
-        settings: written to ``settings.json`` at the start.
+        settings: written to ``settings.json`` at the start; a folder with other ones is refused.
     """
 
     def __init__(self, folder: Path | None, settings: dict[str, Any]) -> None:
@@ -29,13 +29,22 @@ class Records:
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "settings.json").exists():
-            write_atomically(folder / "settings.json", json.dumps(settings, indent=1).encode())
+        self._check(folder / "settings.json", settings)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
         self.board = SummaryWriter(str(folder / "tensorboard"))
+
+    def _check(self, path: Path, settings: dict[str, Any]) -> None:
+        if not path.exists():
+            write_atomically(path, json.dumps(plain(settings), indent=1).encode())
+            return
+        try:
+            old = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"{path} is damaged: {error}; delete it to start anew") from error
+        check_settings(path.parent, old, settings)
 
     def add(self, row: dict[str, float]) -> None:
         """Notes an epoch."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.multioutput import MultiOutputRegressor
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -30,7 +31,7 @@ WIDTHS = (0.01, 0.1, 1.0, 10.0)
 
 @dataclass(frozen=True)
 class ScatteringSVM:
-    """A support vector machine on fixed scattering.
+    """Support vector machines on fixed scattering: one for classes, one a target for numbers.
 
     It is saved as what it was fitted on: a fit is deterministic and takes seconds, and pickles are
     not loaded here.
@@ -38,38 +39,44 @@ class ScatteringSVM:
     Args:
         in_channels: number of node features.
         kind: ``"classification"`` or ``"regression"``.
-        penalty: C.
-        width: γ of the kernel.
+        penalty: C of each machine.
+        width: γ of the kernel of each machine.
         features: of the graphs it was fitted on, ``[graphs, features]``.
-        target: classes, or whitened numbers ``[graphs, targets]``.
+        target: classes, or whitened numbers ``[graphs, targets]``; missing ones (NaN) are left out.
+        class_weights: weight of each class; empty: all the same.
         calibration: weights that turn decision values into class scores, ``[classes, values + 1]``.
     """
 
     in_channels: int
     kind: str
-    penalty: float
-    width: float
+    penalty: list[float]
+    width: list[float]
     features: Tensor
     target: Tensor
+    class_weights: Tensor
     calibration: Tensor
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "machine", self._fit())
+        object.__setattr__(self, "machines", self._fit())
 
-    machine: Any = None
+    machines: Any = None
 
-    def _fit(self) -> Any:
-        machine = _machine(self.kind)
-        prefix = _prefix(self.kind)
-        machine.set_params(**{f"{prefix}C": self.penalty, f"{prefix}gamma": self.width})
-        return machine.fit(self.features.double().numpy(), self.target.numpy())
+    def _fit(self) -> list[Any]:
+        fitted = []
+        columns = _columns(self.features, self.target)
+        for (x, y), penalty, width in zip(columns, self.penalty, self.width, strict=True):
+            machine = _machine(self.kind, self.class_weights)
+            prefix = _prefix(self.kind)
+            machine.set_params(**{f"{prefix}C": penalty, f"{prefix}gamma": width})
+            fitted.append(machine.fit(x, y))
+        return fitted
 
     def decisions(self, features: Tensor) -> Floats:
         """Decision values (a class each, or one for two classes), or whitened predictions."""
         x = features.double().numpy()
         if self.kind == "regression":
-            return np.asarray(self.machine.predict(x), dtype=np.float64)
-        values = np.asarray(self.machine.decision_function(x), dtype=np.float64)
+            return np.stack([machine.predict(x) for machine in self.machines], axis=1)
+        values = np.asarray(self.machines[0].decision_function(x), dtype=np.float64)
         return values[:, None] if values.ndim == 1 else values
 
     def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
@@ -83,7 +90,7 @@ class ScatteringSVM:
         return scattering_features(data)
 
     def num_parameters(self) -> int:
-        machines = getattr(self.machine[-1], "estimators_", [self.machine[-1]])
+        machines = [machine[-1] for machine in self.machines]
         return int(sum(m.dual_coef_.size + m.intercept_.size for m in machines))
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -96,6 +103,7 @@ class ScatteringSVM:
         tensors = {
             "features": self.features,
             "target": self.target,
+            "class_weights": self.class_weights,
             "calibration": self.calibration,
         }
         return {"svm": known}, tensors
@@ -114,69 +122,103 @@ def scattering_features(data: GraphDataset) -> Tensor:
 
 
 def fit_svm(
-    data: GraphDataset, task: Task, train: Tensor, validation: Tensor, folds: int = 5, seed: int = 0
+    data: GraphDataset,
+    task: Task,
+    train: Tensor,
+    validation: Tensor,
+    folds: int = 5,
+    seed: int = 0,
+    workers: int = 1,
 ) -> ScatteringSVM:
     """Chooses C and γ by cross-validation within the training graphs, then fits on all of them.
 
-    The validation graphs calibrate class probabilities; they choose nothing.
+    The validation graphs calibrate class probabilities; they choose nothing. Each target of a
+    regression gets a machine, with C and γ of its own, from the graphs in which it is known.
     """
     features = scattering_features(data)
     assert data.y is not None
     target = task.targets(data.y)[train]
-    widths = [w / features.shape[1] for w in WIDTHS]
+    weights = torch.zeros(0) if task.class_weights is None else task.class_weights
     prefix = _prefix(task.kind)
-    grid = {f"{prefix}C": list(PENALTIES), f"{prefix}gamma": widths}
-    if task.kind == "classification":
-        rarest = int(torch.bincount(target).clamp_min(1).min())
-        folds = max(2, min(folds, rarest))
-    search = GridSearchCV(_machine(task.kind), grid, cv=folds, refit=False)
-    search.fit(features[train].double().numpy(), target.numpy())
-    best = search.best_params_
+    grid = {
+        f"{prefix}C": list(PENALTIES),
+        f"{prefix}gamma": [w / features.shape[1] for w in WIDTHS],
+    }
+    best = []
+    for k, (x, y) in enumerate(_columns(features[train], target)):
+        if len(y) < 2:
+            raise ValueError(f"gs-svm needs two training graphs with a value of {task.names[k]}")
+        cv = _folds(task.kind, y, folds, seed)
+        search = GridSearchCV(
+            _machine(task.kind, weights), grid, cv=cv, refit=False, n_jobs=workers
+        ).fit(x, y)
+        best.append(search.best_params_)
     fitted = ScatteringSVM(
         data.in_channels,
         task.kind,
-        float(best[f"{prefix}C"]),
-        float(best[f"{prefix}gamma"]),
+        [float(chosen[f"{prefix}C"]) for chosen in best],
+        [float(chosen[f"{prefix}gamma"]) for chosen in best],
         features[train].contiguous(),
         target.contiguous(),
+        weights,
         torch.zeros(0),
     )
     if task.kind == "regression":
         return fitted
     calibration = _calibrate(fitted, features[validation], data.y[validation], len(task.names))
-    return ScatteringSVM(**{**_fields(fitted), "calibration": calibration})
+    return replace(fitted, calibration=calibration)
 
 
-def _fields(machine: ScatteringSVM) -> dict[str, Any]:
-    described, tensors = machine.saved()
-    return {**described["svm"], **tensors}
+def _columns(features: Tensor, target: Tensor) -> Iterator[tuple[Floats, Any]]:
+    """What each machine is fitted on: the graphs whose target is known."""
+    x = features.double().numpy()
+    for column in target.reshape(len(target), -1).unbind(1):
+        known = ~column.isnan().numpy()
+        yield x[known], column.numpy()[known]
+
+
+def _folds(kind: str, y: Any, folds: int, seed: int) -> Any:
+    """Shuffled: data sets come sorted by class, source or size."""
+    if kind == "regression":
+        return KFold(min(folds, len(y)), shuffle=True, random_state=seed)
+    rarest = int(np.unique(y, return_counts=True)[1].min())
+    return StratifiedKFold(max(2, min(folds, rarest)), shuffle=True, random_state=seed)
 
 
 def _calibrate(machine: ScatteringSVM, features: Tensor, y: Tensor, classes: int) -> Tensor:
-    """Platt's scaling: logistic regression of the classes on the decision values."""
-    values = machine.decisions(features)
+    """One positive factor, so that probabilities change and decisions do not.
+
+    It minimises the log loss on the validation graphs, their labels smoothed as in Platt's scaling.
+    """
     known = np.unique(machine.target.numpy())
-    weights = np.zeros((classes, values.shape[1] + 1))
+    weights = np.zeros((classes, (1 if len(known) == 2 else len(known)) + 1))
     weights[:, -1] = -1e9  # classes without training graphs are never predicted
-    if values.shape[1] == 1:
-        weights[known] = [[-1.0, 0.0], [1.0, 0.0]]
-    else:
-        weights[known, :-1], weights[known, -1] = np.eye(len(known)), 0.0
-    if set(np.unique(y)) != set(known) or len(y) < 5 * len(known):
-        return torch.from_numpy(weights)  # too little to calibrate with: decision values as scores
-    fitted = LogisticRegression().fit(values, y.numpy())
-    if len(known) == 2:
-        weights[known[1]] = [*fitted.coef_[0], fitted.intercept_[0]]
-        weights[known[0]] = 0.0
-    else:
-        weights[known] = np.hstack([fitted.coef_, fitted.intercept_[:, None]])
+    weights[known] = [[-0.5, 0], [0.5, 0]] if len(known) == 2 else np.eye(*weights[known].shape)
+    seen = np.isin(y.numpy(), known)
+    if not seen.any():
+        return torch.from_numpy(weights)
+    place = np.searchsorted(known, y.numpy()[seen])
+    scores = machine.decisions(features)[seen] @ weights[known, :-1].T
+    smoothed = np.full(scores.shape, 1 / (len(seen) + 2) / (len(known) - 1))
+    smoothed[np.arange(len(place)), place] = 1 - 1 / (len(seen) + 2)
+    balance = machine.class_weights.double().numpy()
+    share = balance[known][place] if len(balance) else np.ones(len(place))
+
+    def loss(log_factor: float) -> float:
+        chances = log_softmax(np.exp(log_factor) * scores, axis=1)
+        return float(-(share * (smoothed * chances).sum(1)).sum())
+
+    factor = np.exp(minimize_scalar(loss, bounds=(-7, 7), method="bounded").x)
+    weights[known, :-1] *= factor
     return torch.from_numpy(weights)
 
 
-def _machine(kind: str) -> Any:
-    machine = SVC() if kind == "classification" else MultiOutputRegressor(SVR())
-    return make_pipeline(StandardScaler(), machine)
+def _machine(kind: str, class_weights: Tensor) -> Any:
+    if kind == "regression":
+        return make_pipeline(StandardScaler(), SVR())
+    weights = dict(enumerate(class_weights.tolist())) or None
+    return make_pipeline(StandardScaler(), SVC(class_weight=weights))
 
 
 def _prefix(kind: str) -> str:
-    return "svc__" if kind == "classification" else "multioutputregressor__estimator__"
+    return "svc__" if kind == "classification" else "svr__"

@@ -28,7 +28,8 @@ def prediction_table(
             columns[name] = answers[:, k].numpy()
     if truth and data.y is not None:
         if task.kind == "classification":
-            columns["truth"] = [data.class_names[k] for k in data.y.tolist()]
+            names = data.class_names or task.names
+            columns["truth"] = [names[k] for k in data.y.tolist()]
         else:
             for k, name in enumerate(task.names):
                 columns[f"truth:{name}"] = data.y[:, k].numpy()

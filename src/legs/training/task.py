@@ -47,23 +47,34 @@ class Task:
             raise ValueError(f"{data.name or 'the data set'} has no targets to train on")
         y = data.y[train]
         if data.task == "classification":
-            counts = torch.bincount(y, minlength=len(data.class_names))
-            if int((counts > 0).sum()) < 2:
-                raise ValueError("the training graphs are all of one class: nothing to learn")
-            weights = None
-            if balanced:
-                weights = counts.sum() / (int((counts > 0).sum()) * counts.clamp_min(1).float())
-            return cls("classification", data.class_names, weights)
-        known = ~y.isnan()
+            names = data.class_names or _numbered(int(data.y.max()) + 1)
+            return cls.of_classes(y, names, balanced)
+        names = data.target_names or _numbered(data.y.shape[1])
+        infinite = data.y.isinf().any(0).nonzero().flatten().tolist()
+        if infinite:
+            raise ValueError(f"target {names[infinite[0]]} holds infinite values")
+        # In float64: a constant column must come out as one.
+        known, values = ~y.isnan(), y.double()
         count = known.sum(0).clamp_min(1)
-        mean = y.nan_to_num().sum(0) / count
-        square = torch.where(known, (y - mean).square(), 0.0).sum(0) / count
-        deviation = square.sqrt()
+        mean = values.nan_to_num().sum(0) / count
+        deviation = (torch.where(known, values - mean, 0.0).square().sum(0) / count).sqrt()
         constant = deviation <= 1e-7 * mean.abs().clamp_min(1e-30)
         if bool(constant.all()):
             raise ValueError("the targets of the training graphs do not vary: nothing to learn")
         deviation = torch.where(constant, 1.0, deviation)
-        return cls("regression", data.target_names, None, mean, deviation)
+        return cls("regression", names, None, mean.to(y), deviation.to(y))
+
+    @classmethod
+    def of_classes(
+        cls, y: Tensor, names: tuple[str, ...], balanced: bool = False, what: str = "graphs"
+    ) -> Task:
+        """Classification into ``names``; ``y`` are the classes of the training graphs or nodes."""
+        counts = torch.bincount(y, minlength=len(names))
+        present = int((counts > 0).sum())
+        if present < 2:
+            raise ValueError(f"the training {what} are all of one class: nothing to learn")
+        weights = counts.sum() / (present * counts.clamp_min(1).float()) if balanced else None
+        return cls("classification", names, weights)
 
     def targets(self, y: Tensor) -> Tensor:
         """Targets as the loss takes them: classes, or whitened numbers."""
@@ -71,6 +82,12 @@ class Task:
             return y
         assert self.mean is not None and self.deviation is not None
         return (y - self.mean.to(y)) / self.deviation.to(y)
+
+    def has_target(self, target: Tensor) -> Tensor:
+        """Whether there is anything to compare a prediction with, ``[graphs]``."""
+        if self.kind == "classification":
+            return torch.ones_like(target, dtype=torch.bool)
+        return ~target.isnan().all(-1)
 
     def terms(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and weight of each graph, ``[graphs]`` both; the loss is Σ loss / Σ weight."""
@@ -97,7 +114,10 @@ class Task:
         return out * self.deviation.to(out) + self.mean.to(out)
 
     def scores(self, answers: Tensor, y: Tensor) -> dict[str, float]:
-        """Accuracy, balanced accuracy and log loss; or whitened MSE, RMSE, MAE and R²."""
+        """Accuracy, balanced accuracy and log loss; or whitened MSE, R², and each RMSE and MAE.
+
+        Targets of which no value is known are left out; NaN if none is known at all.
+        """
         if self.kind == "classification":
             right = answers.argmax(-1) == y
             recall = [right[y == k].float().mean() for k in y.unique()]
@@ -108,21 +128,21 @@ class Task:
                 "log_loss": float(-chosen.log().mean()),
             }
         assert self.deviation is not None
-        known = ~y.isnan()
-        error = torch.where(known, answers - y.nan_to_num(), 0.0)
-        count = known.sum(0).clamp_min(1)
-        mean_square = error.square().sum(0) / count
-        centre = torch.where(known, y.nan_to_num(), 0.0).sum(0) / count
-        spread = torch.where(known, (y.nan_to_num() - centre).square(), 0.0).sum(0) / count
+        known, truth = ~y.isnan(), y.double().nan_to_num()
+        count = known.sum(0)
+        seen = count > 0  # a target that is missing throughout has no score
+        error = torch.where(known, answers.double() - truth, 0.0)
+        mean_square, absolute = error.square().sum(0) / count, error.abs().sum(0) / count
+        spread = torch.where(known, truth - truth.sum(0) / count, 0.0).square().sum(0) / count
+        # Where the truth does not vary: 1 if it is met, else 0, as scikit-learn has it.
+        unexplained = torch.where(spread > 0, mean_square / spread, (mean_square > 0).double())
         scores = {
-            "whitened_mse": float((mean_square / self.deviation.square()).mean()),
-            "r2": float((1 - mean_square / spread.clamp_min(1e-30)).mean()),
+            "whitened_mse": float((mean_square / self.deviation.double().square())[seen].mean()),
+            "r2": float((1 - unexplained)[seen].mean()),
         }
-        for name, square, absolute in zip(
-            self.names, mean_square, error.abs().sum(0) / count, strict=True
-        ):
-            scores[f"rmse:{name}"] = float(square.sqrt())
-            scores[f"mae:{name}"] = float(absolute)
+        for k in seen.nonzero().flatten().tolist():
+            scores[f"rmse:{self.names[k]}"] = float(mean_square[k].sqrt())
+            scores[f"mae:{self.names[k]}"] = float(absolute[k])
         return scores
 
     def to_json(self) -> dict[str, Any]:
@@ -145,3 +165,7 @@ class Task:
             for key in ("class_weights", "mean", "deviation")
         }
         return cls(values["kind"], tuple(values["names"]), **tensors)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(str(k) for k in range(count))

@@ -1,0 +1,144 @@
+"""``legs cv``: the paper's protocol on any data set."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def cv(
+    data: Annotated[str, typer.Argument(help="A named data set, or a file or folder of yours.")],
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="A method; repeat it to compare several.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder for the results; goes on if it exists."),
+    ] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Column(s) to predict.")] = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Node features, e.g. structure+labels.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Partitions.")] = 10,
+    rotations: Annotated[
+        int | None, typer.Option(min=1, show_default="all", help="Models a test set.")
+    ] = None,
+    test_folds: Annotated[int, typer.Option(min=1, help="Partitions in a test set.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Random splits, for regression.")] = 4,
+    splits: Annotated[
+        Path | None, typer.Option(help="Your own splits: JSON, one entry a fold.")
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(help='Settings to choose from on validation loss: JSON, e.g. [{"lr": 0.01}].'),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 1000,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
+    patience: Annotated[int, typer.Option(min=1, help="Epochs without a better loss.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of partitions, weights and batches.")] = 0,
+    way: Annotated[str, typer.Option(help="stacked, single, or auto: the faster.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="cpu or cuda; auto takes a GPU if there is one.")
+    ] = "auto",
+    limit: Annotated[
+        int | None, typer.Option(min=20, help="Use only the first LIMIT graphs.")
+    ] = None,
+) -> None:
+    """Cross-validate methods by the paper's protocol, on the same partitions for all.
+
+    Ten stratified partitions; for each test set nine models, each validated on another partition;
+    majority vote; mean ± deviation over the test sets. Numbers: random splits, mean squared error.
+    """
+    from rich.console import Console
+
+    from legs.data import load
+    from legs.data.splits import load_splits
+    from legs.training import TrainingOptions
+    from legs.training.cross_validation import cross_validate
+    from legs.training.cv_plan import CVOptions
+    from legs.training.cv_tables import write_results
+
+    console = Console(highlight=False)
+    loaded = load(data, target=target, task=task, features=features, limit=limit)
+    options = CVOptions(
+        folds=folds,
+        rotations=rotations,
+        test_folds=test_folds,
+        seeds=tuple(range(seeds)),
+        training=TrainingOptions(
+            lr=lr, max_epochs=epochs, batch_size=batch_size, patience=patience, seed=seed
+        ),
+        grid=_grid(grid),
+    )
+    folder = output or Path("legs-cv") / loaded.name
+    with console.status("starting") as status:
+        result = cross_validate(
+            loaded,
+            model or ["legs-fcn"],
+            options,
+            splits=load_splits(splits, len(loaded)) if splits else None,
+            directory=folder,
+            device=_device(device),
+            way=_way(way),
+            progress=lambda line: status.update(line),
+        )
+    write_results(result, folder, command=" ".join(["legs", *sys.argv[1:]]))
+    _show(result, console)
+    console.print(f"Every fold's score and every graph's prediction are in {folder}/")
+
+
+def _grid(text: str | None) -> tuple[dict[str, Any], ...]:
+    if text is None:
+        return ({},)
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--grid must be JSON: {error}") from None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found) or not found:
+        raise ValueError('--grid must be a list of settings, e.g. [{"lr": 0.01}, {"lr": 0.001}]')
+    return tuple(found)
+
+
+def _device(name: str) -> str:
+    import torch
+
+    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+
+
+def _way(name: str) -> Any:
+    if name not in ("auto", "stacked", "single"):
+        raise ValueError(f"--way must be auto, stacked or single; got {name!r}")
+    return name
+
+
+def _show(result: Any, console: Any) -> None:
+    from rich.table import Table
+
+    from legs.training.cv_tables import comparisons, summary
+
+    score = "accuracy, %" if result.data.task == "classification" else "MSE, whitened"
+    table = Table(title=f"{result.data.name}: {len(result.splits)} test sets")
+    for name in ("method", score, "models", "parameters", "seconds", "trained"):
+        table.add_column(name, justify="left" if name in ("method", "trained") else "right")
+    digits = 2 if result.data.task == "classification" else 4
+    for row in summary(result).itertuples():
+        table.add_row(
+            str(row.method),
+            f"{row.mean:.{digits}f} ± {row.std:.{digits}f}",
+            f"{row.models:,}",
+            f"{row.parameters:,}",
+            f"{row.seconds:.0f}",
+            str(row.trained),
+        )
+    console.print(table)
+    for row in comparisons(result).itertuples():
+        console.print(
+            f"{row.first} - {row.second}: {row.difference:+.{digits}f}, p = {row.p:.3f} "
+            "(corrected resampled t-test)"
+        )

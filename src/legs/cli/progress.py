@@ -1,0 +1,107 @@
+"""Progress on a terminal; nothing anywhere else."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+
+class Epochs:
+    """A bar for training: epoch, losses, time left. To be called with a row of losses an epoch.
+
+    Args:
+        console: where to show it, if it is a terminal.
+        epochs: at most so many.
+        title: what is being trained.
+    """
+
+    def __init__(self, console: Console, epochs: int, title: str) -> None:
+        self.console = console
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[losses]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.epochs = epochs
+        self.title = title
+        self.last = 0
+        self.validation = ""
+        self.start = time.monotonic()
+        self.first = 0
+        self.task = self.progress.add_task(title, total=epochs, losses="")
+
+    def __enter__(self) -> Epochs:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.stop()
+
+    def __call__(self, row: dict[str, float]) -> None:
+        """Shows an epoch."""
+        epoch = int(row["epoch"])
+        if epoch > 1 and not self.last:
+            self.console.print(f"going on after epoch {epoch - 1}")
+        if epoch <= self.last or not self.last:
+            # The first epoch of a run, of one that goes on, or of an ensemble's next network.
+            self.start, self.first, self.validation = time.monotonic(), epoch, ""
+        self.last = epoch
+        if "validation_loss" in row:
+            self.validation = f"  validation {row['validation_loss']:.4g}"
+        self.progress.update(
+            self.task,
+            completed=epoch,
+            losses=f"epoch {epoch}/{self.epochs}  train {row['train_loss']:.4g}"
+            f"{self.validation}{self._left(epoch)}",
+        )
+
+    def _left(self, epoch: int) -> str:
+        done = epoch - self.first
+        if not done:
+            return ""
+        seconds = round((time.monotonic() - self.start) / done * (self.epochs - epoch))
+        # Early stopping may come before.
+        return f"  at most {seconds // 60}:{seconds % 60:02d} left"
+
+
+class Rows:
+    """Counts rows while a file is read; to be called with the number of rows done."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TextColumn("{task.completed:,.0f} rows"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task(title, total=None)
+
+    def __enter__(self) -> Rows:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.stop()
+
+    def __call__(self, rows: int) -> None:
+        """Shows how many rows are done."""
+        self.progress.update(self.task, completed=rows)

@@ -1,0 +1,231 @@
+"""Features of graphs as a table with named columns, for files of any length."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from torch import Tensor
+
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError, OnError
+from legs.models import Ensemble, LEGSNet, Network, create
+from legs.nn import Scattering
+from legs.training.inputs import embed
+from legs.training.methods import methods
+from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.raw_input import Reading, iter_input
+from legs.training.runs import find_model
+from legs.training.svm import ScatteringSVM
+from legs.training.table_output import TableWriter
+
+UNTRAINED = "legs-fixed"
+# Rows at a time. Scattering of 2,000 molecules holds a few hundred megabytes.
+CHUNK = 2_000
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """Turns graphs into features with names.
+
+    Args:
+        reading: how files become graphs.
+        features_of: graphs to features, ``[graphs, features]``.
+        names_of: names of these, from the names of the node features and the number of features.
+    """
+
+    reading: Reading
+    features_of: Callable[[GraphDataset], Tensor]
+    names_of: Callable[[Sequence[str], int], list[str]]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What :func:`embed_file` did: rows and columns written, rows skipped and their list."""
+
+    rows: int
+    columns: int
+    skipped: int
+    bad_file: Path | None
+
+
+def fixed_embedder(reading: Reading, **options: Any) -> Embedder:
+    """Fixed geometric scattering, which needs no training.
+
+    Args:
+        reading: how files become graphs.
+        options: of :class:`legs.nn.Scattering`, such as ``order`` and ``scales``.
+    """
+    networks: dict[int, LEGSNet] = {}
+
+    def network(channels: int) -> LEGSNet:
+        if channels not in networks:
+            # Any head will do: only the scattering is used.
+            made = create(UNTRAINED, channels, 2, **options)
+            assert isinstance(made, LEGSNet)
+            networks[channels] = made.eval()
+        return networks[channels]
+
+    network(1)  # wrong options are told before any file is read
+    return Embedder(
+        reading,
+        lambda data: embed(network(data.in_channels), data),
+        lambda names, width: scattering_names(network(len(names)).scattering, names),
+    )
+
+
+def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
+    """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
+
+    def names_of(names: Sequence[str], width: int) -> list[str]:
+        answerer = predictor.answerer
+        if isinstance(answerer, NetworkAnswerer):
+            return network_names(answerer.network, names, width)
+        if isinstance(answerer, ScatteringSVM):
+            fixed = create(UNTRAINED, len(names), 2)
+            return network_names(fixed, names, width)
+        return _numbered(width)
+
+    return Embedder(Reading.of(predictor, **asked), predictor.embed, names_of)
+
+
+def open_embedder(
+    model: str,
+    *,
+    features: str | None = None,
+    hydrogens: bool = False,
+    smiles_column: str | None = None,
+    id_column: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Embedder:
+    """An embedder by name: ``legs-fixed``, or the directory of a run or model.
+
+    Args:
+        model: the name or path.
+        features: blocks of node features (``legs-fixed`` only; a model knows its own).
+        hydrogens: make hydrogens nodes (``legs-fixed`` only).
+        smiles_column: of the input (default: found).
+        id_column: of the input (default: found).
+        options: of scattering (``legs-fixed`` only).
+    """
+    columns = {"smiles_column": smiles_column, "id_column": id_column}
+    if model == UNTRAINED:
+        blocks = None if features is None else tuple(b.strip() for b in features.split("+"))
+        given = {name: value for name, value in columns.items() if value is not None}
+        if hydrogens:
+            given["hydrogens"] = True  # type: ignore[assignment]
+        reading = Reading(blocks, options=given, asked=tuple(given))
+        return fixed_embedder(reading, **(options or {}))
+    if model in methods() and not Path(model).exists():
+        raise DataError(
+            f"{model} has to be trained first: legs train DATA --model {model} -o RUN, "
+            "then legs embed RUN DATA"
+        )
+    if features is not None or hydrogens or options:
+        raise DataError(
+            f"{model} has been trained and knows its features and options; "
+            f"choices are for {UNTRAINED} alone"
+        )
+    return trained_embedder(load_predictor(find_model(model)), **columns)
+
+
+def embed_file(
+    embedder: Embedder,
+    path: str | Path,
+    out: str | Path,
+    *,
+    on_error: OnError = "raise",
+    chunk: int = CHUNK,
+    report: Callable[[int], None] = lambda rows: None,
+) -> Embedded:
+    """Writes features of graphs to a table: the column ``id``, then a column a feature.
+
+    Tables of molecules are read, embedded and written in parts: memory does not grow with the file.
+
+    Args:
+        embedder: what turns graphs into features.
+        path: a file, a folder or the name of a data set.
+        out: a CSV, TSV or Parquet file; written whole or not at all.
+        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` lists such rows in
+            ``OUT.bad_rows.csv`` beside the output.
+        chunk: rows at a time.
+        report: called with the number of rows done.
+    """
+    out = Path(out).expanduser()
+    bad_file = out.with_name(f"{out.stem}.bad_rows.csv")
+    names: list[str] = []
+    skipped = done = 0
+    with ExitStack() as stack:
+        writer = stack.enter_context(TableWriter(out, path))
+        bad = None
+        for part in iter_input(embedder.reading, path, chunk=chunk, on_error=on_error):
+            refused = part.bad()
+            if refused and bad is None:
+                bad = stack.enter_context(TableWriter(bad_file))
+            if refused and bad is not None:
+                bad.add(pd.DataFrame(refused, columns=["where", "reason"], dtype="string"))
+                skipped += len(refused)
+            if part.data is not None:
+                for start in range(0, len(part.data), chunk):
+                    data = part.data[start : start + chunk]
+                    found = embedder.features_of(data)
+                    names = names or _distinct(
+                        embedder.names_of(data.feature_names, found.shape[1])
+                    )
+                    table = pd.DataFrame(found.numpy(), columns=names)
+                    table.insert(0, "id", pd.Series(data.ids, dtype="string"))
+                    writer.add(table)
+            done += len(part.ids)
+            report(done)
+        if not writer.rows:
+            raise DataError(f"{path} holds no row that can be used")
+    return Embedded(writer.rows, len(names), skipped, bad_file if skipped else None)
+
+
+def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
+    """Names of a network's graph features: paths where they are scattering, else numbers.
+
+    Args:
+        network: the network.
+        features: names of the node features.
+        width: number of graph features.
+    """
+    if isinstance(network, LEGSNet):
+        return scattering_names(network.scattering, features)
+    if isinstance(network, Ensemble) and isinstance(network.second, LEGSNet):
+        second = scattering_names(network.second.scattering, features)
+        return [*_numbered(width - len(second)), *second]
+    return _numbered(width)
+
+
+def scattering_names(scattering: Scattering, features: Sequence[str]) -> list[str]:
+    """Names of scattering's columns: node feature, path, moment.
+
+    >>> scattering_names(Scattering(1, order=1, num_scales=2), ["degree"])[4]
+    'degree.psi0.mean'
+    """
+    return [
+        column.name
+        if column.channel < 0
+        else features[column.channel] + column.name.removeprefix(f"x{column.channel}")
+        for column in scattering.paths()
+    ]
+
+
+def _numbered(width: int) -> list[str]:
+    return [f"embed{i}" for i in range(width)]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The same names; those that come again get a number."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in ("id", *names):
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return found[1:]

@@ -1,0 +1,203 @@
+"""Classification of the nodes of one graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from legs import functional as fn
+from legs.data.dataset import GraphBatch
+from legs.data.errors import DataError
+from legs.data.splits import Split
+from legs.models import LEGSNet, Network, available, create
+from legs.models.catalogue import nearest
+from legs.nn import RBF
+from legs.training.checkpoint import State
+from legs.training.inputs import powers_fit, predict, unchecked
+from legs.training.loop import Report, train
+from legs.training.options import TrainingOptions
+from legs.training.task import Task
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+@dataclass(frozen=True)
+class FittedNodes:
+    """What :func:`fit_nodes` returns.
+
+    Args:
+        network: the trained network; its outputs are logits, ``[nodes, classes]``.
+        scores: by part (``"train"``, ``"validation"``, ``"test"``) and name; ``"guess"`` holds the
+            test scores of the most frequent class.
+        state: history and best epoch.
+    """
+
+    network: Network
+    scores: dict[str, dict[str, float]]
+    state: State
+
+    @torch.no_grad()
+    def predict(self, data: Data) -> Tensor:
+        """Class probabilities of the nodes of a graph, ``[nodes, classes]``."""
+        logits: Tensor = self.network(data.x.float(), data.edge_index, data.get("edge_weight"))
+        return logits.softmax(-1)
+
+
+def fit_nodes(
+    data: Data,
+    model: str = "legs-fcn",
+    options: TrainingOptions | None = None,
+    *,
+    model_options: dict[str, Any] | None = None,
+    device: str = "cpu",
+    report: Report = lambda row: None,
+) -> FittedNodes:
+    """Trains a LEGS network to classify the nodes of one graph.
+
+    Every epoch is one step of Adam on all training nodes. The whole graph is diffused, test nodes
+    included, but the loss and the statistics of batch norm see training nodes only. Classes are
+    counted over all of ``y``; else labels of test nodes enter their scores only. Node features
+    enter as they are.
+
+    Args:
+        data: one undirected graph: ``x``, ``edge_index``, optionally ``edge_weight``; ``y`` with a
+            class a node; ``train_mask``, ``val_mask`` and, if nodes are to be tested,
+            ``test_mask``, each ``[nodes]``.
+        model: ``"legs-fcn"`` (default), ``"legs-fixed"``, ``"legs-rbf"`` or ``"legs-attn-fcn"``.
+        options: how to train; ``batch_size`` plays no role.
+        model_options: options of the network.
+        device: where to train (default ``"cpu"``).
+        report: called with a row of losses after every epoch.
+
+    >>> ring = torch.arange(12)
+    >>> edges = torch.stack([ring, ring.roll(1)])
+    >>> data = Data(x=torch.eye(12), edge_index=torch.cat([edges, edges.flip(0)], dim=1))
+    >>> data.y = ring // 6
+    >>> data.train_mask, data.val_mask, data.test_mask = (ring % 3 == k for k in range(3))
+    >>> fitted = fit_nodes(data, "legs-fixed", TrainingOptions(max_epochs=20))
+    >>> fitted.predict(data).shape
+    torch.Size([12, 2])
+    """
+    _check_model(model)
+    options = options or TrainingOptions()
+    classes, split = _classes(data), _split(data)
+    names = tuple(str(k) for k in range(int(classes.max()) + 1))
+    task = Task.of_classes(classes[split.train], names, options.balanced, what="nodes")
+    weight = data.get("edge_weight")
+    fn.check_graph(data.edge_index, weight, len(classes))
+    fn.check_undirected(data.edge_index, weight, len(classes))
+    dtype = torch.float64 if options.precision == "float64" else torch.float32
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        chosen = {**(model_options or {}), "level": "node"}
+        network = create(model, data.num_features, len(names), **chosen).to(device, dtype)
+        nodes = Nodes(data, network, device, dtype)
+        if isinstance(network.head, RBF):
+            with torch.no_grad(), unchecked(network):
+                features = nodes.embed(network)[torch.as_tensor(split.train).to(device)]
+            network.initialize(nodes.graph.x, features)
+    # One step an epoch, on all training nodes.
+    options = replace(options, batch_size=len(classes))
+    with unchecked(network):
+        state = train(network, nodes, classes.to(device), split, task, options, report=report)
+        everything = torch.arange(len(classes), device=device)
+        answers = task.answers(predict(nodes, network, everything, len(everything))).float().cpu()
+    scores = {
+        name: task.scores(answers[part], classes[part])
+        for name, part in split._asdict().items()
+        if len(part)
+    }
+    if len(split.test):
+        share = torch.bincount(classes[split.train], minlength=len(names)) / len(split.train)
+        guess = share.expand(len(split.test), -1)
+        scores["guess"] = task.scores(guess, classes[split.test])
+    return FittedNodes(network.to("cpu", torch.float32), scores, state)
+
+
+class Nodes:
+    """The nodes of one graph for one network; what no parameter changes is computed once.
+
+    Args:
+        data: the graph.
+        network: with predictions for nodes.
+        device: where to compute.
+        dtype: of node features.
+    """
+
+    def __init__(
+        self, data: Data, network: Network, device: torch.device | str, dtype: torch.dtype
+    ) -> None:
+        weight = data.get("edge_weight")
+        batch = torch.zeros(data.num_nodes or 0, dtype=torch.long)
+        x = data.x.to(dtype)
+        self.graph = GraphBatch(x, data.edge_index, weight, batch, 1, None).to(device)
+        self.features: Tensor | None = None
+        self.powers: Tensor | None = None
+        with torch.no_grad(), unchecked(network):
+            if network.embedding_is_fixed:
+                self.features = self.embed(network)
+            elif isinstance(network, LEGSNet) and powers_fit(x, network.power_steps or 0):
+                self.powers = network.scattering.walk_powers(*self.graph[:3])
+
+    def embed(self, network: Network) -> Tensor:
+        """Features of all nodes, ``[nodes, features]``."""
+        return network.embed(*self.graph[:5], powers=self.powers)
+
+    def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The network's output for the nodes ``index``, ``[nodes, classes]``."""
+        features = self.embed(network) if self.features is None else self.features
+        # The head sees these nodes only, and so do the statistics of its batch norm.
+        return network.predict_from(features[index], mask)
+
+
+def _check_model(name: str) -> None:
+    known = [n for n in available() if n.startswith("legs-")]
+    if name not in known:
+        raise ValueError(f"no network for nodes is called {name!r}{nearest(name, known)}")
+
+
+def _classes(data: Data) -> Tensor:
+    for name in ("x", "edge_index", "y", *MASKS[:2]):
+        if data.get(name) is None:
+            raise DataError(f"the graph has no {name}")
+    if not bool(data.x.isfinite().all()):
+        raise DataError("x holds values that are not finite numbers")
+    y: Tensor = data.y
+    if y.dim() == 2 and y.shape[1] == 1:
+        y = y.flatten()
+    if y.shape != (data.num_nodes,) or y.is_floating_point():
+        raise DataError(
+            f"y must hold a class a node, [{data.num_nodes}] integers; got {list(y.shape)} "
+            f"{y.dtype}"
+        )
+    return y.long().cpu()
+
+
+def _split(data: Data) -> Split:
+    parts = []
+    for name in MASKS:
+        mask = data.get(name)
+        if mask is None:
+            mask = torch.zeros(int(data.num_nodes or 0), dtype=torch.bool)
+        if mask.dtype != torch.bool or mask.shape != (data.num_nodes,):
+            raise DataError(
+                f"{name} must be boolean, [{data.num_nodes}]; got {list(mask.shape)} {mask.dtype}"
+                + ("; choose one of its columns" if mask.dim() == 2 else "")
+            )
+        part = mask.cpu().nonzero().flatten().numpy()
+        if not len(part) and name != "test_mask":
+            raise DataError(f"{name} names no node")
+        if len(part) and int(_classes(data)[part].min()) < 0:
+            raise DataError(f"a node of {name} has a negative class")
+        parts.append(part)
+    split = Split(*parts)
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        shared = np.intersect1d(split[a], split[b])
+        if len(shared):
+            raise DataError(f"node {shared[0]} is in {MASKS[a]} and in {MASKS[b]}")
+    return split

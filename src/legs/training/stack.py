@@ -1,0 +1,343 @@
+"""Many models at once: folds, seeds and learning rates as a leading axis of the parameters.
+
+The models share architecture, data and batches; each has its own training graphs (a mask in the
+loss and in batch norm), its own scale of targets, early stopping and best weights. One after
+another they end with the same weights (:func:`train_single`): a batch is the same cut of the same
+permutation, only without the graphs that a model must not see.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
+
+from legs.data.splits import Split
+from legs.models import Network
+from legs.nn import Scattering
+from legs.training.adam import StackedAdam
+from legs.training.inputs import Inputs
+from legs.training.loop import TrainingError, random_batches, train
+from legs.training.options import TrainingOptions
+from legs.training.task import Task
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a stack.
+
+    Args:
+        network: initialised from its own training graphs.
+        split: its training and validation graphs.
+        task: scaled by its own training graphs.
+        lr: its learning rate.
+    """
+
+    network: Network
+    split: Split
+    task: Task
+    lr: float
+
+
+@dataclass
+class Outcome:
+    """How the training of one member ended; its network has the best weights."""
+
+    best_epoch: int
+    best_loss: float
+    epochs: int
+    history: list[tuple[int, float]]
+
+
+def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
+    """The batches of an epoch, the same for all models."""
+    return random_batches(torch.arange(graphs), options, epoch)
+
+
+def own_batches(train: Tensor, graphs: int, options: TrainingOptions, epoch: int) -> list[Tensor]:
+    """Of the shared batches of an epoch, what one model sees: its own training graphs."""
+    mask = torch.zeros(graphs, dtype=torch.bool)
+    mask[train] = True
+    batches = [index[mask[index]] for index in shared_batches(graphs, options, epoch)]
+    return [index for index in batches if len(index)]
+
+
+def train_single(member: Member, inputs: Inputs, y: Tensor, options: TrainingOptions) -> Outcome:
+    """Trains one member alone, on the batches it would see in a stack, to the same weights."""
+    target = member.task.targets(y)
+    if target.is_floating_point():
+        target = target.to(next(member.network.parameters()).dtype)
+    state = train(
+        member.network,
+        inputs,
+        target,
+        member.split,
+        member.task,
+        replace(options, lr=member.lr),
+        batches=partial(own_batches, torch.as_tensor(member.split.train), len(y), options),
+    )
+    history = [
+        (int(row["epoch"]), row["validation_loss"])
+        for row in state.history
+        if "validation_loss" in row
+    ]
+    return Outcome(state.best_epoch, state.best_loss, state.epoch, history)
+
+
+def train_stack(
+    members: list[Member],
+    inputs: Inputs,
+    y: Tensor,
+    options: TrainingOptions,
+    *,
+    report: Callable[[int, int, float], None] = lambda epoch, running, best: None,
+) -> list[Outcome]:
+    """Trains all members at once and leaves their networks with their best weights.
+
+    Args:
+        members: of one architecture.
+        inputs: the data set, for that architecture.
+        y: targets of all graphs, unscaled, on the device of ``inputs``.
+        options: how to train; ``lr`` is each member's own.
+        report: called after each validation: epoch, models still running, best mean loss.
+    """
+    stack = _Stack(members, y, options)
+    step = Replay(stack, inputs) if _replayable(inputs, y) else partial(stack.step, inputs)
+    for epoch in range(1, options.max_epochs + 1):
+        for index in shared_batches(len(y), options, epoch):
+            step(index.to(y.device))
+        if epoch % options.validate_every == 0 or epoch == options.max_epochs:
+            stack.validate(inputs, epoch)
+            report(epoch, len(stack.running), stack.mean_best())
+            if not len(stack.running):
+                break
+    return stack.finish()
+
+
+class _Stack:
+    def __init__(self, members: list[Member], y: Tensor, options: TrainingOptions) -> None:
+        device = y.device
+        self.members, self.options, self.y = members, options, y
+        networks = [member.network for member in members]
+        parameters, buffers = stack_module_state(networks)
+        trained = {k for k, p in networks[0].named_parameters() if p.requires_grad}
+        parameters = {
+            k: p.detach().to(device).requires_grad_(k in trained) for k, p in parameters.items()
+        }
+        self.frozen = {k: p for k, p in parameters.items() if k not in trained}
+        self.buffers = {k: b.to(device) for k, b in buffers.items()}
+        dtype = next(iter(parameters.values())).dtype
+        lr = torch.tensor([member.lr for member in members], device=device, dtype=dtype)
+        self.adam = StackedAdam(
+            {k: p for k, p in parameters.items() if k in trained},
+            lr,
+            options.weight_decay,
+            options.clip,
+        )
+        self.base = copy.deepcopy(networks[0]).to("meta")
+        for module in self.base.modules():
+            if isinstance(module, Scattering):
+                module.validate = False  # the data set was checked once
+        self.train_mask = _masks([m.split.train for m in members], len(y), device)
+        self.validation_mask = _masks([m.split.validation for m in members], len(y), device)
+        self.scales = _scales([m.task for m in members], device, dtype)
+        self.kind = members[0].task.kind
+        self.running = torch.arange(len(members), device=device)
+        self.version = 0  # of the tensors: a recorded step is good for one version
+        self.best = {k: v.detach().clone() for k, v in {**parameters, **self.buffers}.items()}
+        self.outcomes = [Outcome(0, float("inf"), 0, []) for _ in members]
+
+    def outputs(self, inputs: Inputs, index: Tensor, mask: Tensor, training: bool) -> Tensor:
+        """Outputs of all running models, ``[models, graphs, out_channels]``."""
+        self.base.train(training)
+        given: tuple[Any, ...]
+        powers = None
+        if inputs.features is not None:
+            given = (inputs.features[index],)
+        else:
+            graphs, powers = inputs.batch(index)
+            given = graphs[:5]
+
+        def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor], mask: Tensor) -> Tensor:
+            state = {**parameters, **buffers}
+            if inputs.features is not None:
+                return cast(
+                    Tensor, functional_call(_Head(self.base), _inside(state), (*given, mask))
+                )
+            known = {"powers": powers, "mask": mask}
+            return cast(Tensor, functional_call(self.base, state, given, known))
+
+        parameters = {**self.adam.parameters, **self.frozen}
+        return vmap(run, randomness="different")(parameters, self.buffers, mask)
+
+    def step(self, inputs: Inputs, index: Tensor, valid: Tensor | None = None) -> None:
+        """One step of Adam on one batch; places that are not ``valid`` count nowhere."""
+        self.adam.zero_grad()
+        mask = self.train_mask[:, index]
+        if valid is not None:
+            mask = mask & valid
+        out = self.outputs(inputs, index, mask, training=True)
+        loss, count = self._loss(out, index, mask)
+        loss.sum().backward()
+        self.adam.step(count > 0)
+
+    @torch.no_grad()
+    def validate(self, inputs: Inputs, epoch: int) -> None:
+        """Notes validation losses and best weights; lets go of models that have stopped."""
+        loss = torch.zeros(len(self.running), device=self.y.device, dtype=torch.float64)
+        weight = torch.zeros_like(loss)
+        for index in torch.arange(len(self.y), device=self.y.device).split(2048):
+            mask = self.validation_mask[:, index]
+            needed = mask.any(0)
+            out = self.outputs(inputs, index[needed], mask[:, needed], training=False)
+            terms, weights = self._terms(out, index[needed])
+            inside = mask[:, needed].to(terms.dtype)
+            loss += (terms * inside).sum(1)
+            weight += (weights * inside).sum(1)
+        loss = loss / weight
+        if not bool(loss.isfinite().all()):
+            raise TrainingError(
+                f"the validation loss of {int((~loss.isfinite()).sum())} of {len(loss)} models is "
+                f"not a finite number in epoch {epoch}. Try a smaller learning rate, or clipping"
+            )
+        better = []
+        keep = []
+        for place, (member, value) in enumerate(
+            zip(self.running.tolist(), loss.tolist(), strict=True)
+        ):
+            outcome = self.outcomes[member]
+            outcome.history.append((epoch, value))
+            outcome.epochs = epoch
+            if value < outcome.best_loss:
+                outcome.best_loss, outcome.best_epoch = value, epoch
+                better.append(place)
+            if epoch - outcome.best_epoch < self.options.patience:
+                keep.append(place)
+        places = torch.tensor(better, dtype=torch.long, device=self.y.device)
+        for name, tensor in {**self.adam.parameters, **self.buffers}.items():
+            self.best[name][self.running[places]] = tensor.detach()[places]
+        if len(keep) < len(self.running):
+            self._keep(torch.tensor(keep, dtype=torch.long, device=self.y.device))
+
+    def mean_best(self) -> float:
+        """Mean of the best validation losses so far."""
+        return sum(o.best_loss for o in self.outcomes) / len(self.outcomes)
+
+    def finish(self) -> list[Outcome]:
+        """Puts the best weights into the members' networks."""
+        for place, member in enumerate(self.members):
+            # Buffers that are rebuilt, not saved, are not in a network's state.
+            kept = member.network.state_dict()
+            member.network.load_state_dict({k: self.best[k][place].cpu() for k in kept})
+            member.network.eval()
+        return self.outcomes
+
+    def _keep(self, places: Tensor) -> None:
+        self.version += 1
+        self.adam.keep(places)
+        self.frozen = {k: v[places] for k, v in self.frozen.items()}
+        self.buffers = {k: v[places] for k, v in self.buffers.items()}
+        self.train_mask = self.train_mask[places]
+        self.validation_mask = self.validation_mask[places]
+        self.scales = {k: v[places] for k, v in self.scales.items()}
+        self.running = self.running[places]
+
+    def _terms(self, out: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.y[index]
+
+        def one(out: Tensor, scales: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+            names = self.members[0].task.names
+            task = Task(self.kind, names, **scales)
+            target = task.targets(y)
+            return task.terms(out, target.to(out.dtype) if target.is_floating_point() else target)
+
+        terms: tuple[Tensor, Tensor] = vmap(one)(out, self.scales)
+        return terms
+
+    def _loss(self, out: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        losses, weights = self._terms(out, index)
+        inside = mask.to(losses.dtype)
+        count = (weights * inside).sum(1)
+        return (losses * inside).sum(1) / count.clamp_min(1e-12), count
+
+
+class Replay:
+    """Steps recorded once on the GPU and replayed: a small step is all launch overhead.
+
+    Only where batches have one shape, that is rows of fixed features; the last batch of an epoch
+    is filled up with places that count nowhere. When models stop, the step is recorded anew.
+
+    Args:
+        stack: whose steps to record.
+        inputs: with fixed features.
+    """
+
+    def __init__(self, stack: _Stack, inputs: Inputs) -> None:
+        self.stack, self.inputs = stack, inputs
+        size = min(stack.options.batch_size, len(stack.y))
+        self.index = torch.zeros(size, dtype=torch.long, device=stack.y.device)
+        self.valid = torch.zeros(size, dtype=torch.bool, device=stack.y.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.version = -1
+        self.warm_up = 0
+
+    def __call__(self, index: Tensor) -> None:
+        """One step on the graphs ``index``."""
+        self.index[: len(index)] = index
+        self.valid[: len(index)] = True
+        self.valid[len(index) :] = False
+        if self.version != self.stack.version:
+            self.version, self.graph, self.warm_up = self.stack.version, None, 3
+        if self.graph is not None:
+            self.graph.replay()
+        elif self.warm_up:
+            # Real steps, on a stream of their own: libraries set themselves up on first use.
+            self.warm_up -= 1
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self.stack.step(self.inputs, self.index, self.valid)
+            torch.cuda.current_stream().wait_stream(stream)
+        else:
+            self.stack.adam.zero_grad()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.stack.step(self.inputs, self.index, self.valid)
+            self.graph.replay()
+
+
+def _replayable(inputs: Inputs, y: Tensor) -> bool:
+    return y.device.type == "cuda" and inputs.features is not None
+
+
+class _Head(torch.nn.Module):
+    """A network that starts from its embedding."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
+        return self.network.predict_from(features, mask)
+
+
+def _inside(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"network.{name}": value for name, value in state.items()}
+
+
+def _masks(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
+    masks = torch.zeros(len(parts), graphs, dtype=torch.bool)
+    for row, part in zip(masks, parts, strict=True):
+        row[torch.as_tensor(part)] = True
+    return masks.to(device)
+
+
+def _scales(tasks: list[Task], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    names = [n for n in ("class_weights", "mean", "deviation") if getattr(tasks[0], n) is not None]
+    return {n: torch.stack([getattr(t, n) for t in tasks]).to(device, dtype) for n in names}
