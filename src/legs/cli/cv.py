@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from legs.cli.choices import Data
+from legs.cli.train import Device, Kind
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from legs.training.cross_validation import CVResult
+
+
+class Way(StrEnum):
+    """How many models are trained."""
+
+    auto = "auto"
+    stacked = "stacked"
+    single = "single"
+
 
 def cv(
-    data: Annotated[str, typer.Argument(help="A named data set, or a file or folder of yours.")],
+    data: Data,
     model: Annotated[
         list[str] | None, typer.Option("--model", help="A method; repeat it to compare several.")
     ] = None,
@@ -20,7 +37,9 @@ def cv(
         typer.Option("-o", "--output", help="Folder for the results; goes on if it exists."),
     ] = None,
     target: Annotated[list[str] | None, typer.Option(help="Column(s) to predict.")] = None,
-    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    task: Annotated[
+        Kind | None, typer.Option(show_default="found", help="What is predicted.")
+    ] = None,
     features: Annotated[
         str | None, typer.Option(help="Node features, e.g. structure+labels.")
     ] = None,
@@ -42,10 +61,10 @@ def cv(
     batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
     patience: Annotated[int, typer.Option(min=1, help="Epochs without a better loss.")] = 100,
     seed: Annotated[int, typer.Option(help="Of partitions, weights and batches.")] = 0,
-    way: Annotated[str, typer.Option(help="stacked, single, or auto: the faster.")] = "auto",
+    way: Annotated[Way, typer.Option(help="All at once, one by one, or the faster.")] = Way.auto,
     device: Annotated[
-        str, typer.Option(help="cpu or cuda; auto takes a GPU if there is one.")
-    ] = "auto",
+        Device, typer.Option(help="Where to train; auto takes a GPU if there is one.")
+    ] = Device.auto,
     limit: Annotated[
         int | None, typer.Option(min=20, help="Use only the first LIMIT graphs.")
     ] = None,
@@ -65,7 +84,9 @@ def cv(
     from legs.training.cv_tables import write_results
 
     console = Console(highlight=False)
-    loaded = load(data, target=target, task=task, features=features, limit=limit)
+    loaded = load(
+        data, target=target, task=task.value if task else None, features=features, limit=limit
+    )
     options = CVOptions(
         folds=folds,
         rotations=rotations,
@@ -84,8 +105,8 @@ def cv(
             options,
             splits=load_splits(splits, len(loaded)) if splits else None,
             directory=folder,
-            device=_device(device),
-            way=_way(way),
+            device=_device(device.value),
+            way=way.value,
             progress=lambda line: status.update(line),
         )
     write_results(result, folder, command=" ".join(["legs", *sys.argv[1:]]))
@@ -111,13 +132,7 @@ def _device(name: str) -> str:
     return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
-def _way(name: str) -> Any:
-    if name not in ("auto", "stacked", "single"):
-        raise ValueError(f"--way must be auto, stacked or single; got {name!r}")
-    return name
-
-
-def _show(result: Any, console: Any) -> None:
+def _show(result: CVResult, console: Console) -> None:
     from rich.table import Table
 
     from legs.training.cv_tables import comparisons, summary

@@ -71,7 +71,7 @@ def embed(
     with Rows(console, f"{model}:") as progress:
         done = embed_file(embedder, data, out, on_error=on_error.value, report=progress)
     console.print(
-        f"{counted(done.rows, 'row')}, {done.columns:,} features: {out}",
+        f"{counted(done.rows, 'row')} in {out}: id and {done.columns:,} features",
         soft_wrap=True,
         markup=False,
     )

@@ -46,8 +46,10 @@ def predict(
             id_column=id_column,
             report=progress,
         )
-    skipped = f", {done.skipped:,} without a prediction (column error)" if done.skipped else ""
-    console.print(f"{counted(done.rows, 'row')}{skipped}: {out}", soft_wrap=True, markup=False)
+    skipped = (
+        f"; {done.skipped:,} have no prediction (see the column error)" if done.skipped else ""
+    )
+    console.print(f"{counted(done.rows, 'row')} in {out}{skipped}", soft_wrap=True, markup=False)
     if done.scores:
         console.print(score_table({f"{counted(done.scored, 'row')} with targets": done.scores}))
     if done.strangers:

@@ -23,7 +23,7 @@ class Epochs:
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=12),
             TextColumn("{task.fields[losses]}"),
             console=console,
             transient=True,
@@ -59,12 +59,12 @@ class Epochs:
             self.start, self.first, self.validation = time.monotonic(), epoch, ""
         self.last = epoch
         if "validation_loss" in row:
-            self.validation = f"  validation {row['validation_loss']:.4g}"
+            self.validation = f"validation {row['validation_loss']:.3g}"
         self.progress.update(
             self.task,
             completed=epoch,
-            losses=f"epoch {epoch}/{self.epochs}  train {row['train_loss']:.4g}"
-            f"{self.validation}{self._left(epoch)}",
+            losses=f"epoch {epoch}/{self.epochs} train {row['train_loss']:<7.3g} "
+            f"{self.validation:<18} {self._left(epoch)}",
         )
 
     def _left(self, epoch: int) -> str:
@@ -73,7 +73,7 @@ class Epochs:
             return ""
         seconds = round((time.monotonic() - self.start) / done * (self.epochs - epoch))
         # Early stopping may come before.
-        return f"  at most {seconds // 60}:{seconds % 60:02d} left"
+        return f"≤ {seconds // 60}:{seconds % 60:02d} left"
 
 
 class Rows:

@@ -74,7 +74,7 @@ def markdown(table: pd.DataFrame) -> str:
     >>> print(markdown(pd.DataFrame({"a": ["x"], "b": [0.12345]})))
     | a | b |
     |---|---|
-    | x | 0.123 |
+    | x | 0.1235 |
     """
     lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
     for row in table.itertuples(index=False):

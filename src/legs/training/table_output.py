@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 # Parquet keeps a description of every column of every group until the end: groups must be large.
-GROUP_BYTES = 128 * 2**20
+GROUP_BYTES = 64 * 2**20
 
 
 class TableWriter:
@@ -124,6 +124,11 @@ class TableWriter:
         self._waiting = []
         if self._parquet is None:
             self._parquet = parquet.ParquetWriter(
-                self._file, table.schema, compression="zstd", write_statistics=False
+                self._file,
+                table.schema,
+                compression="zstd",
+                # Dictionaries of numbers that hardly repeat cost memory and save nothing.
+                use_dictionary=False,
+                write_statistics=False,
             )
         self._parquet.write_table(table, row_group_size=max(len(table), 1))
