@@ -52,7 +52,7 @@ def test_help_of_a_command(capsys):
         (["--colour"], "--colour"),
         (["demo", "--colour"], "--colour"),
         (["demo", "--limit", "many"], "--limit"),
-        (["demo", "--limit", "3"], "20"),
+        (["demo", "--limit", "3"], "50"),
     ],
 )
 def test_wrong_usage_is_one_line(args, word, capsys):

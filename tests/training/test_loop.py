@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_a_seed_repeats_a_run_in_another_process(tmp_path):
 
     names = ["legs-fcn", "legs-rbf", "gat", "gcn-legs-fixed"]
     arguments = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(names)]
-    subprocess.run(arguments, check=True)
+    subprocess.run(arguments, check=True, cwd=Path(__file__).parents[2])
     for name in names:
         assert_same(load_file(tmp_path / name), weights_of(trained(name)))
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from tests.training.made import (
 
 TASKS = ("classification", "regression")
 CASES = [(name, task) for name in methods() for task in TASKS]
-OPTIONS = replace(QUICK, max_epochs=30, validate_every=5, lr=5e-3)
+OPTIONS = replace(QUICK, max_epochs=20, validate_every=5, lr=5e-3)
 
 SCRIPT = """
 import sys
@@ -52,7 +53,8 @@ def kept(tmp_path_factory):
         data = made_data(task)
         fitted[name, task] = fit(data, name, made_split(), OPTIONS)
         fitted[name, task].predictor.save(folder / f"{name}:{task}" / "model")
-    subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], check=True)
+    arguments = [sys.executable, "-c", SCRIPT, str(folder)]
+    subprocess.run(arguments, check=True, cwd=Path(__file__).parents[2])
     return folder, fitted
 
 

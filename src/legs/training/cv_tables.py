@@ -164,7 +164,7 @@ def _predictions(result: CVResult) -> pd.DataFrame:
 
 def _shown(value: Any) -> str:
     return (
-        f"{value:.3g}"
+        f"{value:.4g}"
         if isinstance(value, float)
         else f"{value:,}"
         if isinstance(value, int)

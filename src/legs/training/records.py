@@ -30,6 +30,7 @@ class Records:
             return
         folder.mkdir(parents=True, exist_ok=True)
         self._check(folder / "settings.json", settings)
+        self._mend(folder / "metrics.jsonl")
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -45,6 +46,13 @@ class Records:
         except (ValueError, TypeError) as error:
             raise ModelError(f"{path} is damaged: {error}; delete it to start anew") from error
         check_settings(path.parent, old, settings)
+
+    def _mend(self, path: Path) -> None:
+        """Removes half a line that a killed run may have left at the end."""
+        content = path.read_bytes() if path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            write_atomically(path, whole)
 
     def add(self, row: dict[str, float]) -> None:
         """Notes an epoch."""
