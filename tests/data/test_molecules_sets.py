@@ -108,7 +108,7 @@ def test_a_strict_set_leaves_out_values_without_relation(real: Path) -> None:
 def test_names_of_sets_are_checked(empty: Path) -> None:
     with pytest.raises(DataError, match="the tranches are BBAB"):
         read_zinc("ABCD")
-    with pytest.raises(DataError, match="the targets are P00918"):
+    with pytest.raises(DataError, match="the proteins are P00918"):
         read_ki("P12345")
 
 

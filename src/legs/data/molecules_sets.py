@@ -69,24 +69,24 @@ def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
     )
 
 
-def read_ki(target: str, *, limit: int | None = KI_MOLECULES, strict: bool = False) -> RawGraphs:
+def read_ki(protein: str, *, limit: int | None = KI_MOLECULES, strict: bool = False) -> RawGraphs:
     """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
 
     Medians per compound of Ki values in ChEMBL; the paper used BindingDB. For P00918 the ligands
     of the paper's own list come first.
 
     Args:
-        target: ``"P00918"`` or ``"P14416"``, in any case.
+        protein: ``"P00918"`` or ``"P14416"``, in any case.
         limit: ligands, drawn in a fixed random order (default 3,000; ``None``: all).
         strict: leave out the values of which it is not known whether they are bounds (>, <)
             rather than equalities (default: keep them; they are all of P00918).
     """
-    target = target.upper()
-    if target not in _KI_TARGETS:
-        raise DataError(f"the targets are {', '.join(_KI_TARGETS)}, not {target!r}")
+    protein = protein.upper()
+    if protein not in _KI_TARGETS:
+        raise DataError(f"the proteins are {', '.join(_KI_TARGETS)}, not {protein!r}")
     path = sources.require("ki/ki_P00918_P14416.parquet")
     frame = _table(path)
-    frame = frame[frame["target"] == target]
+    frame = frame[frame["target"] == protein]
     unsure = frame["source"].str.startswith("prabhav54")
     if strict:
         frame = frame[~unsure]
@@ -98,12 +98,12 @@ def read_ki(target: str, *, limit: int | None = KI_MOLECULES, strict: bool = Fal
         ids=frame["chembl_id"].tolist(),
         y=_numbers(frame, ("pKi",)),
         task="regression",
-        name=f"ki-{target.lower()}",
+        name=f"ki-{protein.lower()}",
         target_names=("pKi",),
         default_features=("atoms",),
         info={
             "source": str(path),
-            "note": f"{_KI_TARGETS[target]}; ChEMBL, median pKi per compound, not BindingDB; "
+            "note": f"{_KI_TARGETS[protein]}; ChEMBL, median pKi per compound, not BindingDB; "
             f"{int(frame['in_authors_subset'].sum()):,} ligands are on the paper's list",
             "censoring": f"{int(frame['source'].str.startswith('prabhav54').sum()):,} values come "
             "without a relation: some may be bounds (strict=True leaves them out)",

@@ -32,6 +32,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
+            # mkstemp's files are their owner's alone; models are passed around.
+            os.fchmod(handle, 0o666 & ~_umask())
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -39,6 +41,12 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,8 +118,8 @@ class _Truths:
         """Notes the truths of a part, and puts them into its table."""
         assert part.truth is not None
         if self.task.kind == "classification":
-            names = [_name(value) for value in part.truth.iloc[:, 0]]
             number = {name: k for k, name in enumerate(self.task.names)}
+            names = [_name(value, number) for value in part.truth.iloc[:, 0]]
             found = torch.tensor([number.get(name or "", -1) for name in names], dtype=torch.long)
             self.strangers |= {name for name in names if name is not None and name not in number}
             column = pd.Series(names, index=part.rows, dtype="string")
@@ -156,11 +156,13 @@ class _Truths:
         return int(known.sum()), self.task.scores(answers[known], truth[known])
 
 
-def _name(value: Any) -> str | None:
+def _name(value: Any, known: Collection[str]) -> str | None:
     """A class as training names it: whole numbers without a point; ``None`` for a gap."""
     if not isinstance(value, str) and pd.isna(value):
         return None
     text = str(value).strip()
+    if text in known:
+        return text
     try:
         number = float(text)
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from legs.data.errors import BadRows, DataError
 from legs.data.origins import Source
@@ -36,21 +36,28 @@ def in_order(folder: Path, ids: Sequence[str], bad: Sequence[Sequence[str]]) -> 
     return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
 
 
-def table_truth(
-    folder: Path, source: Source, ids: Sequence[str], targets: Sequence[str]
-) -> pd.DataFrame | None:
-    """Targets of the files from a label table in the folder, one row an id; ``None`` without."""
+class Labels(NamedTuple):
+    """A table of labels in the folder."""
+
+    ids: list[str]  # of the files it names
+    frame: pd.DataFrame  # a row a file
+
+    def truth(self, ids: Sequence[str], targets: Sequence[str]) -> pd.DataFrame | None:
+        """Target columns that the table has, one row an id; ``None`` without."""
+        there = [name for name in targets if list(self.frame.columns).count(name) == 1]
+        if not there:
+            return None
+        frame = self.frame[there].set_axis(self.ids)
+        return frame.reindex(list(ids)).reset_index(drop=True)
+
+
+def label_table(folder: Path, source: Source) -> Labels | None:
+    """The table of labels, if the folder has one that can be used."""
     from legs.data.label_tables import list_files
 
     suffixes = sys.modules[source.reader.__module__].SUFFIXES
     try:
         listing = list_files(folder, suffixes, target=[], bad=BadRows("skip"))
-    except DataError:
+    except DataError:  # none there; what else is wrong is told when the files are read
         return None
-    if listing.frame is None:
-        return None
-    there = [name for name in targets if list(listing.frame.columns).count(name) == 1]
-    if not there:
-        return None
-    frame = listing.frame[there].set_axis(listing.ids)
-    return frame.reindex(list(ids)).reset_index(drop=True)
+    return None if listing.frame is None else Labels(listing.ids, listing.frame)

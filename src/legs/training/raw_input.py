@@ -213,13 +213,21 @@ def _check_same(reading: Reading, data: GraphDataset) -> None:
 
 def _whole(reading: Reading, source: Source, path: str | Path, on_error: OnError) -> InputPart:
     """Everything but tables: folders of files, sets in TUDataset's layout, named sets."""
+    source.take(dict.fromkeys(reading.asked))  # what was asked for and nobody heeds is an error
     options = {
         name: value
         for name, value in reading.options.items()
         if source.accepts(name) and (name != "id_column" or name in reading.asked)
     }
-    if source.accepts("target"):
-        options["target"] = []
+    folder = Path(path).expanduser()
+    labels = None
+    files = source.reader.__name__ == "read_folder"  # one a graph
+    if files:
+        from legs.training.raw_folders import in_order, label_table
+
+        labels = label_table(folder, source)
+        if labels is not None:
+            options["target"] = []  # the truth is looked up there, also where there is none
     data = load(
         path,
         features=reading.features,
@@ -229,13 +237,10 @@ def _whole(reading: Reading, source: Source, path: str | Path, on_error: OnError
     bad = cast(list[tuple[str, str]], data.info.get("bad", ())) if on_error == "skip" else []
     ids = list(data.ids) or [str(i + 1) for i in range(len(data))]
     entries = [(name, "", i) for i, name in enumerate(ids)]
-    folder = Path(path).expanduser()
     truth = _own_truth(data)
-    if source.accepts("target") and folder.is_dir():
-        from legs.training.raw_folders import in_order, table_truth
-
+    if files:
         entries = in_order(folder, ids, bad)
-        truth = table_truth(folder, source, ids, reading.targets)
+        truth = None if labels is None else labels.truth(ids, reading.targets)
     elif source.accepts("bad"):
         entries += [(where, why, -1) for where, why in bad]
     rows = [row for row, entry in enumerate(entries) if entry[2] >= 0]

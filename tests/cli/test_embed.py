@@ -1,0 +1,76 @@
+"""``legs embed``: features of graphs as a table."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from legs.cli import main
+from tests.cli.molecules import read, rows, told, train_classes, write
+
+pytest.importorskip("rdkit", reason="the tables hold SMILES")
+
+
+def test_fixed_scattering_needs_no_training(tmp_path, capsys):
+    data = write(tmp_path / "data.csv", ("name", "smiles"), rows(5))
+    out = tmp_path / "out.parquet"
+    args = ["embed", "legs-fixed", str(data), "-o", str(out), "--id-column", "name"]
+    assert main([*args, "--features", "atoms", "--set", "order=1", "--set", "lowpass=true"]) == 0
+    assert f"5 rows in {out}: id and 480 features" in capsys.readouterr().out
+    table = pd.read_parquet(out)
+    assert list(table.columns[:2]) == ["id", "C.mean"]
+    assert "O.psi4.kurtosis" in table.columns
+    assert "C.phi.mean" in table.columns
+    assert table["id"].tolist() == [f"m{i}" for i in range(5)]
+    assert table["C.mean"].tolist() == pytest.approx([1, 1 / 2, 1, 4 / 5, 1])
+    assert not (tmp_path / "out.bad_rows.csv").exists()
+
+
+def test_features_of_a_trained_model(tmp_path, capsys):
+    run = train_classes(tmp_path, "--model", "legs-fcn")
+    data = write(tmp_path / "new.csv", ("smiles",), rows(5))
+    out = tmp_path / "out.csv"
+    assert main(["embed", str(run), str(data), "-o", str(out)]) == 0
+    found = read(out)
+    assert len(found) == 5
+    assert "hydrogens.psi0.psi3.skewness" in found[0]
+    for more in (("--features", "atoms"), ("--hydrogens",), ("--set", "order=1")):
+        assert main(["embed", str(run), str(data), "-o", str(out), *more]) == 1
+        assert "legs-fixed alone" in capsys.readouterr().err
+
+
+def test_bad_rows_go_to_a_file_of_their_own(tmp_path, capsys):
+    data = tmp_path / "data.csv"
+    data.write_text("smiles,id\nCO,a\nC1CC,b\nCC,c\n")
+    out = tmp_path / "out.csv"
+    args = ["embed", "legs-fixed", str(data), "-o", str(out)]
+    assert main(args) == 1
+    assert "data.csv line 3" in told(capsys)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
+    assert main([*args, "--on-error", "skip"]) == 0
+    assert f"1 row skipped, listed in {tmp_path / 'out.bad_rows.csv'}" in capsys.readouterr().out
+    assert [row["id"] for row in read(out)] == ["a", "c"]
+    (bad,) = read(tmp_path / "out.bad_rows.csv")
+    assert bad["where"] == "data.csv line 3"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["gcn"], ["gcn", "trained first"]),
+        (["none"], ["none", "no such run"]),
+        (["legs-fixed", "--set", "order"], ["NAME=VALUE"]),
+        (["legs-fixed", "--set", "odrer=1"], ["odrer", "order"]),
+        (["legs-fixed", "--features", "atmos"], ["atmos", "'atoms'"]),
+        (["legs-fixed", "--smiles-column", "mol"], ["'mol'"]),
+    ],
+)
+def test_errors_are_one_line(args, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = write(tmp_path / "data.csv", ("smiles",), rows(5))
+    model, *more = args
+    assert main(["embed", model, str(data), "-o", "out.csv", *more]) == 1
+    err = told(capsys)
+    for word in words:
+        assert word in err
+    assert not (tmp_path / "out.csv").exists()

@@ -1,0 +1,183 @@
+"""``legs predict``: a row out for each row in, and models that cannot be used."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from legs.cli import main
+from tests.cli.molecules import read, rows, told, train_classes, train_numbers, write
+
+pytest.importorskip("rdkit", reason="the tables hold SMILES")
+
+
+def test_classes_of_new_rows(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    capsys.readouterr()
+    new = write(tmp_path / "new.csv", ("name", "smiles"), rows(6))
+    out = tmp_path / "out.csv"
+    assert main(["predict", str(run), str(new), "--id-column", "name", "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert f"6 rows in {out}" in printed
+    assert "accuracy" not in printed
+    found = read(out)
+    assert [row["id"] for row in found] == [f"m{i}" for i in range(6)]
+    assert [row["smiles"] for row in found] == [row["smiles"] for row in rows(6)]
+    for row in found:
+        chances = {name: float(row[f"probability:{name}"]) for name in ("alcohol", "alkane")}
+        assert sum(chances.values()) == pytest.approx(1)
+        assert row["prediction"] == max(chances, key=chances.__getitem__)
+    assert "error" not in found[0]
+    assert "truth" not in found[0]
+    # A model by itself, without the run around it.
+    assert main(["predict", str(run / "model"), str(new), "-o", str(tmp_path / "same.csv")]) == 0
+    same = read(tmp_path / "same.csv")
+    assert [r["probability:alkane"] for r in same] == [r["probability:alkane"] for r in found]
+
+
+def test_numbers_in_their_own_units_and_scores(tmp_path, capsys):
+    run = train_numbers(tmp_path, "--epochs", "200", "--lr", "0.01")
+    capsys.readouterr()
+    found = rows(8)
+    found[2]["weight"] = ""
+    new = write(tmp_path / "new.csv", ("smiles", "atoms", "weight", "cost"), found)
+    assert main(["predict", str(run), str(new), "-o", str(tmp_path / "out.parquet")]) == 0
+    printed = capsys.readouterr().out
+    assert "8 rows with targets" in printed
+    assert "RMSE weight" in printed
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(table.columns) == [
+        "id", "smiles", "atoms", "weight", "cost", "truth:atoms", "truth:weight", "truth:cost",
+    ]  # fmt: skip
+    assert table["weight"].notna().all()
+    assert table["truth:weight"].isna().tolist() == [i == 2 for i in range(8)]
+    error = (table["weight"] - table["truth:weight"]).pow(2).mean() ** 0.5
+    spread = table["truth:weight"].std()
+    assert error < spread  # grams a mole, not numbers around zero
+
+
+def test_truths_that_are_no_class_of_the_model(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    found = rows(5)
+    found[0]["kind"], found[1]["kind"] = "ether", ""
+    new = write(tmp_path / "new.csv", ("smiles", "kind"), found)
+    capsys.readouterr()
+    assert main(["predict", str(run), str(new), "-o", str(tmp_path / "out.csv")]) == 0
+    printed = capsys.readouterr().out
+    assert "3 rows with targets" in printed
+    assert "ether" in printed
+    truths = [row["truth"] for row in read(tmp_path / "out.csv")]
+    assert truths == ["ether", "", "alkane", "alcohol", "alkane"]
+
+
+def test_bad_rows_keep_their_place(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    new = tmp_path / "new.csv"
+    new.write_text("name,smiles\na,CO\nb,C1CC\nc\nd,CC\n\ne,\nf,C,x\n")
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    args = ["predict", str(run), str(new), "--id-column", "name", "-o", str(out)]
+    assert main(args) == 1
+    assert "new.csv line" in told(capsys)
+    assert out.read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.glob(".*")) == []
+    assert main([*args, "--on-error", "skip"]) == 0
+    assert "6 rows" in (printed := capsys.readouterr().out)
+    assert "4 have no prediction" in printed
+    found = read(out)
+    assert [row["id"] for row in found] == ["a", "b", "", "d", "e", ""]
+    assert [bool(row["prediction"]) for row in found] == [True, False, False, True, False, False]
+    assert [bool(row["error"]) for row in found] == [not row["prediction"] for row in found]
+    assert "C1CC" in found[1]["error"]
+    assert "fields" in found[2]["error"]
+
+
+def test_new_files_are_read_as_in_training(tmp_path, capsys):
+    found = [row | {"mol": row["smiles"], "smiles": "C"} for row in rows()]
+    data = write(tmp_path / "data.csv", ("mol", "smiles", "kind"), found)
+    run = str(tmp_path / "run")
+    more = ("--smiles-column", "mol", "--hydrogens", "--features", "atoms+degree")
+    args = ["train", str(data), "--target", "kind", "-o", run, "--model", "gcn", "--epochs", "4"]
+    assert main([*args, *more]) == 0
+    description = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
+    assert description["features"] == ["atoms", "degree"]
+    assert description["feature_names"][0] == "H"
+    assert description["input"] == {
+        "hydrogens": True, "bond_weights": False, "smiles_column": "mol", "targets": ["kind"],
+    }  # fmt: skip
+    assert main(["predict", run, str(data), "-o", str(tmp_path / "both.csv")]) == 0
+    only = write(tmp_path / "only.smi", ("mol",), found)
+    only.write_text("\n".join(only.read_text().splitlines()[1:]))
+    assert main(["predict", run, str(only), "-o", str(tmp_path / "only.csv")]) == 0
+    both, alone = (
+        [row["probability:alkane"] for row in read(tmp_path / f"{name}.csv")]
+        for name in ("both", "only")
+    )
+    assert both == alone
+    assert len(set(both)) > 10  # of "smiles" they would all be methane
+
+
+def test_features_that_do_not_fit(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    (folder / "a.edges").write_text("1 2\n2 3\n")
+    assert main(["predict", str(run), str(folder), "-o", str(tmp_path / "x.csv")]) == 1
+    assert "'chem'" in told(capsys)
+
+
+def test_models_that_cannot_be_used(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    new = str(write(tmp_path / "new.csv", ("smiles",), rows(3)))
+    args = ["-o", str(tmp_path / "out.csv")]
+    model = run / "model"
+    description = json.loads((model / "model.json").read_text())
+    weights = (model / "weights.safetensors").read_bytes()
+    capsys.readouterr()
+
+    def refused(place=run):
+        assert main(["predict", str(place), new, *args]) == 1
+        assert not (tmp_path / "out.csv").exists()
+        return told(capsys)
+
+    assert "no such run" in refused(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    assert "holds no model" in refused(tmp_path / "empty")
+    (model / "weights.safetensors").write_bytes(weights[:-1] + b"!")
+    assert "checksum" in refused()
+    (model / "weights.safetensors").write_bytes(weights)
+    for change, word in (
+        ({"format": 99}, "format 99"),
+        ({"input": 3}, "damaged"),
+        ({"features": []}, "made in Python"),
+    ):
+        (model / "model.json").write_text(json.dumps(description | change))
+        assert word in refused()
+    # Models saved before it was noted how their data was read.
+    del description["input"]
+    (model / "model.json").write_text(json.dumps(description))
+    assert main(["predict", str(run), new, *args]) == 0
+
+
+@pytest.mark.parametrize(
+    ("out", "word"),
+    [("new.csv", "input"), ("none/out.csv", "folder"), ("out.xlsx", ".parquet"), (".", "ends in")],
+)
+def test_places_for_the_output(out, word, tmp_path, capsys, monkeypatch):
+    run = train_classes(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    new = write(tmp_path / "new.csv", ("smiles",), rows(3))
+    before = new.read_bytes()
+    assert main(["predict", str(run), "new.csv", "-o", out]) == 1
+    assert word in told(capsys)
+    assert new.read_bytes() == before
+
+
+def test_unknown_columns(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    new = write(tmp_path / "new.csv", ("smiles",), rows(3))
+    args = ["predict", str(run), str(new), "-o", str(tmp_path / "out.csv")]
+    assert main([*args, "--smiles-column", "smile"]) == 1
+    assert "'smiles'" in told(capsys)
