@@ -81,6 +81,14 @@ def test_columns_hold_what_they_say():
     assert channels == {1}
 
 
+@pytest.mark.parametrize("lowpass", [False, True])
+def test_order_beyond_the_longest_increasing_path(lowpass):
+    module = Scattering(2, num_scales=2, order=5, lowpass=lowpass)
+    assert run(module, example()).shape == (3, module.out_channels)
+    shorter = Scattering(2, num_scales=2, order=2, lowpass=lowpass)
+    assert torch.equal(run(module, example()), run(shorter, example()))
+
+
 def test_column_names():
     names = [c.name for c in Scattering(1, num_scales=2, lowpass=True, aggr="mean").paths()]
     assert names == [

@@ -141,12 +141,17 @@ def walk_powers(x: Tensor, walk: Walk, steps: int) -> Tensor:
     return diffusions(high_pass(x, walk, 0.0), walk, 0.0, steps).movedim(0, 1).contiguous()
 
 
-def lazy_mixture(laziness: Tensor | float, steps: int) -> Tensor:
+def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = None) -> Tensor:
     r"""How lazy diffusions are mixed from :func:`walk_powers`: row t of the result holds
 
     .. math::
         P_\alpha^t (I - P_\alpha) = (1 - \alpha) \sum_{s \le t} \binom ts
         \alpha^{t - s} (1 - \alpha)^s A^s (I - A) .
+
+    Args:
+        laziness: :math:`\alpha`, one value or ``[channels]``.
+        steps: number of powers.
+        like: a tensor of the dtype and device wanted (default: PyTorch's default).
 
     Returns:
         ``[steps, steps]``, or ``[channels, steps, steps]`` for one laziness a channel.
@@ -156,7 +161,10 @@ def lazy_mixture(laziness: Tensor | float, steps: int) -> Tensor:
             [0.2500, 0.2500, 0.0000],
             [0.1250, 0.2500, 0.1250]])
     """
-    alpha = torch.as_tensor(laziness).unsqueeze(-1)
+    if not isinstance(laziness, Tensor):
+        # Made where it is needed: a copy to the GPU would make it wait.
+        laziness = (torch.empty(()) if like is None else like).new_full((), laziness)
+    alpha = laziness.unsqueeze(-1)
     row = torch.nn.functional.pad(1 - alpha, (0, steps - 1))
     rows = [row]
     for _ in range(steps - 1):

@@ -54,7 +54,9 @@ def graph_mean(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
     """
     if batch is None:
         return x.mean(0, keepdim=True)
-    count = torch.bincount(batch, minlength=num_graphs).clamp_min(1).to(x.dtype)
+    # Counted by index_add: bincount looks at its result, which makes a GPU wait.
+    ones = torch.ones_like(batch, dtype=x.dtype)
+    count = _graph_sum(ones, batch, num_graphs).clamp_min(1)
     return _graph_sum(x, batch, num_graphs) / count.view(-1, *[1] * (x.dim() - 1))
 
 

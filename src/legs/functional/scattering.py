@@ -83,32 +83,33 @@ def scattering(
     for k in range(order + 1):
         # Of this order's paths, those with children; increasing paths that end in the last
         # wavelet have none, so they are diffused again only for the low-pass.
-        last = k == order
-        parents = [i for i, p in enumerate(paths) if not last and _children(p, num_scales, policy)]
+        parents = [i for i, p in enumerate(paths) if k < order and _children(p, num_scales, policy)]
         diffused = list(range(len(paths))) if lowpass else parents
         if not diffused:
             break
-        inputs = signal if len(diffused) == len(paths) else signal[:, diffused]
+        inputs = _take(signal, diffused)
         out = wavelet_transform(
             inputs,
             walk,
             laziness,
             cumulative,
-            wavelets=not last,
+            wavelets=bool(parents),
             lowpass=lowpass,
             powers=powers if k == 0 else None,
         )
         if lowpass:
             lows.append(out[-1])
             out = out[:-1]
-        if last:
+        if not parents:
             break
-        place = {parent: i for i, parent in enumerate(diffused)}
-        wanted = [(i, j) for i in parents for j in _children(paths[i], num_scales, policy)]
-        paths = [(*paths[i], j) for i, j in wanted]
-        filters = [j for _, j in wanted]
-        columns = [place[i] for i, _ in wanted]
-        chosen = out.movedim(0, 1)[:, filters, columns]
+        # Slices, not lists of indices: those would be copied to a GPU at every step.
+        chosen = torch.cat(
+            [
+                out[_children(paths[i], num_scales, policy).start :, :, diffused.index(i)]
+                for i in parents
+            ]
+        ).movedim(0, 1)
+        paths = [(*paths[i], j) for i in parents for j in _children(paths[i], num_scales, policy)]
         outputs.append(chosen)
         signal = chosen.abs()
     return torch.cat(outputs + lows, dim=1)
@@ -117,3 +118,15 @@ def scattering(
 def _children(path: Path, num_scales: int, policy: PathPolicy) -> range:
     start = path[-1] + 1 if path and policy == "increasing" else 0
     return range(start, num_scales)
+
+
+def _take(x: Tensor, places: list[int]) -> Tensor:
+    """``x[:, places]`` for increasing places, as slices of runs."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][1]:
+            runs[-1][1] += 1
+        else:
+            runs.append([place, place + 1])
+    parts = [x[:, start:end] for start, end in runs]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

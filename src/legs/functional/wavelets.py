@@ -76,7 +76,7 @@ def wavelet_transform(
         states = diffusions(high_pass(x, walk, laziness), walk, laziness, cumulative.shape[-1])
         out = torch.tensordot(rows, states, dims=([-1], [0]))
     else:
-        mixed = rows @ lazy_mixture(laziness, cumulative.shape[-1]).to(rows)
+        mixed = rows @ lazy_mixture(laziness, cumulative.shape[-1], like=rows)
         rule = "cfs,nsc->fnc" if mixed.dim() == 3 else "fs,nsc->fnc"
         out = torch.einsum(rule, mixed, powers)
         out = out.view(-1, *x.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -64,6 +64,13 @@ class Inputs:
         graphs, powers = self.batch(index)
         out: Tensor = network(*graphs[:5], powers=powers, mask=mask)
         return out
+
+    def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Tensor | None]:
+        """What a network takes for the graphs ``index``: features, or graphs and their powers."""
+        if self.features is not None:
+            return (self.features[index],), None
+        graphs, powers = self.batch(index)
+        return graphs[:5], powers
 
     def batch(self, index: Tensor) -> tuple[GraphBatch, Tensor | None]:
         """The graphs ``index`` as one, and their walk powers."""

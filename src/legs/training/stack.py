@@ -25,6 +25,7 @@ from legs.training.adam import StackedAdam
 from legs.training.inputs import Inputs
 from legs.training.loop import TrainingError, random_batches, train
 from legs.training.options import TrainingOptions
+from legs.training.replay import Replay, replayable
 from legs.training.task import Task
 
 
@@ -108,10 +109,13 @@ def train_stack(
         report: called after each validation: epoch, models still running, best mean loss.
     """
     stack = _Stack(members, y, options)
-    step = Replay(stack, inputs) if _replayable(inputs, y) else partial(stack.step, inputs)
+    replay = Replay(stack, inputs) if replayable(stack.base, inputs) else None
     for epoch in range(1, options.max_epochs + 1):
         for index in shared_batches(len(y), options, epoch):
-            step(index.to(y.device))
+            if replay is not None:
+                replay(index.to(y.device))
+            else:
+                stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
         if epoch % options.validate_every == 0 or epoch == options.max_epochs:
             stack.validate(inputs, epoch)
             report(epoch, len(stack.running), stack.mean_best())
@@ -153,20 +157,15 @@ class _Stack:
         self.best = {k: v.detach().clone() for k, v in {**parameters, **self.buffers}.items()}
         self.outcomes = [Outcome(0, float("inf"), 0, []) for _ in members]
 
-    def outputs(self, inputs: Inputs, index: Tensor, mask: Tensor, training: bool) -> Tensor:
+    def outputs(
+        self, given: tuple[Any, ...], powers: Tensor | None, mask: Tensor, training: bool
+    ) -> Tensor:
         """Outputs of all running models, ``[models, graphs, out_channels]``."""
         self.base.train(training)
-        given: tuple[Any, ...]
-        powers = None
-        if inputs.features is not None:
-            given = (inputs.features[index],)
-        else:
-            graphs, powers = inputs.batch(index)
-            given = graphs[:5]
 
         def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor], mask: Tensor) -> Tensor:
             state = {**parameters, **buffers}
-            if inputs.features is not None:
+            if len(given) == 1:  # features, not graphs
                 return cast(
                     Tensor, functional_call(_Head(self.base), _inside(state), (*given, mask))
                 )
@@ -176,13 +175,19 @@ class _Stack:
         parameters = {**self.adam.parameters, **self.frozen}
         return vmap(run, randomness="different")(parameters, self.buffers, mask)
 
-    def step(self, inputs: Inputs, index: Tensor, valid: Tensor | None = None) -> None:
-        """One step of Adam on one batch; places that are not ``valid`` count nowhere."""
+    def step(
+        self,
+        given: tuple[Any, ...],
+        powers: Tensor | None,
+        index: Tensor,
+        valid: Tensor | None = None,
+    ) -> None:
+        """One step of Adam on the graphs ``index``; places that are not ``valid`` count nowhere."""
         self.adam.zero_grad()
         mask = self.train_mask[:, index]
         if valid is not None:
             mask = mask & valid
-        out = self.outputs(inputs, index, mask, training=True)
+        out = self.outputs(given, powers, mask, training=True)
         loss, count = self._loss(out, index, mask)
         loss.sum().backward()
         self.adam.step(count > 0)
@@ -195,7 +200,7 @@ class _Stack:
         for index in torch.arange(len(self.y), device=self.y.device).split(2048):
             mask = self.validation_mask[:, index]
             needed = mask.any(0)
-            out = self.outputs(inputs, index[needed], mask[:, needed], training=False)
+            out = self.outputs(*inputs.gather(index[needed]), mask[:, needed], training=False)
             terms, weights = self._terms(out, index[needed])
             inside = mask[:, needed].to(terms.dtype)
             loss += (terms * inside).sum(1)
@@ -265,55 +270,6 @@ class _Stack:
         inside = mask.to(losses.dtype)
         count = (weights * inside).sum(1)
         return (losses * inside).sum(1) / count.clamp_min(1e-12), count
-
-
-class Replay:
-    """Steps recorded once on the GPU and replayed: a small step is all launch overhead.
-
-    Only where batches have one shape, that is rows of fixed features; the last batch of an epoch
-    is filled up with places that count nowhere. When models stop, the step is recorded anew.
-
-    Args:
-        stack: whose steps to record.
-        inputs: with fixed features.
-    """
-
-    def __init__(self, stack: _Stack, inputs: Inputs) -> None:
-        self.stack, self.inputs = stack, inputs
-        size = min(stack.options.batch_size, len(stack.y))
-        self.index = torch.zeros(size, dtype=torch.long, device=stack.y.device)
-        self.valid = torch.zeros(size, dtype=torch.bool, device=stack.y.device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.version = -1
-        self.warm_up = 0
-
-    def __call__(self, index: Tensor) -> None:
-        """One step on the graphs ``index``."""
-        self.index[: len(index)] = index
-        self.valid[: len(index)] = True
-        self.valid[len(index) :] = False
-        if self.version != self.stack.version:
-            self.version, self.graph, self.warm_up = self.stack.version, None, 3
-        if self.graph is not None:
-            self.graph.replay()
-        elif self.warm_up:
-            # Real steps, on a stream of their own: libraries set themselves up on first use.
-            self.warm_up -= 1
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                self.stack.step(self.inputs, self.index, self.valid)
-            torch.cuda.current_stream().wait_stream(stream)
-        else:
-            self.stack.adam.zero_grad()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self.stack.step(self.inputs, self.index, self.valid)
-            self.graph.replay()
-
-
-def _replayable(inputs: Inputs, y: Tensor) -> bool:
-    return y.device.type == "cuda" and inputs.features is not None
 
 
 class _Head(torch.nn.Module):
