@@ -121,6 +121,22 @@ def test_models_that_stop_keep_their_best_weights():
         assert float(loss) == pytest.approx(outcome.best_loss, abs=1e-10)
 
 
+def test_validation_looks_only_where_it_must(monkeypatch):
+    """Graphs that no running model validates on are passed over, also when a cut has none."""
+    data = made_data()
+    options = TrainingOptions(batch_size=16, max_epochs=4, validate_every=2, precision="float64")
+    given = members(data, "legs-fcn", count=1)[0]
+    first = Split(given.split.train, np.array([1, 2]), given.split.test)
+    member = Member(given.network, first, given.task, given.lr)
+    monkeypatch.setattr("legs.training.stack.VALIDATED_AT_ONCE", 8)
+    inputs = Inputs(data, member.network, torch.device("cpu"))
+    twin = Member(copy.deepcopy(member.network), first, given.task, given.lr)
+    outcomes = train_stack([member, twin], inputs, data.y, options)
+    with torch.no_grad():
+        loss = member.task.loss(inputs(member.network, torch.tensor([1, 2])), data.y[1:3])
+    assert float(loss) == pytest.approx(outcomes[0].best_loss, abs=1e-10)
+
+
 def test_dropout_differs_between_models():
     data = made_data()
     options = TrainingOptions(batch_size=16, max_epochs=2, validate_every=2, precision="float64")

@@ -28,6 +28,9 @@ from legs.training.options import TrainingOptions
 from legs.training.replay import Replay, replayable
 from legs.training.task import Task
 
+# Graphs that all models look at together when they validate: bounds the memory of it.
+VALIDATED_AT_ONCE = 2048
+
 
 @dataclass(frozen=True)
 class Member:
@@ -197,9 +200,11 @@ class _Stack:
         """Notes validation losses and best weights; lets go of models that have stopped."""
         loss = torch.zeros(len(self.running), device=self.y.device, dtype=torch.float64)
         weight = torch.zeros_like(loss)
-        for index in torch.arange(len(self.y), device=self.y.device).split(2048):
+        for index in torch.arange(len(self.y), device=self.y.device).split(VALIDATED_AT_ONCE):
             mask = self.validation_mask[:, index]
             needed = mask.any(0)
+            if not bool(needed.any()):
+                continue  # no running model validates on these graphs
             out = self.outputs(*inputs.gather(index[needed]), mask[:, needed], training=False)
             terms, weights = self._terms(out, index[needed])
             inside = mask[:, needed].to(terms.dtype)
