@@ -23,7 +23,7 @@ def write(folder: Path, content: bytes | str, name: str = "table.csv") -> Path:
         b"a,b\r1,2",
         b"\xef\xbb\xbfa,b\n1,2\n",
         "\ufeffa,b\n1,2\n".encode("utf-16-le"),
-        gzip.compress(b"a,b\n1,2\n"),
+        gzip.compress(b"a,b\n1,2\n", mtime=0),
         b'"a","b"\n"1","2"\n',
         b"a,b\n\n1,2\n,\n  \n",
     ],
@@ -100,7 +100,7 @@ def test_the_delimiter_is_the_most_frequent(
     [
         (b"PK\x03\x04abc", "Excel"),
         (b"PAR1abc", "Parquet"),
-        (gzip.compress(b"a,b\n" * 100)[:-10], "cannot be read"),
+        (gzip.compress(b"a,b\n" * 100, mtime=0)[:-10], "cannot be read"),
         (b"\xff\xfea", "cannot be read"),
     ],
 )

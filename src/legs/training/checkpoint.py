@@ -30,7 +30,7 @@ class State:
     epoch: int = 0
     best_epoch: int = 0
     best_loss: float = float("inf")
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from legs.data.splits import Split, save_splits
 from legs.training.cv_plan import CVOptions, plan_splits
 from legs.training.cv_store import Store, Trained, answers_of
 from legs.training.fit import fingerprint, fingerprint_split
-from legs.training.members import Way, train_members
+from legs.training.members import Way, choose_way, train_members
 from legs.training.methods import ENSEMBLES, check_method, fit_method
 from legs.training.predictor import NetworkAnswerer
 from legs.training.svm import fit_svm
@@ -180,8 +180,11 @@ class _Run:
     def _networks(self, method: str, setting: int) -> list[list[Trained]]:
         flat = [split for group in self.planned for split in group]
         chosen = {**self.model_options, **self.options.grid[setting]}
+        way = self._way(method, setting, chosen, flat)
+        # One by one, little is lost with a small group; at once, a checkpoint keeps the stack.
+        chunk = self.chunk if way == "stacked" else max(2 * self.workers, 2)
         found: list[Trained] = []
-        for first in range(0, len(flat), self.chunk):
+        for first in range(0, len(flat), chunk):
             name = f"{method}-{setting}-{first}"
             part = self.store.load(name)
             if part is None:
@@ -189,7 +192,7 @@ class _Run:
                 def report(epoch: int, running: int, best: float, first: int = first) -> None:
                     self.progress(
                         f"{method}: models {first + 1} to "
-                        f"{min(first + self.chunk, len(flat))} of {len(flat)}, epoch {epoch}, "
+                        f"{min(first + chunk, len(flat))} of {len(flat)}, epoch {epoch}, "
                         f"{running} running, best loss {best:.4f}"
                     )
 
@@ -197,17 +200,40 @@ class _Run:
                     method,
                     chosen,
                     self.data,
-                    flat[first : first + self.chunk],
+                    flat[first : first + chunk],
                     self.options.training,
                     device=self.device,
-                    way=self.way,
+                    way=way,
                     first_number=first,
                     workers=self.workers,
                     report=report,
+                    checkpoint=self.store.partial(name),
                 )
                 self.store.save(name, part)
             found += part
         return self._by_test_set(found)
+
+    def _way(
+        self, method: str, setting: int, chosen: dict[str, Any], flat: list[Split]
+    ) -> Literal["stacked", "single"]:
+        """All at once or one by one; once decided, a run that goes on does the same."""
+        if self.way != "auto":
+            return self.way
+        known = self.store.notes()
+        key = f"{method}-{setting}"
+        if key not in known:
+            self.progress(f"{method}: trying which way is faster")
+            known[key] = choose_way(
+                method,
+                chosen,
+                self.data,
+                flat,
+                self.options.training,
+                device=self.device,
+                workers=self.workers,
+            )
+            self.store.note(known)
+        return "stacked" if known[key] == "stacked" else "single"
 
     def _machines(self) -> list[list[Trained]]:
         """GS-SVM needs no validation graphs: one machine a test set, trained on all the others."""

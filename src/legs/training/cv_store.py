@@ -69,6 +69,26 @@ class Store:
         """Where a group of models is kept."""
         return self.directory and self.directory / "models" / f"{group}.bin"
 
+    def partial(self, group: str) -> Path | None:
+        """Where the state of a group in training is kept."""
+        file = self.file(group)
+        if file is None:
+            return None
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.with_suffix(".partial")
+
+    def notes(self) -> dict[str, str]:
+        """Which way groups are trained."""
+        file = self.directory and self.directory / "ways.json"
+        if file is None or not file.exists():
+            return {}
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+
+    def note(self, ways: dict[str, str]) -> None:
+        """Keeps :meth:`notes`."""
+        if self.directory is not None:
+            write_atomically(self.directory / "ways.json", json.dumps(ways).encode())
+
     def load(self, group: str) -> list[Trained] | None:
         """A finished group, or ``None``."""
         file = self.file(group)
@@ -96,6 +116,7 @@ class Store:
         tensors = {str(k): m.answers.contiguous() for k, m in enumerate(models)}
         content = save_tensors(tensors, metadata={"models": json.dumps(rows)})
         write_atomically(file, hashlib.sha256(content).digest() + content)
+        file.with_suffix(".partial").unlink(missing_ok=True)
 
 
 def answers_of(models: list[Trained]) -> Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,9 +127,7 @@ def _epoch(
 ) -> float:
     network.train()
     total, weight = [], []
-    devices = [target.device] if target.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(epoch_seed(options.seed, epoch))
+    with seeded(options.seed, epoch, target.device):
         for index in batches:
             index = index.to(target.device)
             with _precision(options, target.device):
@@ -155,6 +153,14 @@ def random_batches(index: Tensor, options: TrainingOptions, epoch: int) -> tuple
     order = index[torch.randperm(len(index), generator=generator)]
     cut: tuple[Tensor, ...] = order.split(options.batch_size)
     return cut
+
+
+@contextmanager
+def seeded(seed: int, epoch: int, device: torch.device) -> Iterator[None]:
+    """Random numbers of an epoch of their own; those outside go on undisturbed."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(epoch_seed(seed, epoch))
+        yield
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

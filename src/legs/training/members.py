@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -55,10 +57,11 @@ def train_members(
     options: TrainingOptions,
     *,
     device: str = "cpu",
-    way: Way = "auto",
+    way: Literal["stacked", "single"] = "stacked",
     first_number: int = 0,
     workers: int = 1,
     report: Callable[[int, int, float], None] = lambda epoch, running, best: None,
+    checkpoint: Path | None = None,
 ) -> list[Trained]:
     """Trains one network for each split; returns what is kept of them.
 
@@ -69,10 +72,11 @@ def train_members(
         splits: one a model.
         options: how to train.
         device: where.
-        way: all at once, one by one, or whichever a trial step finds faster.
+        way: all at once, or one by one.
         first_number: number of the first model; weights are drawn by number.
         workers: processes for one by one on the CPU.
         report: called with epoch, models running and mean best loss.
+        checkpoint: file for the state of a stack.
     """
     members = [
         make_member(model, model_options, data, split, options, first_number + k)
@@ -84,11 +88,9 @@ def train_members(
     inputs = Inputs(data, members[0].network, target_device)
     assert data.y is not None
     y = data.y.to(target_device)
-    if way == "auto":
-        way = choose_way(members, inputs, y, options, workers)
     start = time.monotonic()
     if way == "stacked":
-        outcomes = train_stack(members, inputs, y, options, report=report)
+        outcomes = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
         for member in members:
             member.network.to(target_device)
     else:
@@ -112,15 +114,28 @@ def train_members(
 
 
 def choose_way(
-    members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions, workers: int = 1
+    model: str,
+    model_options: dict[str, Any],
+    data: GraphDataset,
+    splits: list[Split],
+    options: TrainingOptions,
+    *,
+    device: str = "cpu",
+    workers: int = 1,
 ) -> Literal["stacked", "single"]:
-    """Times an epoch of a few models both ways on copies, and takes the faster."""
-    import copy
-
-    if len(members) < 2:
+    """Times an epoch of a few models both ways, and takes the faster."""
+    if len(splits) < 2:
         return "single"
     trial = replace(options, max_epochs=1, validate_every=1)
-    some = members[: min(len(members), 16)]
+    some = [
+        make_member(model, model_options, data, split, options, k)
+        for k, split in enumerate(splits[:16])
+    ]
+    for member in some:
+        member.network.to(device)
+    inputs = Inputs(data, some[0].network, torch.device(device))
+    assert data.y is not None
+    y = data.y.to(device)
 
     def copies() -> list[Member]:
         return [replace(m, network=copy.deepcopy(m.network)) for m in some]

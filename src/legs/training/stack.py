@@ -9,9 +9,11 @@ permutation, only without the graphs that a model must not see.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -22,8 +24,15 @@ from legs.data.splits import Split
 from legs.models import Network
 from legs.nn import Scattering
 from legs.training.adam import StackedAdam
+from legs.training.checkpoint import State, load_state, save_state
 from legs.training.inputs import Inputs
-from legs.training.loop import TrainingError, random_batches, train
+from legs.training.loop import (
+    CHECKPOINT_SECONDS,
+    TrainingError,
+    random_batches,
+    seeded,
+    train,
+)
 from legs.training.options import TrainingOptions
 from legs.training.replay import Replay, replayable
 from legs.training.task import Task
@@ -101,6 +110,7 @@ def train_stack(
     options: TrainingOptions,
     *,
     report: Callable[[int, int, float], None] = lambda epoch, running, best: None,
+    checkpoint: Path | None = None,
 ) -> list[Outcome]:
     """Trains all members at once and leaves their networks with their best weights.
 
@@ -110,20 +120,29 @@ def train_stack(
         y: targets of all graphs, unscaled, on the device of ``inputs``.
         options: how to train; ``lr`` is each member's own.
         report: called after each validation: epoch, models still running, best mean loss.
+        checkpoint: file for the state of the stack, to go on from after an interruption.
     """
     stack = _Stack(members, y, options)
+    state = load_state(checkpoint, {}) if checkpoint else None
+    if state is not None:
+        stack.restore(state)
+    done, last_saved = (state.epoch if state else 0), time.monotonic()
     replay = Replay(stack, inputs) if replayable(stack.base, inputs) else None
-    for epoch in range(1, options.max_epochs + 1):
-        for index in shared_batches(len(y), options, epoch):
-            if replay is not None:
-                replay(index.to(y.device))
-            else:
-                stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
+    for epoch in range(done + 1, options.max_epochs + 1):
+        if not len(stack.running):
+            break
+        with seeded(options.seed, epoch, y.device):
+            for index in shared_batches(len(y), options, epoch):
+                if replay is not None:
+                    replay(index.to(y.device))
+                else:
+                    stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
         if epoch % options.validate_every == 0 or epoch == options.max_epochs:
             stack.validate(inputs, epoch)
             report(epoch, len(stack.running), stack.mean_best())
-            if not len(stack.running):
-                break
+        if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+            save_state(checkpoint, stack.state(epoch), {})
+            last_saved = time.monotonic()
     return stack.finish()
 
 
@@ -234,6 +253,39 @@ class _Stack:
             self.best[name][self.running[places]] = tensor.detach()[places]
         if len(keep) < len(self.running):
             self._keep(torch.tensor(keep, dtype=torch.long, device=self.y.device))
+
+    def state(self, epoch: int) -> State:
+        """Everything that the next epoch depends on."""
+        adam = self.adam
+        own = {"running": self.running, "lr": adam.lr, "steps": adam.steps}
+        groups = {
+            "parameters": adam.parameters,
+            "first": adam.first,
+            "second": adam.second,
+            "frozen": self.frozen,
+            "buffers": self.buffers,
+            "best": self.best,
+            "own": own,
+        }
+        return State(epoch, history=[asdict(o) for o in self.outcomes], tensors=groups)
+
+    def restore(self, state: State) -> None:
+        """Goes back to a state of :meth:`state`."""
+        groups = {
+            group: {name: tensor.to(self.y.device) for name, tensor in tensors.items()}
+            for group, tensors in state.tensors.items()
+        }
+        own = groups["own"]
+        self._keep(own["running"])
+        self.adam.parameters = {k: v.requires_grad_() for k, v in groups["parameters"].items()}
+        self.adam.first, self.adam.second = groups["first"], groups["second"]
+        self.adam.lr, self.adam.steps = own["lr"], own["steps"]
+        self.frozen, self.buffers = groups.get("frozen", {}), groups.get("buffers", {})
+        self.best = groups["best"]
+        self.outcomes = [
+            Outcome(**{**known, "history": [tuple(row) for row in known["history"]]})
+            for known in state.history
+        ]
 
     def mean_best(self) -> float:
         """Mean of the best validation losses so far."""

@@ -1,0 +1,155 @@
+"""The protocol: the same scores both ways, after interruptions, and without leaks."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from legs.data.splits import Split
+from legs.models import ModelError
+from legs.training import stack
+from legs.training.cross_validation import cross_validate
+from legs.training.cv_plan import CVOptions, plan_splits
+from legs.training.cv_tables import comparisons, summary, write_results
+from legs.training.options import TrainingOptions
+from tests.training.test_stack import made_data
+
+TRAINING = TrainingOptions(batch_size=16, max_epochs=6, validate_every=2, patience=4)
+OPTIONS = CVOptions(folds=4, training=TRAINING)
+
+
+def data(task="classification"):
+    made = made_data(task)
+    return replace(made, x=made.x.float(), y=made.y if task == "classification" else made.y.float())
+
+
+def test_plan_is_the_papers():
+    planned = plan_splits(data(), CVOptions(folds=10))
+    assert [len(group) for group in planned] == [9] * 10
+    assert sorted(np.concatenate([g[0].test for g in planned]).tolist()) == list(range(40))
+    for group in planned:
+        assert len({tuple(split.validation) for split in group}) == 9
+        for split in group:
+            assert not set(split.train) & (set(split.validation) | set(split.test))
+    assert [len(g) for g in plan_splits(data(), CVOptions(folds=10, rotations=1))] == [1] * 10
+    reduced = plan_splits(data(), CVOptions(folds=10, test_folds=7))
+    assert len(reduced) == 10
+    assert {len(group) for group in reduced} == {3}
+    seeds = plan_splits(data("regression"), CVOptions(seeds=(0, 1, 2)))
+    assert [len(group) for group in seeds] == [1, 1, 1]
+
+
+def test_rare_classes_are_named():
+    with pytest.raises(ValueError, match="the rarest class has 13 graphs, fewer than the 20"):
+        plan_splits(data(), CVOptions(folds=20))
+
+
+@pytest.mark.parametrize("method", ["legs-fcn", "legs-fixed", "gin"])
+def test_both_ways_agree(method):
+    ways = [
+        cross_validate(data(), [method], OPTIONS, way=w, workers=1) for w in ("stacked", "single")
+    ]
+    a, b = (result.methods[0] for result in ways)
+    assert (a.way, b.way) == ("stacked", "single")
+    assert a.models == b.models == 12
+    assert a.scores == b.scores
+
+
+def test_every_kind_of_method_in_one_table(tmp_path):
+    names = ["legs-fixed", "baseline", "gs-svm", "gcn-legs-fixed"]
+    options = replace(OPTIONS, rotations=1)
+    result = cross_validate(data(), names, options, directory=tmp_path, workers=1)
+    assert [method.method for method in result.methods] == names
+    table = summary(result)
+    assert table["method"].tolist() == ["most frequent class", *names]
+    assert len(comparisons(result)) == 6
+    write_results(result, tmp_path)
+    known = json.loads((tmp_path / "results.json").read_text())
+    for method in known["methods"]:
+        assert method["mean"] == pytest.approx(np.mean(method["scores"]))
+        assert method["std"] == pytest.approx(np.std(method["scores"]))
+    import pandas as pd
+
+    predictions = pd.read_csv(tmp_path / "predictions.csv")
+    assert sorted(predictions["graph"]) == list(range(40))
+    for method in result.methods:
+        right = predictions[method.method] == predictions["truth"]
+        by_fold = right.groupby(predictions["test_set"]).mean()
+        assert by_fold.tolist() == pytest.approx(method.scores)
+
+
+def test_regression_by_seeds():
+    options = replace(OPTIONS, seeds=(0, 1))
+    result = cross_validate(data("regression"), ["legs-fixed", "gs-svm"], options, workers=1)
+    assert [len(method.scores) for method in result.methods] == [2, 2]
+    assert all(score > 0 for method in result.methods for score in method.scores)
+
+
+def test_own_splits():
+    own = [Split(np.arange(0, 25), np.arange(25, 30), np.arange(30, 40))]
+    result = cross_validate(data(), ["baseline"], OPTIONS, splits=own)
+    assert len(result.methods[0].scores) == 1
+
+
+def test_grid_is_chosen_on_validation_loss():
+    grid = ({"lr": 1e-9}, {"lr": 1e-2})
+    training = replace(TRAINING, max_epochs=40, patience=40)
+    options = replace(OPTIONS, rotations=1, grid=grid, training=training)
+    result = cross_validate(data(), ["legs-fixed"], options)
+    assert set(result.methods[0].chosen) == {1}
+    assert result.methods[0].models == 8
+
+
+@pytest.mark.parametrize("way", ["stacked", "single"])
+def test_interrupted_runs_end_with_the_same_scores(way, tmp_path, monkeypatch):
+    """Stopped in the middle again and again, by an error out of nowhere."""
+    calm = cross_validate(data(), ["legs-fcn"], OPTIONS, way=way, workers=1)
+    monkeypatch.setattr(stack, "CHECKPOINT_SECONDS", -1.0)
+    original = stack.shared_batches
+    allowed = [5]
+
+    def failing(*given):
+        allowed[0] -= 1
+        if allowed[0] < 0:
+            raise KeyboardInterrupt
+        return original(*given)
+
+    monkeypatch.setattr(stack, "shared_batches", failing)
+    interruptions = 0
+    while True:
+        try:
+            found = cross_validate(
+                data(), ["legs-fcn"], OPTIONS, way=way, workers=1, directory=tmp_path
+            )
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+            allowed[0] = 5 if way == "stacked" else 30
+    assert interruptions > 0
+    assert found.methods[0].scores == calm.methods[0].scores
+    for a, b in zip(found.methods[0].predictions, calm.methods[0].predictions, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_changed_settings_and_damage_are_told(tmp_path):
+    cross_validate(data(), ["baseline"], OPTIONS, directory=tmp_path)
+    with pytest.raises(ModelError, match=r"other settings \(options\)"):
+        changed = replace(OPTIONS, training=replace(TRAINING, lr=0.5))
+        cross_validate(data(), ["baseline"], changed, directory=tmp_path)
+    file = next((tmp_path / "models").iterdir())
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ModelError, match="checksum is wrong"):
+        cross_validate(data(), ["baseline"], OPTIONS, directory=tmp_path)
+
+
+def test_shuffled_labels_give_chance():
+    """Nothing leaks from test graphs: with labels at random, accuracy is that of a guess."""
+    made = data()
+    generator = torch.Generator().manual_seed(5)
+    shuffled = replace(made, y=made.y[torch.randperm(len(made), generator=generator)])
+    training = replace(TRAINING, max_epochs=30, patience=30)
+    result = cross_validate(shuffled, ["legs-fixed"], replace(OPTIONS, training=training))
+    assert abs(result.methods[0].mean - 1 / 3) < 0.2
