@@ -1,5 +1,7 @@
 """Training: one loop, every method, models that are kept."""
 
+from legs.training.cross_validation import CVResult, cross_validate
+from legs.training.cv_plan import CVOptions
 from legs.training.fit import Fitted, default_split, fit
 from legs.training.loop import TrainingError
 from legs.training.methods import methods
@@ -9,12 +11,15 @@ from legs.training.predictor import Predictor, load, load_predictor
 from legs.training.task import Task
 
 __all__ = [
+    "CVOptions",
+    "CVResult",
     "Fitted",
     "FittedNodes",
     "Predictor",
     "Task",
     "TrainingError",
     "TrainingOptions",
+    "cross_validate",
     "default_split",
     "fit",
     "fit_nodes",
