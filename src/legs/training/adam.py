@@ -57,14 +57,14 @@ class StackedAdam:
                 grad = grad * _spread(scale, grad)
             if self.weight_decay:
                 grad = grad + self.weight_decay * weight
-            keep = _spread(active, grad)
+            # In place, and by steps of zero for models at rest: this is all memory traffic.
+            moving = _spread(active.to(grad.dtype), grad)
             first, second = self.first[name], self.second[name]
-            # Zero steps for models at rest: in place, without choosing entry by entry.
-            rest = keep.to(grad.dtype)
-            first.add_((grad - first) * ((1 - BETAS[0]) * rest))
-            second.add_((grad.square() - second) * ((1 - BETAS[1]) * rest))
-            denominator = second.sqrt().div_(_spread(root, grad)).add_(EPS)
-            weight.sub_(_spread(size, grad) * first / denominator)
+            first.lerp_(grad, (1 - BETAS[0]) * moving)
+            second.lerp_(grad.square(), (1 - BETAS[1]) * moving)
+            update = second.sqrt().div_(_spread(root, grad)).add_(EPS)
+            torch.div(first, update, out=update)
+            weight.sub_(update.mul_(_spread(size, grad)))
 
     def zero_grad(self) -> None:
         """Forgets the gradients."""
