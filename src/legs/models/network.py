@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ def _numbered(
     return batch, batch_size
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """A network over graphs: :meth:`embed` turns graphs into features, ``head`` into predictions.
 
     ``forward`` takes what PyG layers take. Two more arguments serve training: ``powers``
@@ -48,6 +49,7 @@ class Network(nn.Module):
         super().__init_subclass__(**kwargs)
         Network.kinds[cls.__name__] = cls
 
+    @abstractmethod
     def embed(
         self,
         x: Tensor,
@@ -58,7 +60,6 @@ class Network(nn.Module):
         powers: Tensor | None = None,
     ) -> Tensor:
         """Features ``[graphs, features]`` that the head reads."""
-        raise NotImplementedError(f"{type(self).__name__} does not define embed")
 
     def forward(
         self,
@@ -109,9 +110,9 @@ class Network(nn.Module):
         if isinstance(self.head, RBF) and features is not None:
             self.head.init_anchors(features)
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Everything but the weights that is needed to rebuild the network, as JSON values."""
-        raise NotImplementedError(f"{type(self).__name__} does not define describe")
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> Network:
