@@ -135,7 +135,7 @@ def test_interrupted_runs_end_with_the_same_scores(way, tmp_path, monkeypatch):
 
 def test_changed_settings_and_damage_are_told(tmp_path):
     cross_validate(data(), ["baseline"], OPTIONS, directory=tmp_path)
-    with pytest.raises(ModelError, match=r"other settings \(options\)"):
+    with pytest.raises(ModelError, match=r"other settings \(options\.training\.lr\)"):
         changed = replace(OPTIONS, training=replace(TRAINING, lr=0.5))
         cross_validate(data(), ["baseline"], changed, directory=tmp_path)
     file = next((tmp_path / "models").iterdir())

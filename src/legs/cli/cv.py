@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -43,7 +42,7 @@ def cv(
     features: Annotated[
         str | None, typer.Option(help="Node features, e.g. structure+labels.")
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Partitions.")] = 10,
+    folds: Annotated[int, typer.Option(min=3, help="Partitions.")] = 10,
     rotations: Annotated[
         int | None, typer.Option(min=1, show_default="all", help="Models a test set.")
     ] = None,
@@ -55,6 +54,14 @@ def cv(
     grid: Annotated[
         str | None,
         typer.Option(help='Settings to choose from on validation loss: JSON, e.g. [{"lr": 0.01}].'),
+    ] = None,
+    tune: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,VALUE",
+            help="Values to choose from on validation loss, of lr or an option of the network, "
+            "such as lr=0.001,0.003 or dropout=0,0.5; repeat it for all combinations.",
+        ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 1000,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
@@ -74,15 +81,22 @@ def cv(
     Ten stratified partitions; for each test set nine models, each validated on another partition;
     majority vote; mean ± deviation over the test sets. Numbers: random splits, mean squared error.
     """
+    # Imported here: torch takes seconds, and `legs cv --help` must not.
     from rich.console import Console
 
+    from legs.cli.progress import Plan
+    from legs.cli.tuning import parse_grid
     from legs.data import load
     from legs.data.splits import load_splits
     from legs.training import TrainingOptions
     from legs.training.cross_validation import cross_validate
+    from legs.training.cv_grid import check_grid
     from legs.training.cv_plan import CVOptions
     from legs.training.cv_tables import write_results
 
+    methods = model or ["legs-fcn"]
+    settings = parse_grid(grid, tune)
+    check_grid(methods, settings)
     console = Console(highlight=False)
     loaded = load(
         data, target=target, task=task.value if task else None, features=features, limit=limit
@@ -95,35 +109,27 @@ def cv(
         training=TrainingOptions(
             lr=lr, max_epochs=epochs, batch_size=batch_size, patience=patience, seed=seed
         ),
-        grid=_grid(grid),
+        grid=settings,
     )
     folder = output or Path("legs-cv") / loaded.name
-    with console.status("starting") as status:
-        result = cross_validate(
-            loaded,
-            model or ["legs-fcn"],
-            options,
-            splits=load_splits(splits, len(loaded)) if splits else None,
-            directory=folder,
-            device=_device(device.value),
-            way=way.value,
-            progress=lambda line: status.update(line),
-        )
+    try:
+        with Plan(console) as progress:
+            result = cross_validate(
+                loaded,
+                methods,
+                options,
+                splits=load_splits(splits, len(loaded)) if splits else None,
+                directory=folder,
+                device=_device(device.value),
+                way=way.value,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        typer.echo("legs: interrupted; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
     write_results(result, folder, command=" ".join(["legs", *sys.argv[1:]]))
     _show(result, console)
     console.print(f"Every fold's score and every graph's prediction are in {folder}/")
-
-
-def _grid(text: str | None) -> tuple[dict[str, Any], ...]:
-    if text is None:
-        return ({},)
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"--grid must be JSON: {error}") from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found) or not found:
-        raise ValueError('--grid must be a list of settings, e.g. [{"lr": 0.01}, {"lr": 0.001}]')
-    return tuple(found)
 
 
 def _device(name: str) -> str:
@@ -133,9 +139,10 @@ def _device(name: str) -> str:
 
 
 def _show(result: CVResult, console: Console) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
-    from legs.training.cv_tables import comparisons, summary
+    from legs.training.cv_tables import choices, comparisons, summary
 
     score = "accuracy, %" if result.data.task == "classification" else "MSE, whitened"
     table = Table(title=f"{result.data.name}: {len(result.splits)} test sets")
@@ -152,6 +159,12 @@ def _show(result: CVResult, console: Console) -> None:
             str(row.trained),
         )
     console.print(table)
+    chosen = choices(result)
+    if len(chosen):
+        table = Table("method", "setting", "test sets", title="Chosen on validation loss")
+        for name, setting, sets in chosen.itertuples(index=False):
+            table.add_row(name, escape(setting), sets)
+        console.print(table)
     for row in comparisons(result).itertuples():
         console.print(
             f"{row.first} - {row.second}: {row.difference:+.{digits}f}, p = {row.p:.3f} "

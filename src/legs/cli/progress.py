@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from legs.training.cv_progress import CVProgress
 
 
 class Epochs:
@@ -105,3 +110,67 @@ class Rows:
     def __call__(self, rows: int) -> None:
         """Shows how many rows are done."""
         self.progress.update(self.task, completed=rows)
+
+
+class Plan:
+    """How far a cross-validation is, over its whole plan; to be called with the facts.
+
+    Args:
+        console: where to show it, if it is a terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress(
+            SpinnerColumn(),
+            BarColumn(bar_width=12),
+            # Goes on between the calls, which may be minutes apart.
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("starting", total=None)
+
+    def __enter__(self) -> Plan:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.stop()
+
+    def __call__(self, facts: CVProgress) -> None:
+        """Shows where the plan is."""
+        # A model in training counts by its epochs: a stack of all models would stand still.
+        part = facts.running * facts.epoch / facts.max_epochs if facts.step == "networks" else 0
+        self.progress.update(
+            self.task,
+            total=facts.models,
+            completed=facts.done + facts.stopped + part,
+            description="\n".join(plan_lines(facts)),
+        )
+
+
+def plan_lines(facts: CVProgress) -> list[str]:
+    """The facts in lines that fit beside a bar: what is trained, how many models, how far."""
+    what = [f"{facts.method} (method {facts.method_number} of {facts.methods})"]
+    if facts.grid > 1 and facts.settings:
+        numbers = ", ".join(str(k + 1) for k in facts.settings)
+        what.append(f"setting{'s' * (len(facts.settings) > 1)} {numbers} of {facts.grid}")
+    models = f"{facts.models:,} models: {facts.done:,} done, {facts.running} running, "
+    models += f"{facts.stopped} stopped"
+    rest = []
+    if facts.step == "trial":
+        rest.append("trying which way is faster")
+    elif facts.epoch:
+        rest.append(f"epoch {facts.epoch} of {facts.max_epochs}")
+    if math.isfinite(facts.best_loss):
+        rest.append(f"best loss {facts.best_loss:.4f}")
+    if facts.time_left:
+        rest.append(facts.time_left)
+    return [", ".join(what), models, *([", ".join(rest)] if rest else [])]

@@ -11,6 +11,7 @@ conserved. A node of degree zero is its own neighbour and keeps its value.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -161,14 +162,31 @@ def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = Non
             [0.2500, 0.2500, 0.0000],
             [0.1250, 0.2500, 0.1250]])
     """
+    given = torch.empty(()) if like is None else like
     if not isinstance(laziness, Tensor):
-        # Made where it is needed: a copy to the GPU would make it wait.
-        laziness = (torch.empty(()) if like is None else like).new_full((), laziness)
-    alpha = laziness.unsqueeze(-1)
-    row = torch.nn.functional.pad(1 - alpha, (0, steps - 1))
-    rows = [row]
-    for _ in range(steps - 1):
-        moved = torch.nn.functional.pad(row[..., :-1], (1, 0))
-        row = alpha * row + (1 - alpha) * moved
-        rows.append(row)
-    return torch.stack(rows, dim=-2)
+        return _fixed_mixture(laziness, steps, given.dtype, given.device)
+    return _mixture(laziness.double(), steps).to(laziness.dtype)
+
+
+@lru_cache(maxsize=64)
+def _fixed_mixture(laziness: float, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # Kept: a copy to the GPU at every step would make it wait.
+    return _mixture(torch.full((), laziness, dtype=torch.float64, device=device), steps).to(dtype)
+
+
+def _mixture(laziness: Tensor, steps: int) -> Tensor:
+    # Through logarithms, in float64: binomials alone overflow beyond some hundred steps.
+    binomial, stays, moves = _log_binomials(steps, laziness.device)
+    alpha = laziness[..., None, None]
+    return torch.exp(binomial + stays * alpha.log() + moves * torch.log1p(-alpha))
+
+
+@lru_cache(maxsize=64)
+def _log_binomials(steps: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Of t over s (minus infinity for s > t), and the exponents of α and 1 - α."""
+    t = torch.arange(steps, dtype=torch.float64).unsqueeze(-1)
+    s = torch.arange(steps, dtype=torch.float64)
+    binomial = torch.lgamma(t + 1) - torch.lgamma(s + 1) - torch.lgamma((t - s).clamp_min(0) + 1)
+    binomial = binomial.masked_fill(s > t, -torch.inf)
+    stays = (t - s).clamp_min(0)
+    return binomial.to(device), stays.to(device), (s + 1).expand(steps, -1).to(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ def legs_net(
     hidden_channels: int = 128,
     dropout: float = 0.0,
     num_anchors: int = 128,
-    gamma: float | None = None,
+    gamma: float | Sequence[float] | None = None,
     learn_gamma: bool = True,
     token_channels: int = 64,
     heads: int = 4,

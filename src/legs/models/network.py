@@ -97,6 +97,17 @@ class Network(nn.Module, ABC):
         """Number of walk powers that :meth:`embed` can use, ``None`` if it cannot."""
         return None
 
+    @property
+    def output_layer(self) -> str | None:
+        """Name of the linear layer that the network ends in; ``None`` if it ends in another."""
+        last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
+        if not isinstance(last, FCN | RBF | Attention | nn.Linear):
+            return None
+        layers: list[str] = [
+            name for name, module in self.named_modules() if type(module) is nn.Linear
+        ]
+        return layers[-1]
+
     def initialize(self, x: Tensor, features: Tensor | None = None) -> None:
         """Sets what depends on training data but is not learned from it.
 

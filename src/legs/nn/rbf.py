@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -7,24 +9,30 @@ from torch import Tensor, nn
 
 from legs.nn.batch_norm import GraphBatchNorm
 
+# Largest γ an anchor starts from, in units of 1 / in_channels.
+WIDEST = 64.0
+
 
 class RBF(nn.Module):
     r"""The radial basis head: batch norm, kernel values at movable anchors, linear.
 
     .. math::
-        h_k = \exp\!\big(-\gamma\, \| \mathrm{BatchNorm}(x) - c_k \|^2\big)
+        h_k = \exp\!\big(-\gamma_k\, \| \mathrm{BatchNorm}(x) - c_k \|^2\big)
 
     The anchors :math:`c_k` start as draws from a standard normal distribution, which is what batch
     norm makes of features; :meth:`init_anchors` puts them onto features of training graphs, as the
     paper does, and is called once before training. The paper's :math:`\gamma = 1` makes most kernel
-    values underflow (squared distances grow with the number of features), so :math:`\gamma` is
-    learned from :math:`1 / \text{in\_channels}` by default.
+    values underflow, since squared distances grow with the number of features; at
+    :math:`1 / \text{in\_channels}` they are nearly the same for all graphs. Which is right depends
+    on the data, so by default every anchor has its own, learned from a start between the two.
 
     Args:
         in_channels: number of graph features.
         out_channels: number of classes or targets.
         num_anchors: number of anchors (default 128).
-        gamma: :math:`\gamma`, or where it starts if learned (default: 1 / ``in_channels``).
+        gamma: :math:`\gamma`, or where it starts if learned: a number for all anchors, or the
+            smallest and the largest of a geometric sequence over the anchors (default:
+            1 / ``in_channels`` to 64 / ``in_channels``).
         learn_gamma: whether :math:`\gamma` is learned (default ``True``).
 
     >>> head = RBF(128, 2)
@@ -39,19 +47,22 @@ class RBF(nn.Module):
         in_channels: int,
         out_channels: int,
         num_anchors: int = 128,
-        gamma: float | None = None,
+        gamma: float | Sequence[float] | None = None,
         learn_gamma: bool = True,
     ) -> None:
         super().__init__()
-        if gamma is not None and not gamma > 0:
-            raise ValueError(f"gamma must be positive; got {gamma}")
+        if gamma is None:
+            gamma = (1 / in_channels, WIDEST / in_channels)
+        ends = tuple(gamma) if isinstance(gamma, Sequence) else (gamma, gamma)
+        if len(ends) != 2 or not all(g > 0 for g in ends):
+            raise ValueError(f"gamma must be a positive number, or two; got {gamma}")
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.initial_gamma = gamma or 1 / in_channels
+        self.initial_gamma = (float(ends[0]), float(ends[1]))
         self.norm = GraphBatchNorm(in_channels)
         self.anchors = nn.Parameter(torch.empty(num_anchors, in_channels))
         # Learned through its logarithm: it stays positive.
-        self.log_gamma = nn.Parameter(torch.empty(()), requires_grad=learn_gamma)
+        self.log_gamma = nn.Parameter(torch.empty(num_anchors), requires_grad=learn_gamma)
         self.linear = nn.Linear(num_anchors, out_channels)
         self.reset_parameters()
 
@@ -59,7 +70,9 @@ class RBF(nn.Module):
         """Draws anchors and weights anew."""
         self.norm.reset_parameters()
         nn.init.normal_(self.anchors)
-        nn.init.constant_(self.log_gamma, torch.tensor(self.initial_gamma).log().item())
+        first, last = (math.log(gamma) for gamma in self.initial_gamma)
+        with torch.no_grad():
+            self.log_gamma.copy_(torch.linspace(first, last, len(self.log_gamma)))
         self.linear.reset_parameters()
 
     @torch.no_grad()
@@ -88,7 +101,7 @@ class RBF(nn.Module):
             "in_channels": self.in_channels,
             "out_channels": self.out_channels,
             "num_anchors": len(self.anchors),
-            "gamma": self.initial_gamma,
+            "gamma": list(self.initial_gamma),
             "learn_gamma": self.log_gamma.requires_grad,
         }
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.models.saving import ModelError, write_atomically
+from legs.models.saving import ModelError
+from legs.training.sealed import read_sealed, write_sealed
 
 
 @dataclass
@@ -48,20 +46,14 @@ def save_state(path: Path, state: State, settings: dict[str, Any]) -> None:
         "history": state.history,
         "settings": plain(settings),
     }
-    content = save_tensors(flat, metadata={"state": json.dumps(known)})
-    digest = hashlib.sha256(content).digest()
-    write_atomically(path, digest + content)
+    write_sealed(path, "state", known, flat)
 
 
 def load_state(path: Path, settings: dict[str, Any]) -> State | None:
     """Reads a state; ``None`` if there is none yet."""
     if not path.exists():
         return None
-    content = path.read_bytes()
-    digest, content = content[:32], content[32:]
-    if hashlib.sha256(content).digest() != digest:
-        raise ModelError(f"{path} is damaged: its checksum is wrong; delete it to start anew")
-    known, tensors = _parse(path, content)
+    known, tensors = read_sealed(path, "state")
     check_settings(path.parent, known["settings"], settings)
     state = State(known["epoch"], known["best_epoch"], known["best_loss"], known["history"])
     for key, tensor in tensors.items():
@@ -96,15 +88,3 @@ def _changed(old: Any, new: Any) -> list[str]:
         elif a != b:
             names.append(key)
     return names
-
-
-def _parse(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    from safetensors.torch import load as load_tensors
-
-    try:
-        tensors = load_tensors(content)
-        size = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + size])
-        return json.loads(header["__metadata__"]["state"]), tensors
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ModelError(f"{path} is damaged: {error}; delete it to start anew") from error

@@ -25,7 +25,8 @@ class CVOptions:
         seeds: of random 80/10/10 splits, for regression (default 0 to 3).
         training: how to train each model.
         grid: settings to choose from on validation loss, each a dictionary of model options and
-            ``lr`` (default: none, the model's own defaults).
+            ``lr`` (default: none, the model's own defaults). :func:`legs.training.cv_grid.grid_of`
+            makes all combinations.
     """
 
     folds: int = 10

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.models.saving import ModelError, write_atomically
+from legs.models.saving import write_atomically
+from legs.training.checkpoint import check_settings, load_state, plain
+from legs.training.sealed import read_sealed, write_sealed
 
 
 @dataclass(frozen=True)
@@ -56,26 +54,31 @@ class Store:
         file = directory / "settings.json"
         if file.exists():
             old = json.loads(file.read_text(encoding="utf-8"))
-            changed = sorted(k for k in {*old, *settings} if old.get(k) != settings.get(k))
-            if changed:
-                raise ModelError(
-                    f"{directory} holds a run with other settings ({', '.join(changed)}); "
-                    "choose another directory, or delete it to start anew"
-                )
+            check_settings(directory, old, settings)
         else:
-            write_atomically(file, json.dumps(settings, indent=1).encode())
+            write_atomically(file, json.dumps(plain(settings), indent=1).encode())
 
     def file(self, group: str) -> Path | None:
         """Where a group of models is kept."""
         return self.directory and self.directory / "models" / f"{group}.bin"
 
-    def partial(self, group: str) -> Path | None:
-        """Where the state of a group in training is kept."""
+    def partial(self, group: str, models: int) -> Path | None:
+        """Where the state of a group in training is kept.
+
+        Args:
+            group: its name.
+            models: in it. A state of another number, left by a run that cut its groups otherwise,
+                is of no use and goes.
+        """
         file = self.file(group)
         if file is None:
             return None
         file.parent.mkdir(parents=True, exist_ok=True)
-        return file.with_suffix(".partial")
+        partial = file.with_suffix(".partial")
+        state = load_state(partial, {})
+        if state is not None and len(state.history) != models:
+            partial.unlink()
+        return partial
 
     def notes(self) -> dict[str, str]:
         """Which way groups are trained."""
@@ -94,16 +97,7 @@ class Store:
         file = self.file(group)
         if file is None or not file.exists():
             return None
-        content = file.read_bytes()
-        digest, content = content[:32], content[32:]
-        if hashlib.sha256(content).digest() != digest:
-            raise ModelError(f"{file} is damaged: its checksum is wrong; delete it to do it again")
-        try:
-            tensors = load_tensors(content)
-            size = int.from_bytes(content[:8], "little")
-            known = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["models"])
-        except (SafetensorError, ValueError, KeyError) as error:
-            raise ModelError(f"{file} is damaged: {error}; delete it to do it again") from error
+        known, tensors = read_sealed(file, "models", "delete it to do it again")
         return [Trained(tensors[str(k)], **row) for k, row in enumerate(known)]
 
     def save(self, group: str, models: list[Trained]) -> None:
@@ -114,8 +108,7 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
         rows = [{k: v for k, v in asdict(m).items() if k != "answers"} for m in models]
         tensors = {str(k): m.answers.contiguous() for k, m in enumerate(models)}
-        content = save_tensors(tensors, metadata={"models": json.dumps(rows)})
-        write_atomically(file, hashlib.sha256(content).digest() + content)
+        write_sealed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
 
 

@@ -13,7 +13,8 @@ import pandas as pd
 import torch
 
 from legs.models.saving import versions, write_atomically
-from legs.training.cross_validation import CVResult, MethodResult
+from legs.training.cv_grid import chosen_names
+from legs.training.cv_scores import CVResult, MethodResult
 from legs.training.votes import corrected_t_test
 
 
@@ -68,6 +69,22 @@ def comparisons(result: CVResult) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["first", "second", "difference", "t", "p"])
 
 
+def choices(result: CVResult) -> pd.DataFrame:
+    """Which settings were chosen on validation loss, and for which test sets.
+
+    One row a method and setting, the most frequent first; test sets are numbered from 0, as in
+    ``folds.csv``. Empty without a grid.
+    """
+    rows = []
+    if len(result.options.grid) > 1:
+        for method in result.methods:
+            names = pd.Series(_chosen(result, method))
+            for name in names.value_counts().index:
+                numbers = ", ".join(str(k) for k in names.index[names == name])
+                rows.append({"method": method.method, "setting": name, "test sets": numbers})
+    return pd.DataFrame(rows, columns=["method", "setting", "test sets"])
+
+
 def markdown(table: pd.DataFrame) -> str:
     """A table in Markdown.
 
@@ -83,7 +100,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def write_results(result: CVResult, directory: str | Path, command: str = "") -> None:
-    """Writes summary, comparisons, every fold's score and every graph's prediction."""
+    """Writes summary, comparisons, every fold's score and setting, every graph's prediction."""
     folder = Path(directory)
     tables = {"summary": summary(result), "comparisons": comparisons(result)}
     tables["folds"] = _folds(result)
@@ -93,6 +110,9 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
     text = f"# {result.data.name}\n\n{markdown(tables['summary'])}\n\n"
     if len(tables["comparisons"]):
         text += f"{markdown(tables['comparisons'])}\n"
+    chosen = choices(result)
+    if len(chosen):
+        text += f"\nSettings chosen on validation loss:\n\n{markdown(chosen)}\n"
     write_atomically(folder / "results.md", text.encode())
     known = {
         "data": result.data.name,
@@ -103,20 +123,25 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
         "machine": _machine(),
         "versions": versions(),
         "options": result.options.to_json(),
-        "methods": [_known(method) for method in result.methods],
+        "methods": [_known(result, method) for method in result.methods],
         "guess": result.guess,
         "comparisons": tables["comparisons"].to_dict("records"),
     }
     write_atomically(folder / "results.json", json.dumps(known, indent=1).encode())
 
 
-def _known(method: MethodResult) -> dict[str, Any]:
+def _chosen(result: CVResult, method: MethodResult) -> list[str]:
+    return chosen_names(method.method, method.chosen, result.options.grid)
+
+
+def _known(result: CVResult, method: MethodResult) -> dict[str, Any]:
     return {
         "method": method.method,
         "mean": method.mean,
         "std": method.std,
         "scores": method.scores,
         "chosen": method.chosen,
+        "settings": _chosen(result, method),
         "models": method.models,
         "parameters": method.parameters,
         "seconds": method.seconds,
@@ -131,11 +156,12 @@ def _machine() -> str:
 
 
 def _folds(result: CVResult) -> pd.DataFrame:
-    rows = [
-        {"test_set": k, "method": method.method, "score": score, "setting": method.chosen[k]}
-        for method in result.methods
-        for k, score in enumerate(method.scores)
-    ]
+    rows = []
+    for method in result.methods:
+        names = _chosen(result, method)
+        for k, score in enumerate(method.scores):
+            row = {"test_set": k, "method": method.method, "score": score}
+            rows.append({**row, "setting": method.chosen[k], "chosen": names[k]})
     return pd.DataFrame(rows)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from legs.data.splits import Split
 from legs.models import ModelError, Network
+from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.inputs import Reader, predict
 from legs.training.options import TrainingOptions
@@ -95,12 +96,14 @@ def train(
             raise TrainingError(_not_finite(epoch, options, checkpoint))
         if epoch % options.validate_every == 0 or epoch == options.max_epochs:
             out = predict(inputs, network, validation_index, max(options.batch_size, 512))
-            row["validation_loss"] = float(task.loss(out, target[validation_index]))
+            scale, row["validation_loss"] = _validation(
+                task, network, out, target[validation_index], options
+            )
             if not math.isfinite(row["validation_loss"]):
                 raise TrainingError(_not_finite(epoch, options, checkpoint))
             if row["validation_loss"] < state.best_loss:
                 state.best_loss, state.best_epoch = row["validation_loss"], epoch
-                state.tensors["best"] = copy.deepcopy(dict(network.state_dict()))
+                state.tensors["best"] = _scaled(network, scale)
         state.epoch = epoch
         state.history.append(row)
         report(row)
@@ -113,6 +116,32 @@ def train(
         network.load_state_dict(state.tensors["best"])
     network.eval()
     return state
+
+
+def _validation(
+    task: Task, network: Network, out: Tensor, target: Tensor, options: TrainingOptions
+) -> tuple[float, float]:
+    """The scale of the scores, 1 where nothing is calibrated, and the loss at it."""
+    if not calibrates(task, network, options):
+        return 1.0, float(task.loss(out, target))
+    _, weights = task.terms(out, target)
+    scale, loss = calibrate(out, target, weights)
+    return float(scale), float(loss)
+
+
+def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:
+    """Whether the scores of a network are brought to the best scale."""
+    wanted = options.calibrate and task.kind == "classification"
+    return wanted and network.output_layer is not None
+
+
+def _scaled(network: Network, scale: float) -> dict[str, Tensor]:
+    """A copy of the weights, with a last layer that gives scores times ``scale``."""
+    weights = copy.deepcopy(dict(network.state_dict()))
+    for name in weights:
+        if scale != 1 and name.rpartition(".")[0] == network.output_layer:
+            weights[name] *= scale
+    return weights
 
 
 def _epoch(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from joblib import Parallel, delayed
@@ -20,10 +20,19 @@ from legs.nn import RBF
 from legs.training.cv_store import Trained
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.options import TrainingOptions
-from legs.training.stack import Member, Outcome, train_single, train_stack
+from legs.training.stack import Member, Outcome, Standing, train_single, train_stack
 from legs.training.task import Task
 
 Way = Literal["auto", "stacked", "single"]
+Reported = Callable[[Standing], None]
+
+
+class Job(NamedTuple):
+    """A network to be trained."""
+
+    number: int  # weights are drawn by it; the same in all settings of a grid
+    split: Split
+    options: dict[str, Any]  # of the network; ``lr`` among them overrides the learning rate
 
 
 def make_member(
@@ -46,59 +55,46 @@ def make_member(
         network.initialize(training.x)
         if isinstance(network.head, RBF):
             network.initialize(training.x, embed(network, training))
-    return Member(network, split, task, lr)
+    return Member(network.to(_dtype(options)), split, task, lr)
 
 
 def train_members(
     model: str,
-    model_options: dict[str, Any],
+    jobs: list[Job],
     data: GraphDataset,
-    splits: list[Split],
     options: TrainingOptions,
     *,
     device: str = "cpu",
     way: Literal["stacked", "single"] = "stacked",
-    first_number: int = 0,
     workers: int = 1,
-    report: Callable[[int, int, float], None] = lambda epoch, running, best: None,
+    report: Reported = lambda standing: None,
     checkpoint: Path | None = None,
 ) -> list[Trained]:
-    """Trains one network for each split; returns what is kept of them.
+    """Trains networks of one architecture; returns what is kept of them.
 
     Args:
         model: a network's name.
-        model_options: its options; ``lr`` among them overrides the learning rate.
+        jobs: one a network; their options may differ in ``lr`` alone.
         data: with targets.
-        splits: one a model.
         options: how to train.
         device: where.
         way: all at once, or one by one.
-        first_number: number of the first model; weights are drawn by number.
         workers: processes for one by one on the CPU.
-        report: called with epoch, models running and mean best loss.
+        report: called now and then.
         checkpoint: file for the state of a stack.
     """
-    members = [
-        make_member(model, model_options, data, split, options, first_number + k)
-        for k, split in enumerate(splits)
-    ]
-    target_device = torch.device(device)
-    for member in members:
-        member.network.to(target_device)
-    inputs = Inputs(data, members[0].network, target_device)
-    assert data.y is not None
-    y = data.y.to(target_device)
+    members, inputs, y = _prepared(model, jobs, data, options, device)
     start = time.monotonic()
     if way == "stacked":
         outcomes = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
         for member in members:
-            member.network.to(target_device)
+            member.network.to(y.device)
     else:
         outcomes = _one_by_one(members, inputs, y, options, workers, report)
     seconds = (time.monotonic() - start) / len(members)
     found = []
     for member, outcome in zip(members, outcomes, strict=True):
-        out = predict(inputs, member.network, torch.as_tensor(member.split.test).to(target_device))
+        out = predict(inputs, member.network, torch.as_tensor(member.split.test).to(y.device))
         found.append(
             Trained(
                 member.task.answers(out.float()).cpu(),
@@ -115,27 +111,18 @@ def train_members(
 
 def choose_way(
     model: str,
-    model_options: dict[str, Any],
+    jobs: list[Job],
     data: GraphDataset,
-    splits: list[Split],
     options: TrainingOptions,
     *,
     device: str = "cpu",
     workers: int = 1,
 ) -> Literal["stacked", "single"]:
     """Times an epoch of a few models both ways, and takes the faster."""
-    if len(splits) < 2:
+    if len(jobs) < 2:
         return "single"
     trial = replace(options, max_epochs=1, validate_every=1)
-    some = [
-        make_member(model, model_options, data, split, options, k)
-        for k, split in enumerate(splits[:16])
-    ]
-    for member in some:
-        member.network.to(device)
-    inputs = Inputs(data, some[0].network, torch.device(device))
-    assert data.y is not None
-    y = data.y.to(device)
+    some, inputs, y = _prepared(model, jobs[:16], data, options, device)
 
     def copies() -> list[Member]:
         return [replace(m, network=copy.deepcopy(m.network)) for m in some]
@@ -151,25 +138,65 @@ def choose_way(
     return "stacked" if stacked <= single else "single"
 
 
+def _prepared(
+    model: str, jobs: list[Job], data: GraphDataset, options: TrainingOptions, device: str
+) -> tuple[list[Member], Inputs, Tensor]:
+    """Members, inputs and targets, where they are trained."""
+    members = [
+        make_member(model, job.options, data, job.split, options, job.number) for job in jobs
+    ]
+    for member in members:
+        member.network.to(device)
+    converted = data.with_x(data.x.to(_dtype(options)), data.feature_names)
+    assert data.y is not None
+    inputs = Inputs(converted, members[0].network, torch.device(device))
+    return members, inputs, data.y.to(device)
+
+
+def _dtype(options: TrainingOptions) -> torch.dtype:
+    return torch.float64 if options.precision == "float64" else torch.float32
+
+
 def _one_by_one(
     members: list[Member],
     inputs: Inputs,
     y: Tensor,
     options: TrainingOptions,
     workers: int,
-    report: Callable[[int, int, float], None],
+    report: Reported,
 ) -> list[Outcome]:
-    if workers > 1 and y.device.type == "cpu":
-        done = Parallel(n_jobs=workers)(
+    outcomes: list[Outcome] = []
+    at_once = workers if y.device.type == "cpu" else 1
+
+    def tell(epoch: int = 0, best: float = float("inf")) -> None:
+        """``epoch`` and ``best`` are those of the model in training, where they are known."""
+        losses = [o.best_loss for o in outcomes] + [best] * (best < float("inf"))
+        running = min(at_once, len(members) - len(outcomes))
+        mean = sum(losses) / len(losses) if losses else float("inf")
+        trained = sum(o.epochs for o in outcomes) + epoch
+        report(Standing(epoch, running, len(outcomes), mean, trained))
+
+    tell()
+    if at_once > 1:
+        done = Parallel(n_jobs=at_once, return_as="generator")(
             delayed(_train_in_worker)(member, inputs, y, options) for member in members
         )
-        for member, (state, _) in zip(members, done, strict=True):
+        for member, (state, outcome) in zip(members, done, strict=True):
             member.network.load_state_dict(state)
-        return [outcome for _, outcome in done]
-    outcomes: list[Outcome] = []
-    for k, member in enumerate(members):
-        outcomes.append(train_single(member, inputs, y, options))
-        report(outcomes[-1].epochs, len(members) - k - 1, outcomes[-1].best_loss)
+            outcomes.append(outcome)
+            tell()
+        return outcomes
+    for member in members:
+        best = float("inf")
+
+        def follow(row: dict[str, float]) -> None:
+            nonlocal best
+            if "validation_loss" in row:
+                best = min(best, row["validation_loss"])
+                tell(int(row["epoch"]), best)
+
+        outcomes.append(train_single(member, inputs, y, options, follow))
+        tell()
     return outcomes
 
 

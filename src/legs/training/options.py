@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a network is trained; the defaults are the paper's, but for the learning rate.
+    """How a network is trained; the defaults are the paper's but for learning rate and calibration.
 
     Args:
         lr: learning rate of Adam (default 1e-3; the paper's 1e-4 ends at the same scores after
@@ -20,6 +20,9 @@ class TrainingOptions:
         weight_decay: of Adam (default 0).
         clip: largest norm of the gradient (default ``None``: not clipped).
         balanced: whether rare classes weigh more in the loss (default ``False``).
+        calibrate: whether the validation loss of classes is measured at the best scale of the
+            scores, which the kept weights then have (default ``True``; see
+            :mod:`legs.training.calibration`). The paper's is ``False``.
         precision: ``"float32"`` (default), ``"bfloat16"`` for mixed precision (scattering itself
             stays in float32), or ``"float64"``.
         seed: of weights, batches and dropout (default 0).
@@ -33,6 +36,7 @@ class TrainingOptions:
     weight_decay: float = 0.0
     clip: float | None = None
     balanced: bool = False
+    calibrate: bool = True
     precision: Literal["float32", "bfloat16", "float64"] = "float32"
     seed: int = 0
 

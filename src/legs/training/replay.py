@@ -13,6 +13,9 @@ from legs.training.inputs import Inputs
 from legs.training.options import TrainingOptions
 
 WARM_UP = 3
+# Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
+# and all would wait for it.
+FILLERS = 32
 
 
 class Stepper(Protocol):
@@ -43,8 +46,8 @@ def replayable(network: Network, inputs: Inputs) -> bool:
 class Replay:
     """Records a step and replays it on other batches.
 
-    A recording has one shape. Batches of graphs are filled up with lone nodes of a graph that
-    counts nowhere; when a batch does not fit, or models have stopped, the step is recorded anew.
+    A recording has one shape. Batches of graphs are filled up with lone nodes, in graphs that
+    count nowhere; when a batch does not fit, or models have stopped, the step is recorded anew.
 
     Args:
         stack: whose steps to record.
@@ -54,7 +57,8 @@ class Replay:
     def __init__(self, stack: Stepper, inputs: Inputs) -> None:
         self.stack, self.inputs = stack, inputs
         device = stack.y.device
-        size = min(stack.options.batch_size, len(stack.y)) + 1
+        graphs = min(stack.options.batch_size, len(stack.y))
+        size = graphs if inputs.features is not None else graphs + FILLERS
         self.index = torch.zeros(size, dtype=torch.long, device=device)
         self.valid = torch.zeros(size, dtype=torch.bool, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -63,7 +67,7 @@ class Replay:
         if inputs.features is None:
             sizes = inputs.data.sizes.double()
             degrees = inputs.data.rowptr[inputs.data.ptr].diff().double()
-            self.nodes, self.edges = (_room(counts, size) for counts in (sizes, degrees))
+            self.nodes, self.edges = (_room(counts, graphs) for counts in (sizes, degrees))
             self._allocate()
 
     def __call__(self, index: Tensor) -> None:
@@ -123,9 +127,13 @@ class Replay:
         self.x[:nodes] = graphs.x
         self.x[nodes:] = 0
         self.batch[:nodes] = graphs.batch
-        self.batch[nodes:] = len(self.index) - 1
+        spare = torch.arange(self.nodes - nodes, device=self.x.device)
+        first = len(self.index) - FILLERS
+        self.batch[nodes:] = first + spare * FILLERS // len(spare)
         self.edge_index[:, :edges] = graphs.edge_index
-        self.edge_index[:, edges:] = self.nodes - 1
+        # Edges of no weight, from a filling node to itself, and no node with very many of them.
+        idle = torch.arange(self.edges - edges, device=self.x.device)
+        self.edge_index[:, edges:] = nodes + idle % len(spare)
         self.edge_weight[:edges] = 1 if graphs.edge_weight is None else graphs.edge_weight
         self.edge_weight[edges:] = 0
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -24,11 +24,14 @@ from legs.data.splits import Split
 from legs.models import Network
 from legs.nn import Scattering
 from legs.training.adam import StackedAdam
+from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.inputs import Inputs
 from legs.training.loop import (
     CHECKPOINT_SECONDS,
+    Report,
     TrainingError,
+    calibrates,
     random_batches,
     seeded,
     train,
@@ -68,6 +71,16 @@ class Outcome:
     history: list[tuple[int, float]]
 
 
+class Standing(NamedTuple):
+    """How far models are that are trained together."""
+
+    epoch: int  # of those that run; 0 where it is not known
+    running: int  # models in training
+    stopped: int  # models whose training has ended
+    best: float  # mean of the best validation losses so far; infinite before the first
+    trained: int  # epochs of all models together
+
+
 def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
     """The batches of an epoch, the same for all models."""
     return random_batches(torch.arange(graphs), options, epoch)
@@ -81,7 +94,13 @@ def own_batches(train: Tensor, graphs: int, options: TrainingOptions, epoch: int
     return [index for index in batches if len(index)]
 
 
-def train_single(member: Member, inputs: Inputs, y: Tensor, options: TrainingOptions) -> Outcome:
+def train_single(
+    member: Member,
+    inputs: Inputs,
+    y: Tensor,
+    options: TrainingOptions,
+    report: Report = lambda row: None,
+) -> Outcome:
     """Trains one member alone, on the batches it would see in a stack, to the same weights."""
     target = member.task.targets(y)
     if target.is_floating_point():
@@ -93,6 +112,7 @@ def train_single(member: Member, inputs: Inputs, y: Tensor, options: TrainingOpt
         member.split,
         member.task,
         replace(options, lr=member.lr),
+        report=report,
         batches=partial(own_batches, torch.as_tensor(member.split.train), len(y), options),
     )
     history = [
@@ -109,7 +129,7 @@ def train_stack(
     y: Tensor,
     options: TrainingOptions,
     *,
-    report: Callable[[int, int, float], None] = lambda epoch, running, best: None,
+    report: Callable[[Standing], None] = lambda standing: None,
     checkpoint: Path | None = None,
 ) -> list[Outcome]:
     """Trains all members at once and leaves their networks with their best weights.
@@ -119,7 +139,8 @@ def train_stack(
         inputs: the data set, for that architecture.
         y: targets of all graphs, unscaled, on the device of ``inputs``.
         options: how to train; ``lr`` is each member's own.
-        report: called after each validation: epoch, models still running, best mean loss.
+        report: called before the first epoch (of a run that goes on: the next) and after each
+            validation.
         checkpoint: file for the state of the stack, to go on from after an interruption.
     """
     stack = _Stack(members, y, options)
@@ -127,6 +148,7 @@ def train_stack(
     if state is not None:
         stack.restore(state)
     done, last_saved = (state.epoch if state else 0), time.monotonic()
+    report(stack.standing(done))
     replay = Replay(stack, inputs) if replayable(stack.base, inputs) else None
     for epoch in range(done + 1, options.max_epochs + 1):
         if not len(stack.running):
@@ -139,7 +161,7 @@ def train_stack(
                     stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
         if epoch % options.validate_every == 0 or epoch == options.max_epochs:
             stack.validate(inputs, epoch)
-            report(epoch, len(stack.running), stack.mean_best())
+            report(stack.standing(epoch))
         if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
             save_state(checkpoint, stack.state(epoch), {})
             last_saved = time.monotonic()
@@ -217,19 +239,7 @@ class _Stack:
     @torch.no_grad()
     def validate(self, inputs: Inputs, epoch: int) -> None:
         """Notes validation losses and best weights; lets go of models that have stopped."""
-        loss = torch.zeros(len(self.running), device=self.y.device, dtype=torch.float64)
-        weight = torch.zeros_like(loss)
-        for index in torch.arange(len(self.y), device=self.y.device).split(VALIDATED_AT_ONCE):
-            mask = self.validation_mask[:, index]
-            needed = mask.any(0)
-            if not bool(needed.any()):
-                continue  # no running model validates on these graphs
-            out = self.outputs(*inputs.gather(index[needed]), mask[:, needed], training=False)
-            terms, weights = self._terms(out, index[needed])
-            inside = mask[:, needed].to(terms.dtype)
-            loss += (terms * inside).sum(1)
-            weight += (weights * inside).sum(1)
-        loss = loss / weight
+        scale, loss = self._validation(inputs)
         if not bool(loss.isfinite().all()):
             raise TrainingError(
                 f"the validation loss of {int((~loss.isfinite()).sum())} of {len(loss)} models is "
@@ -250,9 +260,32 @@ class _Stack:
                 keep.append(place)
         places = torch.tensor(better, dtype=torch.long, device=self.y.device)
         for name, tensor in {**self.adam.parameters, **self.buffers}.items():
-            self.best[name][self.running[places]] = tensor.detach()[places]
+            kept = tensor.detach()[places]
+            if scale is not None and name.rpartition(".")[0] == self.base.output_layer:
+                kept = kept * scale[places].to(kept).view(-1, *[1] * (kept.dim() - 1))
+            self.best[name][self.running[places]] = kept
         if len(keep) < len(self.running):
             self._keep(torch.tensor(keep, dtype=torch.long, device=self.y.device))
+
+    def _validation(self, inputs: Inputs) -> tuple[Tensor | None, Tensor]:
+        """The best scale of the scores if they are calibrated, and the loss, for every model."""
+        everything = torch.arange(len(self.y), device=self.y.device)
+        needed = everything[self.validation_mask.any(0)]
+        parts = [
+            self.outputs(*inputs.gather(index), self.validation_mask[:, index], training=False)
+            for index in needed.split(VALIDATED_AT_ONCE)
+        ]
+        out, mask = torch.cat(parts, 1), self.validation_mask[:, needed]
+        terms, weights = self._terms(out, needed)
+        weights = weights * mask.to(weights.dtype)
+        if not calibrates(self.members[0].task, self.base, self.options):
+            weighed = (terms * mask.to(terms.dtype)).double()
+            return None, weighed.sum(1) / weights.double().sum(1)
+        # Every model's own graphs side by side: a tenth of all, and the rest would be idle.
+        own = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+        own = own[:, : int(mask.sum(1).max())]
+        chosen = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
+        return calibrate(chosen, self.y[needed][own], weights.gather(1, own))
 
     def state(self, epoch: int) -> State:
         """Everything that the next epoch depends on."""
@@ -287,9 +320,13 @@ class _Stack:
             for known in state.history
         ]
 
-    def mean_best(self) -> float:
-        """Mean of the best validation losses so far."""
-        return sum(o.best_loss for o in self.outcomes) / len(self.outcomes)
+    def standing(self, epoch: int) -> Standing:
+        """How far the models are after an epoch."""
+        models, running = len(self.outcomes), set(self.running.tolist())
+        best = sum(o.best_loss for o in self.outcomes) / models
+        stopped = [o.epochs for k, o in enumerate(self.outcomes) if k not in running]
+        trained = sum(stopped) + epoch * len(running)
+        return Standing(epoch, len(running), len(stopped), best, trained)
 
     def finish(self) -> list[Outcome]:
         """Puts the best weights into the members' networks."""

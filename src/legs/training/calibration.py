@@ -1,0 +1,56 @@
+r"""Class scores brought to the right scale on validation graphs.
+
+A network that goes on learning becomes too sure of itself long before it stops getting better: the
+cross-entropy of its validation graphs rises while ever more of them are classified rightly. So the
+loss that decides when to stop is measured at the scale :math:`\beta` of the scores :math:`z` that
+suits the validation graphs best (temperature scaling, Guo et al. 2017, with :math:`\beta = 1/T`),
+
+.. math::
+    \min_{\beta \le 1} \; \frac{\sum_i w_i \big(\log \sum_k e^{\beta z_{ik}} - \beta z_{i y_i}\big)}
+                       {\sum_i w_i} ,
+
+and the weights that are kept have :math:`\beta` in their last layer, so that they have that loss
+and give probabilities that mean what they say. Scores are only ever toned down: a few validation
+graphs without an error are no reason to be surer. The minimum is found by bisection: the loss is
+convex in :math:`\beta`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+LEAST, MOST = 1 / 64, 1.0
+HALVINGS = 50
+
+
+def calibrate(out: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The best scale of class scores, and the loss at it.
+
+    Args:
+        out: scores, ``[..., graphs, classes]``.
+        target: classes, ``[..., graphs]``.
+        weight: of each graph in the loss, ``[..., graphs]``; zero leaves it out.
+
+    Returns:
+        Scale and loss, ``[...]`` each, in float64.
+
+    >>> sure = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    >>> scale, loss = calibrate(sure, torch.tensor([0, 0, 1, 1]), torch.ones(4))
+    >>> round(float(scale), 3), round(float(loss), 3)  # three of four are right
+    (0.122, 0.562)
+    """
+    scores, weight = out.double(), weight.double()
+    weight = weight / weight.sum(-1, keepdim=True).clamp_min(1e-300)
+    true = scores.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    low = scores.new_full(scores.shape[:-2], LEAST)
+    high = torch.full_like(low, MOST)
+    for _ in range(HALVINGS):
+        middle = (low * high).sqrt()
+        share = torch.softmax(middle[..., None, None] * scores, -1)
+        slope = (weight * ((share * scores).sum(-1) - true)).sum(-1)
+        low, high = torch.where(slope < 0, middle, low), torch.where(slope < 0, high, middle)
+    scale = (low * high).sqrt()
+    logs = torch.log_softmax(scale[..., None, None] * scores, -1)
+    chosen = logs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    return scale, -(weight * chosen).sum(-1)

@@ -1,0 +1,58 @@
+"""``--tune`` and ``--grid``: what they take, and what they say to the rest."""
+
+import pytest
+
+from legs.cli.tuning import parse_grid, parse_tune
+
+
+def test_values_are_numbers_or_words():
+    found = parse_tune(["lr=1e-3, 3e-3", "steps=8", "aggr=mean,max", "gamma=null,0.5", "a-b=true"])
+    assert found == {
+        "lr": [1e-3, 3e-3],
+        "steps": [8],
+        "aggr": ["mean", "max"],
+        "gamma": [None, 0.5],
+        "a_b": [True],
+    }
+    assert isinstance(found["steps"][0], int)
+
+
+def test_all_combinations():
+    assert parse_grid(tune=["lr=1,2", "dropout=0,0.5"]) == (
+        {"lr": 1, "dropout": 0},
+        {"lr": 1, "dropout": 0.5},
+        {"lr": 2, "dropout": 0},
+        {"lr": 2, "dropout": 0.5},
+    )
+    assert parse_grid() == ({},)
+    assert parse_grid('[{"lr": 1}, {}]') == ({"lr": 1}, {})
+
+
+@pytest.mark.parametrize(
+    ("tune", "word"),
+    [
+        (["lr"], "such as lr=0.001,0.003; got 'lr'"),
+        (["lr="], "got 'lr='"),
+        (["lr=1,,2"], "got 'lr=1,,2'"),
+        (["=1"], "got '=1'"),
+        (["2x=1"], "got '2x=1'"),
+        (["lr=1", "lr=2"], "gives lr twice"),
+        (["lr=0.1,1e-1"], "a value of lr twice: 0.1,1e-1"),
+        (["scales=[1,2]"], "use --grid for lists"),
+    ],
+)
+def test_what_is_not_taken(tune, word):
+    with pytest.raises(ValueError, match="--tune") as error:
+        parse_grid(tune=tune)
+    assert word in str(error.value)
+
+
+@pytest.mark.parametrize("grid", ["{", "{}", "[]", "[1]"])
+def test_grids_that_are_none(grid):
+    with pytest.raises(ValueError, match="--grid must be"):
+        parse_grid(grid)
+
+
+def test_one_way_at_a_time():
+    with pytest.raises(ValueError, match="--tune and --grid"):
+        parse_grid("[{}]", ["lr=1"])
