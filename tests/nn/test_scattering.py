@@ -15,6 +15,7 @@ from torch_geometric.nn.aggr import (
 )
 
 from legs import Moments, Scattering
+from legs.kernels import use
 from tests.graphs import path_graph, random_graph, ring
 
 
@@ -86,7 +87,8 @@ def test_order_beyond_the_longest_increasing_path(lowpass):
     module = Scattering(2, num_scales=2, order=5, lowpass=lowpass)
     assert run(module, example()).shape == (3, module.out_channels)
     shorter = Scattering(2, num_scales=2, order=2, lowpass=lowpass)
-    assert torch.equal(run(module, example()), run(shorter, example()))
+    with use("reference"):  # the fused kernels know order two only
+        assert torch.equal(run(module, example()), run(shorter, example()))
 
 
 def test_column_names():

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from legs.cli.bench import bench
 from legs.cli.cv import cv
 from legs.cli.datasets import datasets
 from legs.cli.demo import demo
@@ -30,6 +31,7 @@ app.command()(train)
 app.command()(predict)
 app.command()(embed)
 app.command()(cv)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ the compiler, and as an autograd function with a mapping rule that folds the mod
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -33,6 +34,11 @@ class Pattern(NamedTuple):
     def transpose(self) -> Pattern:
         """The pattern of the transposed matrix, whose values are ``values[to_columns]``."""
         return Pattern(*self[4:], *self[:4])
+
+
+#: Faster products for a type of device (``"cpu"``, ``"cuda"``): they give ``None`` where PyTorch's
+#: own is the better choice. :mod:`legs.kernels` enters its own here.
+products: dict[str, Callable[[Pattern, Tensor, Tensor], Tensor | None]] = {}
 
 
 def row_pointers(sorted_rows: Tensor, size: int) -> Tensor:
@@ -153,6 +159,10 @@ def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     rows, columns = pattern.rowptr.numel() - 1, x.shape[0]
     if values.numel() == 0 or x.numel() == 0:
         return x.new_zeros(rows, x.shape[1])
+    faster = products.get(x.device.type)
+    found = None if faster is None else faster(pattern, values, x)
+    if found is not None:
+        return found
     _hear_beta_warning_once()
     matrix = torch.sparse_csr_tensor(
         pattern.rowptr, pattern.col, values, (rows, columns), check_invariants=False

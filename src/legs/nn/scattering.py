@@ -10,8 +10,10 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.resolver import aggregation_resolver
 
 from legs import functional as fn
+from legs import kernels
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
+from legs.kernels.fused import make_batch, mixed_filters, scattering_moments
 from legs.nn.columns import Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import ScaleSelection
@@ -148,12 +150,16 @@ class Scattering(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             if given in (torch.float16, torch.bfloat16):
                 x = x.float()
+            if self._is_usual:
+                graphs = self._num_graphs(batch, batch_size)
+                if kernels.path_of(x, edge_weight, graphs) != "reference":
+                    found = self._fused(x, edge_index, edge_weight, batch, graphs, powers)
+                    return found.to(given)
             walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
-            laziness = self.walk.laziness
             coefficients = fn.scattering(
                 x,
                 walk,
-                laziness.to(x.dtype) if isinstance(laziness, Tensor) else laziness,
+                self._laziness(x.dtype),
                 self.selection().to(x.dtype),
                 order=self.order,
                 policy=self.policy,
@@ -164,6 +170,40 @@ class Scattering(nn.Module):
                 coefficients = self._aggregate(coefficients, x, walk, batch, batch_size)
             return coefficients.flatten(1).to(given)
 
+    @property
+    def _is_usual(self) -> bool:
+        """Whether this is what the fused kernels compute."""
+        usual_moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
+        pairs = self.selection.num_scales > 1 or self.policy == "all"
+        return usual_moments and pairs and self.order == 2 and not self.lowpass
+
+    def _fused(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        batch: Tensor | None,
+        graphs: int,
+        powers: Tensor | None,
+    ) -> Tensor:
+        assert isinstance(self.aggr, Moments)
+        powers = None if powers is None else powers.to(x.dtype)
+        given = make_batch(x, edge_index, edge_weight, batch, graphs, powers)
+        laziness, scales = self._laziness(x.dtype), self.selection().to(x.dtype)
+        filters = mixed_filters(scales, laziness, self.in_channels)
+        found = scattering_moments(given, filters, self.policy)
+        return found[..., : self.aggr.order].flatten(1)
+
+    @staticmethod
+    def _num_graphs(batch: Tensor | None, batch_size: int | None) -> int:
+        if batch is None:
+            return 1
+        return int(batch[-1]) + 1 if batch_size is None else batch_size
+
+    def _laziness(self, dtype: torch.dtype) -> Tensor | float:
+        laziness = self.walk.laziness
+        return laziness.to(dtype) if isinstance(laziness, Tensor) else laziness
+
     def _aggregate(
         self,
         coefficients: Tensor,
@@ -173,11 +213,9 @@ class Scattering(nn.Module):
         batch_size: int | None,
     ) -> Tensor:
         assert self.aggr is not None
+        batch_size = self._num_graphs(batch, batch_size)
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
-            batch_size = 1
-        elif batch_size is None:
-            batch_size = int(batch[-1]) + 1
         sizes = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
         if not isinstance(self.aggr, Moments):
             pooled: Tensor = self.aggr(sizes.flatten(1), batch, dim_size=batch_size)

@@ -74,7 +74,10 @@ class Inputs:
 
     def batch(self, index: Tensor) -> tuple[GraphBatch, Tensor | None]:
         """The graphs ``index`` as one, and their walk powers."""
-        graphs = self.data.batch(index)
+        return self.split(self.data.batch(index))
+
+    def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Tensor | None]:
+        """Parts what lies together in the data set: signals and their walk powers."""
         if self.steps is None:
             return graphs, None
         x, powers = graphs.x.split([self.channels, self.steps * self.channels], dim=1)

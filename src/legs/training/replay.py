@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from legs.models import GNN, MPLEGS, LEGSNet, Network
+from legs.training.filled import FilledBatches
 from legs.training.inputs import Inputs
 from legs.training.options import TrainingOptions
 
 WARM_UP = 3
-# Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
-# and all would wait for it.
-FILLERS = 32
 
 
 class Stepper(Protocol):
@@ -44,10 +41,10 @@ def replayable(network: Network, inputs: Inputs) -> bool:
 
 
 class Replay:
-    """Records a step and replays it on other batches.
+    """Records a step, gathering of the batch included, and replays it on other batches.
 
-    A recording has one shape. Batches of graphs are filled up with lone nodes, in graphs that
-    count nowhere; when a batch does not fit, or models have stopped, the step is recorded anew.
+    A recording has one shape (:class:`~legs.training.filled.FilledBatches`). When a batch does not
+    fit, or models have stopped, the step is recorded anew.
 
     Args:
         stack: whose steps to record.
@@ -57,28 +54,23 @@ class Replay:
     def __init__(self, stack: Stepper, inputs: Inputs) -> None:
         self.stack, self.inputs = stack, inputs
         device = stack.y.device
-        graphs = min(stack.options.batch_size, len(stack.y))
-        size = graphs if inputs.features is not None else graphs + FILLERS
-        self.index = torch.zeros(size, dtype=torch.long, device=device)
-        self.valid = torch.zeros(size, dtype=torch.bool, device=device)
+        size = min(stack.options.batch_size, len(stack.y))
+        self.filled = FilledBatches(inputs.data, size) if inputs.features is None else None
+        slots = size if self.filled is None else self.filled.slots
+        self.index = torch.zeros(slots, dtype=torch.long, device=device)
+        self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.version, self.warm_up = -1, 0
-        self.nodes = self.edges = 0
-        if inputs.features is None:
-            sizes = inputs.data.sizes.double()
-            degrees = inputs.data.rowptr[inputs.data.ptr].diff().double()
-            self.nodes, self.edges = (_room(counts, graphs) for counts in (sizes, degrees))
-            self._allocate()
+        self.version, self.warm_up = -1, WARM_UP
 
     def __call__(self, index: Tensor) -> None:
-        """One step on the graphs ``index``."""
-        self.index[: len(index)] = index
+        """One step on the graphs ``index``, on the host."""
+        if self.filled is not None and self.filled.grow(index):
+            self.graph = None
+        self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
         self.valid[: len(index)] = True
         self.valid[len(index) :] = False
-        if self.inputs.features is None:
-            self._fill(index)
         if self.version != self.stack.version:
-            self.version, self.graph, self.warm_up = self.stack.version, None, WARM_UP
+            self.version, self.graph, self.warm_up = self.stack.version, None, self.warm_up or 1
         if self.graph is not None:
             self.graph.replay()
         elif self.warm_up:
@@ -97,48 +89,11 @@ class Replay:
             self.graph.replay()
 
     def _step(self) -> None:
-        if self.inputs.features is not None:
+        if self.filled is None:
+            assert self.inputs.features is not None
             given: tuple[Any, ...] = (self.inputs.features[self.index],)
             self.stack.step(given, None, self.index, self.valid)
             return
-        x, powers = self.x, None
-        if self.inputs.steps is not None:
-            channels, steps = self.inputs.channels, self.inputs.steps
-            x, flat = self.x.split([channels, steps * channels], dim=1)
-            powers = flat.unflatten(1, (steps, channels))
-        given = (x, self.edge_index, self.edge_weight, self.batch, len(self.index))
-        self.stack.step(given, powers, self.index, self.valid)
-
-    def _allocate(self) -> None:
-        data = self.inputs.data
-        device = data.x.device
-        self.x = data.x.new_zeros(self.nodes, data.x.shape[1])
-        self.edge_index = torch.zeros(2, self.edges, dtype=torch.long, device=device)
-        self.edge_weight = data.x.new_zeros(self.edges)
-        self.batch = torch.zeros(self.nodes, dtype=torch.long, device=device)
-
-    def _fill(self, index: Tensor) -> None:
-        graphs = self.inputs.data.batch(index)
-        nodes, edges = len(graphs.x), graphs.edge_index.shape[1]
-        if nodes >= self.nodes or edges > self.edges:
-            self.nodes, self.edges = max(self.nodes, nodes + 1), max(self.edges, edges)
-            self._allocate()
-            self.version = -1
-        self.x[:nodes] = graphs.x
-        self.x[nodes:] = 0
-        self.batch[:nodes] = graphs.batch
-        spare = torch.arange(self.nodes - nodes, device=self.x.device)
-        first = len(self.index) - FILLERS
-        self.batch[nodes:] = first + spare * FILLERS // len(spare)
-        self.edge_index[:, :edges] = graphs.edge_index
-        # Edges of no weight, from a filling node to itself, and no node with very many of them.
-        idle = torch.arange(self.edges - edges, device=self.x.device)
-        self.edge_index[:, edges:] = nodes + idle % len(spare)
-        self.edge_weight[:edges] = 1 if graphs.edge_weight is None else graphs.edge_weight
-        self.edge_weight[edges:] = 0
-
-
-def _room(counts: Tensor, batch: int) -> int:
-    """Room for nearly all random batches: mean and five deviations of their sum."""
-    spread = float(counts.std()) if len(counts) > 1 else 0.0
-    return int(float(counts.mean()) * batch + 5 * spread * math.sqrt(batch)) + 8
+        graphs = self.filled.gather(self.index, self.valid)
+        graphs, powers = self.inputs.split(graphs)
+        self.stack.step(graphs[:5], powers, self.index, self.valid)

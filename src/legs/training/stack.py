@@ -156,7 +156,7 @@ def train_stack(
         with seeded(options.seed, epoch, y.device):
             for index in shared_batches(len(y), options, epoch):
                 if replay is not None:
-                    replay(index.to(y.device))
+                    replay(index)
                 else:
                     stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
         if epoch % options.validate_every == 0 or epoch == options.max_epochs:

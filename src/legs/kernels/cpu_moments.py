@@ -1,0 +1,117 @@
+r"""Moments of many lanes over the nodes of one graph, and their gradient.
+
+As :func:`legs.functional.moments`, but in units of the signal: with :math:`\kappa^{-2} = e +
+10^{-24}` for the energy :math:`e`, the floor of the variance of :math:`\kappa z` is
+:math:`10^{-6}`, and no power of a small signal leaves the range of float32.
+
+Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
+from legs.kernels.cpu_jit import inlined, inner
+from legs.kernels.cpu_vectors import (
+    every_fourth,
+    interleave,
+    larger,
+    len_of,
+    load,
+    multiply_add,
+    smaller,
+    square_root,
+    zeros_like,
+)
+
+FLOOR = RELATIVE_FLOOR
+SLOPE = 10 / RELATIVE_FLOOR
+STEEPNESS = 1 / RELATIVE_FLOOR
+LEAST_ENERGY = ABSOLUTE_FLOOR / RELATIVE_FLOOR
+# Sums run over pieces of this many nodes: a long sum in float32 would lose its last digits.
+PIECE = 256
+
+
+@inlined
+def magnitude(z: Any, flip: Any) -> Any:
+    """``|z|`` in lanes where ``flip`` is -1, ``z`` where it is 1."""
+    return larger(z, z * flip)
+
+
+@inner
+def centred_means(work: Any, z: int, n: int, mean: Any, flip: Any, unit: Any) -> Any:
+    """Means of the second, third and fourth power of the centred lanes, in units of the signal."""
+    zero, lanes = zeros_like(flip), len_of(flip)
+    second, third, fourth = zero, zero, zero
+    for begin in range(0, n, PIECE):
+        two, three, four = zero, zero, zero
+        for i in range(begin, min(n, begin + PIECE)):
+            value = (magnitude(load(zero, work, z + i * lanes), flip) - mean) * unit
+            square = value * value
+            two = two + square
+            three = multiply_add(square, value, three)
+            four = multiply_add(square, square, four)
+        second, third, fourth = second + two, third + three, fourth + four
+    share = 1.0 / n
+    return second * share, third * share, fourth * share
+
+
+@inlined
+def fade_of(variance: Any) -> Any:
+    """How much of skewness and kurtosis is kept, and its derivative in the variance."""
+    ratio = larger(smaller((variance * STEEPNESS - 1.0) * (1.0 / 3.0), 1.0), 0.0)
+    square = ratio * ratio
+    left = 1.0 - ratio
+    fade = square * ratio * (square * 6.0 - ratio * 15.0 + 10.0)
+    return fade, square * left * left * SLOPE
+
+
+@inlined
+def shape_of(powers: Any) -> Any:
+    """Root of the floored variance, its inverse, skewness and excess kurtosis before fading."""
+    second, third, fourth = powers
+    root = square_root(larger(second, FLOOR))
+    inverse = 1.0 / root
+    square = inverse * inverse
+    return root, inverse, third * square * inverse, fourth * square * square - 3.0
+
+
+@inlined
+def moments_of(mean: Any, powers: Any, energy: Any) -> Any:
+    """Mean, variance, skewness and kurtosis of every lane, ``[lanes, 4]``."""
+    _, _, skewness, kurtosis = shape_of(powers)
+    fade, _ = fade_of(powers[0])
+    return interleave(mean, powers[0] * energy, skewness * fade, kurtosis * fade)
+
+
+@inlined
+def gradient_cubic(grads: Any, n: int, powers: Any, root_energy: Any) -> Any:
+    r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: how to scale, and coefficients.
+
+    ``grads`` holds the gradients of the four moments, ``[lanes, 4]``.
+    """
+    by_mean, by_variance = every_fourth(grads, 0), every_fourth(grads, 1)
+    by_skewness, by_kurtosis = every_fourth(grads, 2), every_fourth(grads, 3)
+    root, inverse, skewness, kurtosis = shape_of(powers)
+    fade, slope = fade_of(powers[0])
+    share = 1.0 / n
+    unit = 1.0 / root_energy
+    scale = inverse * unit
+    three = by_skewness * scale * fade * (3.0 * share)
+    four = by_kurtosis * scale * fade * (4.0 * share)
+    fading = (by_skewness * skewness + by_kurtosis * kurtosis) * slope
+    one = root * (by_variance * root_energy + fading * unit) * (2.0 * share)
+    one = one - three * skewness - four * (kurtosis + 3.0)
+    none = by_mean * share - three - four * skewness
+    return scale, (none, one, three, four)
+
+
+@inlined
+def gradient_at(z: Any, mean: Any, flip: Any, cubic: Any) -> Any:
+    """The gradient in ``|z|`` (or ``z``, see :func:`magnitude`) of one node."""
+    scale, coefficients = cubic
+    value = (magnitude(z, flip) - mean) * scale
+    total = multiply_add(value, coefficients[3], coefficients[2])
+    total = multiply_add(value, total, coefficients[1])
+    return multiply_add(value, total, coefficients[0])

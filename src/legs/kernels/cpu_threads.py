@@ -1,0 +1,72 @@
+"""Work shared by threads.
+
+Compiled code runs without the interpreter's lock, so plain Python threads are enough. Numba's own
+would not do: they may neither be used by several callers at once nor survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+_pool: ThreadPoolExecutor | None = None
+_size = 0
+
+
+def run(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Runs the calls at the same time, the last one in this thread, and waits for all of them.
+
+    >>> run([lambda: 1, lambda: 2])
+    [1, 2]
+    """
+    if len(calls) == 1:
+        return [calls[0]()]
+    pool = _pool_of(len(calls) - 1)
+    waiting = [pool.submit(call) for call in calls[:-1]]
+    try:
+        done = calls[-1]()
+    finally:
+        wait(waiting)  # they write to what the caller may throw away
+    return [*(future.result() for future in waiting), done]
+
+
+def split(work: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+    """Cuts a list into at most ``parts`` runs of about equal work.
+
+    Args:
+        work: the work done before each item, and in the end all of it; ``[items + 1]``.
+        parts: how many runs to make.
+
+    >>> split(np.array([0, 4, 5, 6, 8]), 2)
+    [(0, 1), (1, 4)]
+    """
+    wanted = work[0] + (work[-1] - work[0]) * np.arange(1, parts) / parts
+    inner = np.searchsorted(work, wanted).tolist()
+    cuts = sorted({0, *inner, len(work) - 1})
+    return list(pairwise(cuts))
+
+
+def _pool_of(size: int) -> ThreadPoolExecutor:
+    global _pool, _size
+    if _pool is None or _size < size:
+        # An older, smaller one ends with its last call.
+        _pool, _size = ThreadPoolExecutor(size, thread_name_prefix="legs"), size
+    return _pool
+
+
+def _forget() -> None:
+    """A child process has none of its parent's threads."""
+    global _pool, _size
+    _pool, _size = None, 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,201 @@
+r"""Scattering moments of a batch of graphs in one fused operation.
+
+The second order is not written to memory: a graph is diffused, filtered, rectified, diffused again
+and reduced to its moments while it lies in cache. With :math:`A = W D^{-1}`,
+
+.. math::
+    \Psi_j u = \sum_{s < m} f_{js}\, A^s (I - A)\, u, \qquad
+    f = \text{wavelet weights} \cdot \text{lazy mixture} ,
+
+so the kernels know neither laziness nor the form of the scales: whatever is learned there reaches
+them, and gets its gradient, through :math:`f`. Backward is a recurrence of the same walk,
+
+.. math::
+    g_s = \sum_k f_{ks}\, \bar g_k + A^\top g_{s+1}, \qquad
+    \partial f_{ks} = \langle \bar g_k, A^s (I - A) u \rangle, \qquad
+    \partial u = (I - A^\top)\, g_0 ,
+
+where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. The states are computed anew instead of
+stored. Signals and edge weights get no gradient here; where they need one, the reference serves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from legs.functional import lazy_mixture, wavelet_weights
+from legs.functional.scattering import PathPolicy
+from legs.functional.sparse import row_pointers
+from legs.kernels import cpu, cuda
+
+
+class Batch(NamedTuple):
+    """Undirected graphs as one, in compressed rows, and their signals.
+
+    ``powers`` are the walk powers ``[nodes, steps, channels]`` of ``x`` if they are at hand.
+    """
+
+    x: Tensor  # [nodes, channels]
+    powers: Tensor | None
+    rowptr: Tensor  # [nodes + 1]
+    col: Tensor  # [edges]
+    weight: Tensor | None  # [edges], None for ones
+    ptr: Tensor  # [graphs + 1], the first node of each graph
+
+
+def make_batch(
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    batch: Tensor | None,
+    num_graphs: int,
+    powers: Tensor | None = None,
+) -> Batch:
+    """Sorts the edges of undirected graphs by row.
+
+    Args:
+        x: ``[nodes, channels]``.
+        edge_index: ``[2, edges]``, both directions of every edge.
+        edge_weight: ``[edges]`` or ``None``.
+        batch: the graph of each node, sorted; ``None`` for a single graph.
+        num_graphs: number of graphs.
+        powers: :func:`~legs.functional.walk_powers` of ``x``, if at hand.
+
+    >>> make_batch(torch.ones(2, 1), torch.tensor([[1, 0], [0, 1]]), None, None, 1).col
+    tensor([1, 0])
+    """
+    nodes = x.shape[0]
+    weight = None if edge_weight is None else edge_weight.detach().to(x.dtype)
+    weights = () if weight is None else (weight,)
+    rowptr, col, *weights = _Rows.apply(edge_index, nodes, *weights)  # type: ignore[no-untyped-call]
+    if batch is None:
+        ptr = torch.arange(2, device=x.device) * nodes
+    else:
+        ptr = row_pointers(batch, num_graphs)
+    return Batch(x, powers, rowptr, col, weights[0] if weights else None, ptr)
+
+
+def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
+    r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
+    weights = wavelet_weights(cumulative)
+    mixed = weights @ lazy_mixture(laziness, cumulative.shape[-1], like=weights)
+    return mixed.expand(channels, *mixed.shape[-2:])
+
+
+def scattering_moments(batch: Batch, filters: Tensor, policy: PathPolicy = "increasing") -> Tensor:
+    """Normalized moments of all paths up to order two.
+
+    Args:
+        batch: the graphs.
+        filters: ``[channels, J, m]``, from :func:`mixed_filters`. Differentiable, and may be
+            mapped over (:func:`torch.func.vmap`).
+        policy: ``"increasing"`` (default) or ``"all"``.
+
+    Returns:
+        ``[graphs, paths, channels, 4]``.
+    """
+    out: Tensor = _Scatter.apply(filters.unsqueeze(0), policy, *batch)  # type: ignore[no-untyped-call]
+    return out.squeeze(0)
+
+
+class _Rows(torch.autograd.Function):
+    """Edges sorted by row. A function, because inside it tensors are plain under any transform."""
+
+    @staticmethod
+    def forward(edge_index: Tensor, nodes: int, *weights: Tensor) -> tuple[Tensor, ...]:
+        if edge_index.device.type == "cpu":
+            weight = weights[0] if weights else None
+            rowptr, col, weight = cpu.counting_sort_csr(edge_index, weight, nodes)
+            return (rowptr, col) if weight is None else (rowptr, col, weight)
+        row, order = torch.sort(edge_index[1], stable=True)
+        sorted_too = (value.index_select(0, order) for value in (edge_index[0], *weights))
+        return row_pointers(row, nodes), *sorted_too
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
+        return (None,) * len(grads)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], *inputs: Any
+    ) -> tuple[tuple[Tensor, ...], tuple[None, ...]]:
+        _same_graphs(in_dims)
+        out: tuple[Tensor, ...] = _Rows.apply(*inputs)  # type: ignore[no-untyped-call]
+        return out, (None,) * len(out)
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(filters: Tensor, policy: PathPolicy, *batch: Any) -> Tensor:
+        kernels = cuda if filters.device.type == "cuda" else cpu
+        out: Tensor = kernels.forward(*batch, filters, policy)
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        filters, ctx.policy, *batch = inputs
+        ctx.save_for_backward(output, filters, *batch)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        out, filters, *batch = ctx.saved_tensors
+        found = _ScatterGrad.apply(grads[0], out, filters, ctx.policy, *batch)  # type: ignore[no-untyped-call]
+        return found, None, *(None for _ in batch)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        filters, policy, *batch = inputs
+        _same_graphs(in_dims[2:])
+        folded = filters.movedim(in_dims[0], 0)
+        out: Tensor = _Scatter.apply(folded.flatten(0, 1), policy, *batch)  # type: ignore[no-untyped-call]
+        return out.unflatten(0, folded.shape[:2]), 0
+
+
+class _ScatterGrad(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        grad: Tensor, out: Tensor, filters: Tensor, policy: PathPolicy, *tensors: Any
+    ) -> Tensor:
+        batch = Batch(*tensors)
+        if filters.device.type == "cuda":
+            return cuda.backward(*batch, filters, grad, out, policy)
+        return cpu.backward(*batch, filters, grad, policy)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        raise RuntimeError(
+            "the fused kernels have no second derivatives; compute them under "
+            'legs.kernels.use("reference")'
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        grad, out, filters, policy, *batch = inputs
+        mapped = (grad, out, filters)
+        _same_graphs(in_dims[4:])
+        leading = [
+            _leading(x, dim, info.batch_size) for x, dim in zip(mapped, in_dims[:3], strict=True)
+        ]
+        folded = [x.flatten(0, 1) for x in leading]
+        found: Tensor = _ScatterGrad.apply(*folded, policy, *batch)  # type: ignore[no-untyped-call]
+        return found.unflatten(0, leading[0].shape[:2]), 0
+
+
+def _leading(x: Tensor, dim: int | None, size: int) -> Tensor:
+    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+
+
+def _same_graphs(in_dims: tuple[int | None, ...]) -> None:
+    if any(dim is not None for dim in in_dims):
+        raise RuntimeError("The graphs must be the same for all models mapped over.")

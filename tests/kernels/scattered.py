@@ -1,0 +1,105 @@
+"""Scattering moments written out with :mod:`legs.functional`, for any filters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from legs import functional as fn
+from legs.functional.scattering import PathPolicy
+from legs.kernels import cpu
+
+
+class Case(NamedTuple):
+    """Graphs with signals: what both the reference and the kernels start from."""
+
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    batch: Tensor
+    num_graphs: int
+
+    def to(self, dtype: torch.dtype) -> Case:
+        weight = None if self.edge_weight is None else self.edge_weight.to(dtype)
+        return self._replace(x=self.x.to(dtype), edge_weight=weight)
+
+    def walk(self) -> fn.Walk:
+        return fn.random_walk(self.edge_index, self.edge_weight, self.x.shape[0], self.x.dtype)
+
+    def powers(self, steps: int, laziness: float = 0.0) -> Tensor:
+        walk = self.walk()
+        states = fn.diffusions(fn.high_pass(self.x, walk, laziness), walk, laziness, steps)
+        return states.movedim(0, 1).contiguous()
+
+    def compressed(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        """``rowptr, col, weight, ptr``, as the kernels take them."""
+        rows = cpu.counting_sort_csr(self.edge_index, self.edge_weight, self.x.shape[0])
+        return *rows, cpu.batch_ptr(self.batch, self.num_graphs)
+
+
+def coefficients(case: Case, filters: Tensor, policy: PathPolicy, laziness: float) -> Tensor:
+    """Signed scattering coefficients ``[nodes, paths, channels]`` of filters ``[C, J, m]``."""
+    walk, (_, scales, steps) = case.walk(), filters.shape
+
+    def wavelets(u: Tensor) -> Tensor:
+        states = fn.diffusions(fn.high_pass(u, walk, laziness), walk, laziness, steps)
+        return torch.einsum("cjs,snc->jnc", filters, states)
+
+    first = wavelets(case.x)
+    found = [case.x, *first]
+    for path in fn.scattering_paths(scales, 2, policy):
+        if len(path) == 2:
+            found.append(wavelets(first[path[0]].abs())[path[1]])
+    return torch.stack(found, dim=1)
+
+
+def moments(case: Case, z: Tensor) -> Tensor:
+    """Moments ``[graphs, paths, channels, 4]`` of signed coefficients."""
+    energy = fn.signal_energy(case.x, case.walk(), case.batch, case.num_graphs).unsqueeze(1)
+    sizes = torch.cat([z[:, :1], z[:, 1:].abs()], dim=1)
+    return fn.moments(sizes, case.batch, case.num_graphs, energy=energy)
+
+
+def reference(
+    case: Case, filters: Tensor, policy: PathPolicy = "increasing", laziness: float = 0.0
+) -> Tensor:
+    """Moments ``[models, graphs, paths, channels, 4]``, differentiable in the filters."""
+    return torch.stack(
+        [moments(case, coefficients(case, one, policy, laziness)) for one in filters]
+    )
+
+
+def clear_of_kinks(
+    case: Case, filters: Tensor, policy: PathPolicy = "increasing", laziness: float = 0.0
+) -> Tensor:
+    """Which moments have a gradient that rounding does not decide; shape of the moments.
+
+    Where a coefficient is zero up to rounding, so is the sign that its gradient takes. Exact zeros
+    are no trouble: their gradient is zero.
+    """
+    _, _, scales, _ = filters.shape
+    paths = fn.scattering_paths(scales, 2, policy)
+    energy = fn.signal_energy(case.x, case.walk(), case.batch, case.num_graphs).sqrt()
+    clear = []
+    for one in filters:
+        z = coefficients(case, one, policy, laziness).detach()
+        noisy = (z.abs() < 1e-9 * energy[case.batch].unsqueeze(1)) & (z != 0)
+        noisy[:, 0] = False
+        bad = torch.zeros(case.num_graphs, *z.shape[1:], dtype=torch.int64)
+        bad.index_add_(0, case.batch, noisy.long())
+        for place, path in enumerate(paths):
+            if len(path) == 2:
+                bad[:, place] += bad[:, 1 + path[0]]
+        clear.append(bad == 0)
+    return torch.stack(clear).unsqueeze(-1).expand(*[-1] * 4, 4)
+
+
+def worst(found: Tensor, wanted: Tensor) -> float:
+    """The largest difference, relative to numbers above one."""
+    assert found.shape == wanted.shape
+    assert found.isfinite().all()
+    if found.numel() == 0:
+        return 0.0
+    return float(((found - wanted).abs() / wanted.abs().clamp_min(1)).max())
