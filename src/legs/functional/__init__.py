@@ -3,6 +3,7 @@
 from legs.functional.checks import check_batch, check_graph, check_undirected
 from legs.functional.diffusion import (
     Walk,
+    beyond_base,
     diffuse,
     diffusions,
     high_pass,
@@ -28,6 +29,7 @@ from legs.functional.wavelets import wavelet_transform, wavelet_weights
 
 __all__ = [
     "Walk",
+    "beyond_base",
     "check_batch",
     "check_graph",
     "check_scales",

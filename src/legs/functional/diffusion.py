@@ -20,6 +20,10 @@ from torch import Tensor
 from legs.functional.sparse import Pattern, build_pattern, spmm
 
 
+# Laziness of the walk whose powers are shared by all others: the least that keeps all guarantees.
+BASE = 0.5
+
+
 class Walk(NamedTuple):
     """A random walk :math:`A = W D^{-1}` ready to be applied many times.
 
@@ -131,23 +135,37 @@ def diffusions(x: Tensor, walk: Walk, laziness: Tensor | float, steps: int) -> T
 
 
 def walk_powers(x: Tensor, walk: Walk, steps: int) -> Tensor:
-    r"""What all lazy walks share: :math:`A^s (I - A) x` for :math:`s < \mathrm{steps}`.
+    r"""What all lazy walks share: :math:`P_½^s (I - P_½) x` for :math:`s < \mathrm{steps}`.
 
     Independent of laziness and scales, so it is computed once for a data set and serves every
-    model, fold and epoch (see :func:`lazy_mixture`).
+    model, fold and epoch (see :func:`lazy_mixture`). Of the laziest walk, not of :math:`A` itself:
+    around a hub :math:`A` sends large numbers to and fro that cancel only in the sums, and in
+    float32 they leave their rounding behind.
 
     Returns:
         ``[nodes, steps, channels]``: what belongs to a node lies together, to be gathered fast.
     """
-    return diffusions(high_pass(x, walk, 0.0), walk, 0.0, steps).movedim(0, 1).contiguous()
+    states = diffusions(high_pass(x, walk, BASE), walk, BASE, steps)
+    return states.movedim(0, 1).contiguous()
+
+
+def beyond_base(laziness: Tensor | float) -> Tensor | float:
+    r"""Laziness :math:`\beta = 2 \alpha - 1` on top of ½: :math:`P_\alpha = \beta I + (1-\beta) P_½`.
+
+    >>> beyond_base(0.5), beyond_base(0.75)
+    (0.0, 0.5)
+    """
+    return (laziness - BASE) / (1 - BASE)
 
 
 def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = None) -> Tensor:
-    r"""How lazy diffusions are mixed from :func:`walk_powers`: row t of the result holds
+    r"""How a lazier walk is mixed from the powers of a walk :math:`A`: row t of the result holds
 
     .. math::
         P_\alpha^t (I - P_\alpha) = (1 - \alpha) \sum_{s \le t} \binom ts
-        \alpha^{t - s} (1 - \alpha)^s A^s (I - A) .
+        \alpha^{t - s} (1 - \alpha)^s A^s (I - A), \qquad P_\alpha = \alpha I + (1 - \alpha) A .
+
+    For :func:`walk_powers`, the walk is :math:`P_½` and the laziness that of :func:`beyond_base`.
 
     Args:
         laziness: :math:`\alpha`, one value or ``[channels]``.
@@ -178,7 +196,7 @@ def _mixture(laziness: Tensor, steps: int) -> Tensor:
     # Through logarithms, in float64: binomials alone overflow beyond some hundred steps.
     binomial, stays, moves = _log_binomials(steps, laziness.device)
     alpha = laziness[..., None, None]
-    return torch.exp(binomial + stays * alpha.log() + moves * torch.log1p(-alpha))
+    return torch.exp(binomial + torch.xlogy(stays, alpha) + moves * torch.log1p(-alpha))
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from legs.functional.diffusion import Walk, diffusions, high_pass, lazy_mixture
+from legs.functional.diffusion import Walk, beyond_base, diffusions, high_pass, lazy_mixture
 
 
 def wavelet_weights(cumulative: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def wavelet_transform(
         states = diffusions(high_pass(x, walk, laziness), walk, laziness, cumulative.shape[-1])
         out = torch.tensordot(rows, states, dims=([-1], [0]))
     else:
-        mixed = rows @ lazy_mixture(laziness, cumulative.shape[-1], like=rows)
+        mixed = rows @ lazy_mixture(beyond_base(laziness), cumulative.shape[-1], like=rows)
         rule = "cfs,nsc->fnc" if mixed.dim() == 3 else "fs,nsc->fnc"
         out = torch.einsum(rule, mixed, powers)
         out = out.view(-1, *x.shape)

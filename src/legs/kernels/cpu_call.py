@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import llvmlite.binding  # type: ignore[import-untyped]
@@ -18,6 +19,7 @@ from torch import Tensor
 from legs.functional.scattering import PathPolicy
 from legs.kernels import cpu_threads
 from legs.kernels.cpu_banks import Sizes
+from legs.kernels.cpu_edges import share_out
 from legs.kernels.cpu_parts import Arrays
 from legs.kernels.cpu_room import DISORDER, LEFT
 from legs.kernels.cpu_shape import Shape, source_checksum
@@ -179,9 +181,10 @@ def _ranges(size: Sizes, arrays: Arrays) -> list[tuple[int, int, int, int]]:
     threads = torch.get_num_threads()
     if threads == 1 or size.graphs == 0:
         return [(0, size.graphs, 0, size.groups)]
+    cuts = np.empty(threads + 1, np.int64)
     if size.graphs < 4 * threads <= size.groups * size.graphs:
-        parts = cpu_threads.split(np.arange(size.groups + 1), threads)
-        return [(0, size.graphs, *part) for part in parts]
-    # A node costs about as much as eight entries. Whether ptr is in range, the kernels will say.
-    work = 8 * arrays.ptr + arrays.rowptr.take(arrays.ptr, mode="clip")
-    return [(*part, 0, size.groups) for part in cpu_threads.split(work, threads)]
+        cuts[:] = np.arange(threads + 1) * size.groups // threads
+        whole = (0, size.graphs)
+        return [(*whole, *part) for part in pairwise(cuts.tolist()) if part[0] < part[1]]
+    share_out(arrays.ptr, arrays.rowptr, cuts)
+    return [(*part, 0, size.groups) for part in pairwise(cuts.tolist()) if part[0] < part[1]]

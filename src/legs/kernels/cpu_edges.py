@@ -1,4 +1,4 @@
-"""Edges sorted by row, in time linear in their number.
+"""Edges sorted by row, and graphs shared out, in time linear in their number.
 
 Importing this module imports numba.
 """
@@ -35,3 +35,17 @@ def sort_rows(row: Any, col: Any, rowptr: Any, place: Any, out: Any, order: Any)
         put(place, at(row, e), k + 1)
         put(out, k, at(col, e))
         put(order, k, e)
+
+
+@entry
+def share_out(ptr: Any, rowptr: Any, cuts: Any) -> None:
+    """Cuts a batch into runs of graphs of about equal work; writes where they begin and end."""
+    graphs, parts, last = ptr.size - 1, cuts.size - 1, rowptr.size - 1
+    # A node costs about as much as eight entries. Whether ptr is in range, the kernels will say.
+    whole = 8 * ptr[graphs] + rowptr[last]
+    cuts[0], cuts[parts] = 0, graphs
+    g = 0
+    for k in range(1, parts):
+        while g < graphs and parts * (8 * ptr[g] + rowptr[min(max(ptr[g], 0), last)]) < k * whole:
+            g += 1
+        cuts[k] = g

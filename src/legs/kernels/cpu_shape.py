@@ -75,9 +75,12 @@ class ShapeType(types.Type):
 register_model(ShapeType)(models.OpaqueModel)
 
 
+_type_of = cache(ShapeType)
+
+
 @typeof_impl.register(Shape)
 def _typeof(shape: Shape, context: Any) -> ShapeType:
-    return ShapeType(shape)
+    return _type_of(shape)
 
 
 @unbox(ShapeType)

@@ -1,19 +1,19 @@
 r"""Scattering moments of a batch of graphs in one fused operation.
 
 The second order is not written to memory: a graph is diffused, filtered, rectified, diffused again
-and reduced to its moments while it lies in cache. With :math:`A = W D^{-1}`,
+and reduced to its moments while it lies in cache. With :math:`P` the walk of laziness ½,
 
 .. math::
-    \Psi_j u = \sum_{s < m} f_{js}\, A^s (I - A)\, u, \qquad
+    \Psi_j u = \sum_{s < m} f_{js}\, P^s (I - P)\, u, \qquad
     f = \text{wavelet weights} \cdot \text{lazy mixture} ,
 
-so the kernels know neither laziness nor the form of the scales: whatever is learned there reaches
+so the kernels know neither another laziness nor the form of the scales: whatever is learned there reaches
 them, and gets its gradient, through :math:`f`. Backward is a recurrence of the same walk,
 
 .. math::
-    g_s = \sum_k f_{ks}\, \bar g_k + A^\top g_{s+1}, \qquad
-    \partial f_{ks} = \langle \bar g_k, A^s (I - A) u \rangle, \qquad
-    \partial u = (I - A^\top)\, g_0 ,
+    g_s = \sum_k f_{ks}\, \bar g_k + P^\top g_{s+1}, \qquad
+    \partial f_{ks} = \langle \bar g_k, P^s (I - P) u \rangle, \qquad
+    \partial u = (I - P^\top)\, g_0 ,
 
 where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. The states are computed anew instead of
 stored. Signals and edge weights get no gradient here; where they need one, the reference serves.
@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from legs.functional import lazy_mixture, wavelet_weights
+from legs.functional import beyond_base, lazy_mixture, wavelet_weights
+from legs.functional.diffusion import BASE
 from legs.functional.scattering import PathPolicy
 from legs.functional.sparse import row_pointers
 from legs.kernels import cpu, cuda
@@ -81,7 +82,7 @@ def make_batch(
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
     r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
     weights = wavelet_weights(cumulative)
-    mixed = weights @ lazy_mixture(laziness, cumulative.shape[-1], like=weights)
+    mixed = weights @ lazy_mixture(beyond_base(laziness), cumulative.shape[-1], like=weights)
     return mixed.expand(channels, *mixed.shape[-2:])
 
 
@@ -133,10 +134,11 @@ class _Rows(torch.autograd.Function):
 
 class _Scatter(torch.autograd.Function):
     @staticmethod
-    def forward(filters: Tensor, policy: PathPolicy, *batch: Any) -> Tensor:
-        kernels = cuda if filters.device.type == "cuda" else cpu
-        out: Tensor = kernels.forward(*batch, filters, policy)
-        return out
+    def forward(filters: Tensor, policy: PathPolicy, *tensors: Any) -> Tensor:
+        batch = Batch(*tensors)
+        if filters.device.type == "cuda":
+            return cuda.forward(*batch, filters, policy)
+        return cpu.forward(*batch, filters, policy, BASE)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -166,7 +168,7 @@ class _ScatterGrad(torch.autograd.Function):
         batch = Batch(*tensors)
         if filters.device.type == "cuda":
             return cuda.backward(*batch, filters, grad, out, policy)
-        return cpu.backward(*batch, filters, grad, policy)
+        return cpu.backward(*batch, filters, grad, policy, BASE)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -76,7 +76,7 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
     __syncthreads();
 }
 
-// g_s = sum_k bank_ks gbar_k + A^T g_{s+1}, over the states, which have served. Returns (I - A^T) g_0.
+// g_s = sum_k bank_ks gbar_k + P^T g_{s+1}, over the states, which have served. Returns (I - P^T) g_0.
 __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Memory& mem) {
     const int items = g.nodes * LANES, size = state_size(items);
 #if SMALL
@@ -102,7 +102,7 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
         for (int r = 0; r < ITEMS; ++r) {
             if (idle(r, items)) break;
             const int item = r * THREADS + threadIdx.x, c = item % LANES % C;
-            real sum = held.template gathered<false>(g, before, r);
+            real sum = held.lazy(g, before, r);
 #pragma unroll
             for (int k = ALL ? 0 : 1; k < J; ++k) sum += mem.bank[(s * J + k) * C + c] * given[r][k];
             if (item < items) now[item] = sum;
@@ -112,13 +112,13 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
 #pragma unroll
     for (int r = 0; r < ITEMS; ++r) {
         const int item = r * THREADS + threadIdx.x;
-        if (item < items) mem.q[size + item] = held.template gathered<true>(g, mem.q, r);
+        if (item < items) mem.q[size + item] = held.template gathered<true>(g, mem.q, r) / 2;
     }
 #else
     for (int s = M - 1; s >= 0; --s) {
         for (int item = threadIdx.x; item < items; item += THREADS) {
             const int i = item / LANES, lane = item % LANES;
-            real sum = s < M - 1 ? gathered<LANES, false>(g, mem.q + (s + 1) * size, i, lane) : real(0);
+            real sum = s < M - 1 ? lazy<LANES>(g, mem.q + (s + 1) * size, i, lane) : real(0);
             for (int k = CHILD(lane / C); k < J; ++k)
                 sum += mem.bank[(s * J + k) * C + lane % C] * mem.second[i * SECOND + ROW(k) * LANES + lane];
             mem.q[s * size + item] = sum;
@@ -126,7 +126,7 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
         __syncthreads();
     }
     for (int item = threadIdx.x; item < items; item += THREADS)
-        mem.q[size + item] = gathered<LANES, true>(g, mem.q, item / LANES, item % LANES);
+        mem.q[size + item] = gathered<LANES, true>(g, mem.q, item / LANES, item % LANES) / 2;
 #endif
     __syncthreads();
     return mem.q + size;

@@ -1,6 +1,6 @@
-// Moments of all paths. The registers of a thread are bound to 40, for 1536 threads on a
+// Moments of all paths. The registers of a thread are bound to 48, for 1280 threads on a
 // multiprocessor.
-extern "C" __global__ void __launch_bounds__(THREADS, larger(1536 / THREADS, 1))
+extern "C" __global__ void __launch_bounds__(THREADS, larger(1280 / THREADS, 1))
 forward(ARGUMENTS, real* out) {
     SET_UP(false)
     const Held<LANES> held(g);

@@ -1,6 +1,6 @@
-// Diffusion. The walk is A = W D^-1. Everything is diffused as q = D^-1 h, because then
-//   D^-1 A^s y = (D^-1 W)^s D^-1 y   and   A^T = D^-1 W   (W is symmetric):
-// one averaging operator, q_i <- (1/d_i) sum_j W_ij q_j, serves forward and backward.
+// Diffusion. The walk is P = (I + W D^-1) / 2. Everything is diffused as q = D^-1 h, because then
+//   D^-1 P D = (I + D^-1 W) / 2 = P^T   (W is symmetric):
+// one operator, q_i <- (q_i + (1/d_i) sum_j W_ij q_j) / 2, serves forward and backward.
 //
 // A lane is what one node diffuses in the second order: a parent j and a channel c. An item is a
 // lane of a node. In small graphs a thread owns up to ITEMS items, and keeps where their neighbours
@@ -16,6 +16,12 @@ __device__ real gathered(const Graph& g, const real* in, int i, int lane) {
         sum += g.edge(e) * (DIFFERENCE ? in[i * L + lane] - there : there);
     }
     return sum * g.inverse[i];
+}
+
+// One step of the walk at one item.
+template <int L>
+__device__ real lazy(const Graph& g, const real* in, int i, int lane) {
+    return (in[i * L + lane] + gathered<L, false>(g, in, i, lane)) / 2;
 }
 
 // The items of one thread, and their first neighbours; where there is none, the place of the zero.
@@ -61,6 +67,12 @@ struct Held {
         }
         return sum * inverse[r];
     }
+
+    // One step of the walk; a thread without the item gets nothing.
+    __device__ real lazy(const Graph& g, const real* in, int r) const {
+        const int item = r * THREADS + threadIdx.x, items = g.nodes * L;
+        return (in[item < items ? item : items] + gathered<false>(g, in, r)) / 2;
+    }
 #else
     __device__ explicit Held(const Graph&) {}
 #endif
@@ -88,7 +100,7 @@ __device__ void filter(const Graph& g, const Held<L>& held, const real* u, int s
 #pragma unroll
     for (int r = 0; r < ITEMS; ++r) {
         const int item = r * THREADS + threadIdx.x, c = item % L % C;
-        const real value = item < items ? held.template gathered<true>(g, scaled, r) : real(0);
+        const real value = item < items ? held.template gathered<true>(g, scaled, r) / 2 : real(0);
         if (item < items) q[item] = value;
 #pragma unroll
         for (int k = LOWEST; k < J; ++k) sums[r][k] = mem.bank[k * C + c] * value;
@@ -102,7 +114,7 @@ __device__ void filter(const Graph& g, const Held<L>& held, const real* u, int s
         for (int r = 0; r < ITEMS; ++r) {
             if (idle(r, items)) break;
             const int item = r * THREADS + threadIdx.x, c = item % L % C;
-            const real value = held.template gathered<false>(g, before, r);
+            const real value = held.lazy(g, before, r);
             if (item < items) now[item] = value;
 #pragma unroll
             for (int k = LOWEST; k < J; ++k) sums[r][k] += mem.bank[(s * J + k) * C + c] * value;
@@ -122,11 +134,11 @@ __device__ void filter(const Graph& g, const Held<L>& held, const real* u, int s
 #else
     __syncthreads();
     for (int item = threadIdx.x; item < items; item += THREADS)
-        q[item] = gathered<L, true>(g, scaled, item / L, item % L);
+        q[item] = gathered<L, true>(g, scaled, item / L, item % L) / 2;
     __syncthreads();
     for (int s = 1; s < M; ++s) {
         for (int item = threadIdx.x; item < items; item += THREADS)
-            q[s * size + item] = gathered<L, false>(g, q + (s - 1) * size, item / L, item % L);
+            q[s * size + item] = lazy<L>(g, q + (s - 1) * size, item / L, item % L);
         __syncthreads();
     }
     if (!out) return;
