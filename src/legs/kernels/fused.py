@@ -7,8 +7,8 @@ and reduced to its moments while it lies in cache. With :math:`P` the walk of la
     \Psi_j u = \sum_{s < m} f_{js}\, P^s (I - P)\, u, \qquad
     f = \text{wavelet weights} \cdot \text{lazy mixture} ,
 
-so the kernels know neither another laziness nor the form of the scales: whatever is learned there reaches
-them, and gets its gradient, through :math:`f`. Backward is a recurrence of the same walk,
+so the kernels know neither another laziness nor the form of the scales: whatever is learned there
+reaches them, and gets its gradient, through :math:`f`. Backward is a recurrence of the same walk,
 
 .. math::
     g_s = \sum_k f_{ks}\, \bar g_k + P^\top g_{s+1}, \qquad
@@ -21,6 +21,7 @@ stored. Signals and edge weights get no gradient here; where they need one, the 
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 import torch
@@ -201,3 +202,9 @@ def _leading(x: Tensor, dim: int | None, size: int) -> Tensor:
 def _same_graphs(in_dims: tuple[int | None, ...]) -> None:
     if any(dim is not None for dim in in_dims):
         raise RuntimeError("The graphs must be the same for all models mapped over.")
+
+
+# PyTorch asks for the signature at every call; found once, that costs nothing.
+for _function in (_Rows, _Scatter, _ScatterGrad):
+    _forward: Any = _function.forward
+    _forward.__signature__ = inspect.signature(_forward)
