@@ -18,7 +18,7 @@ Choice = Literal["auto", "reference", "fused"]
 # By device: nodes of a batch from which the fused kernels pay (they are compiled at first use, in
 # seconds), and nodes a graph up to which they do (a graph is the work of one thread on the
 # CPU, of one block on the GPU). Measured: docs/performance.md.
-CROSSOVERS = {"cpu": (1_000, 20_000), "cuda": (1_000, 4_000)}
+CROSSOVERS = {"cpu": (1_000, 1_000_000), "cuda": (1_000, 4_000)}
 
 # One choice for all threads: backward passes on a GPU run in a thread of their own.
 _choice: Choice = "auto"
