@@ -19,7 +19,6 @@ from torch import Tensor
 
 from legs.functional.sparse import Pattern, build_pattern, spmm
 
-
 # Laziness of the walk whose powers are shared by all others: the least that keeps all guarantees.
 BASE = 0.5
 
@@ -150,7 +149,8 @@ def walk_powers(x: Tensor, walk: Walk, steps: int) -> Tensor:
 
 
 def beyond_base(laziness: Tensor | float) -> Tensor | float:
-    r"""Laziness :math:`\beta = 2 \alpha - 1` on top of ½: :math:`P_\alpha = \beta I + (1-\beta) P_½`.
+    r"""What a laziness adds to ½: :math:`\beta = 2 \alpha - 1`, the laziness of a walk made of
+    steps of :math:`P_½`, since :math:`P_\alpha = \beta I + (1 - \beta) P_½`.
 
     >>> beyond_base(0.5), beyond_base(0.75)
     (0.0, 0.5)
