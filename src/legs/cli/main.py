@@ -15,6 +15,7 @@ from legs.cli.datasets import datasets
 from legs.cli.demo import demo
 from legs.cli.embed import embed
 from legs.cli.predict import predict
+from legs.cli.reproduce import reproduce
 from legs.cli.train import train
 
 DEBUG = "--debug"
@@ -31,6 +32,7 @@ app.command()(train)
 app.command()(predict)
 app.command()(embed)
 app.command()(cv)
+app.command()(reproduce)
 app.command()(bench)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.training.cv_apart import fit_ensemble, fit_machine
+from legs.training.cv_ensembles import Files, keep_ensembles, train_ensembles
 from legs.training.cv_grid import stacks
 from legs.training.cv_plan import CVOptions
 from legs.training.cv_progress import Step
@@ -47,6 +48,7 @@ class Runner:
         way: how to train networks.
         workers: processes.
         chunk: models trained at once at most.
+        features: whether networks keep the features of all graphs.
     """
 
     data: GraphDataset
@@ -59,6 +61,7 @@ class Runner:
     way: Way
     workers: int
     chunk: int
+    features: bool = False
 
     def __post_init__(self) -> None:
         self.flat = [split for group in self.planned for split in group]
@@ -76,7 +79,9 @@ class Runner:
         if method == "gs-svm":
             return [self._machines(number)]
         settings: dict[int, list[Trained]] = {}
-        if method in ENSEMBLES:
+        if method in ENSEMBLES and self.way == "stacked":
+            settings = self._ensembles_at_once(number, method)
+        elif method in ENSEMBLES:
             for setting in range(len(self.options.grid)):
                 settings[setting] = self._ensembles(number, method, setting)
         else:
@@ -123,6 +128,7 @@ class Runner:
                     workers=self.workers,
                     report=self.tracker,
                     checkpoint=self.store.partial(name, len(some)),
+                    features=self.features,
                 )
                 self.store.save(name, part)
                 self.tracker.end(part)
@@ -181,6 +187,34 @@ class Runner:
             place = setting * len(self.flat) + k
             found += self._apart(number, name, (setting,), "ensemble", place, fit)
         return found
+
+    def _ensembles_at_once(self, number: int, method: str) -> dict[int, list[Trained]]:
+        """All models by setting; those of settings that differ in learning rate alone as one."""
+        settings: dict[int, list[Trained]] = {}
+        for group in stacks(self.options.grid):
+            places = [(setting, k) for setting in group for k in range(len(self.flat))]
+            jobs = [Job(k, self.flat[k], self.options.grid[setting]) for setting, k in places]
+
+            def train(some: list[Job], files: Files, group: list[int] = group) -> list[Trained]:
+                place = self.tracker.paces[number].done
+                self.tracker.begin(number, group, "ensemble", place, len(some))
+                found = train_ensembles(
+                    method,
+                    some,
+                    self.data,
+                    self.options.training,
+                    device=self.device,
+                    report=self.tracker,
+                    checkpoints=files,
+                )
+                self.tracker.end(found)
+                return found
+
+            names = [self._ensemble_name(method, setting, k) for setting, k in places]
+            found = keep_ensembles(method, names, jobs, self.store, train, self.chunk)
+            for start, setting in zip(range(0, len(found), len(self.flat)), group, strict=True):
+                settings[setting] = found[start : start + len(self.flat)]
+        return settings
 
     def _apart(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -29,6 +30,9 @@ class MethodResult:
         models: trained models behind the scores.
         seconds: of training.
         way: how they were trained.
+        scales: of the models behind each test set's answer, the selection matrices of learned
+            scales, ``[models, scales, steps]``; empty where there are none.
+        features: of the same models, graph features ``[models, graphs, features]``, if kept.
     """
 
     method: str
@@ -39,6 +43,8 @@ class MethodResult:
     models: int
     seconds: float
     way: str
+    scales: list[Tensor] = field(default_factory=list)
+    features: list[Tensor] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -95,6 +101,8 @@ def score_method(
         len(everything),
         sum(m.seconds for m in everything),
         "+".join(sorted({m.way for m in everything})),
+        _stacked([by_setting[best][k] for k, best in enumerate(chosen)], "scales"),
+        _stacked([by_setting[best][k] for k, best in enumerate(chosen)], "features"),
     )
 
 
@@ -126,3 +134,11 @@ def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tup
     task = Task.of(data, torch.as_tensor(group[0].train))
     mean = answers.mean(0)
     return mean, task.scores(mean, data.y[test])["whitened_mse"]
+
+
+def _stacked(chosen: list[list[Trained]], name: Literal["scales", "features"]) -> list[Tensor]:
+    """What the chosen models have kept beside their answers, by test set; empty if not all have."""
+    found = [[getattr(model, name) for model in models] for models in chosen]
+    if any(tensor is None for group in found for tensor in group):
+        return []
+    return [torch.stack(group) for group in found]

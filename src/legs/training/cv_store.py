@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,9 @@ class Trained:
         parameters: number of learned parameters.
         seconds: its share of the time.
         way: ``"stacked"``, ``"single"`` or a method's own.
+        scales: the selection matrix ``F`` of learned scales, ``[scales, steps]``; ``None`` where
+            there are none, or where an older version kept the model.
+        features: graph features of all graphs, ``[graphs, features]``, where they were asked for.
     """
 
     answers: Tensor
@@ -36,6 +39,12 @@ class Trained:
     parameters: int
     seconds: float
     way: str
+    scales: Tensor | None = None
+    features: Tensor | None = None
+
+
+# Beside the answers, which have the model's number alone for a name.
+_MORE = ("scales", "features")
 
 
 class Store:
@@ -98,7 +107,11 @@ class Store:
         if file is None or not file.exists():
             return None
         known, tensors = read_sealed(file, "models", "delete it to do it again")
-        return [Trained(tensors[str(k)], **row) for k, row in enumerate(known)]
+        found = []
+        for k, row in enumerate(known):
+            more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
+            found.append(Trained(tensors[str(k)], **row, **more))
+        return found
 
     def save(self, group: str, models: list[Trained]) -> None:
         """Keeps a finished group."""
@@ -106,8 +119,14 @@ class Store:
         if file is None:
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        rows = [{k: v for k, v in asdict(m).items() if k != "answers"} for m in models]
-        tensors = {str(k): m.answers.contiguous() for k, m in enumerate(models)}
+        rows, tensors = [], {}
+        for k, model in enumerate(models):
+            known = {field.name: getattr(model, field.name) for field in fields(model)}
+            tensors[str(k)] = known.pop("answers").contiguous()
+            for name in _MORE:
+                if (tensor := known.pop(name)) is not None:
+                    tensors[f"{k}.{name}"] = tensor.contiguous()
+            rows.append(known)
         write_sealed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
-from legs.models import create
-from legs.nn import RBF
+from legs.models import Network, create
+from legs.nn import RBF, Scattering
 from legs.training.cv_store import Trained
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.options import TrainingOptions
@@ -69,6 +69,7 @@ def train_members(
     workers: int = 1,
     report: Reported = lambda standing: None,
     checkpoint: Path | None = None,
+    features: bool = False,
 ) -> list[Trained]:
     """Trains networks of one architecture; returns what is kept of them.
 
@@ -82,8 +83,9 @@ def train_members(
         workers: processes for one by one on the CPU.
         report: called now and then.
         checkpoint: file for the state of a stack.
+        features: whether to keep the graph features of all graphs, too.
     """
-    members, inputs, y = _prepared(model, jobs, data, options, device)
+    members, inputs, y = prepared(model, jobs, data, options, device)
     start = time.monotonic()
     if way == "stacked":
         outcomes = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
@@ -94,19 +96,36 @@ def train_members(
     seconds = (time.monotonic() - start) / len(members)
     found = []
     for member, outcome in zip(members, outcomes, strict=True):
-        out = predict(inputs, member.network, torch.as_tensor(member.split.test).to(y.device))
+        network = member.network
+        out = predict(inputs, network, torch.as_tensor(member.split.test).to(y.device))
         found.append(
             Trained(
                 member.task.answers(out.float()).cpu(),
                 outcome.best_loss,
                 outcome.best_epoch,
                 outcome.epochs,
-                member.network.num_parameters(),
+                network.num_parameters(),
                 seconds,
                 way,
+                learned_scales(network),
+                embed(network.cpu().float(), data).float() if features else None,
             )
         )
     return found
+
+
+def learned_scales(network: Network) -> Tensor | None:
+    """The selection matrix ``F`` of a network's learned scales, ``[scales, steps]``, if it has any.
+
+    >>> learned_scales(create("legs-fcn", 1, 2, num_scales=3)).shape
+    torch.Size([3, 16])
+    >>> learned_scales(create("legs-fixed", 1, 2)) is None
+    True
+    """
+    for module in network.modules():
+        if isinstance(module, Scattering) and module.selection.learned:
+            return module.scale_weights().detach().float().cpu()
+    return None
 
 
 def choose_way(
@@ -122,7 +141,7 @@ def choose_way(
     if len(jobs) < 2:
         return "single"
     trial = replace(options, max_epochs=1, validate_every=1)
-    some, inputs, y = _prepared(model, jobs[:16], data, options, device)
+    some, inputs, y = prepared(model, jobs[:16], data, options, device)
 
     def copies() -> list[Member]:
         return [replace(m, network=copy.deepcopy(m.network)) for m in some]
@@ -138,7 +157,7 @@ def choose_way(
     return "stacked" if stacked <= single else "single"
 
 
-def _prepared(
+def prepared(
     model: str, jobs: list[Job], data: GraphDataset, options: TrainingOptions, device: str
 ) -> tuple[list[Member], Inputs, Tensor]:
     """Members, inputs and targets, where they are trained."""

@@ -1,0 +1,149 @@
+"""Runs the cells of an experiment that are not done yet, and keeps each when it is."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
+from legs.experiments.cells import Cell
+from legs.experiments.embedded import cross_validate_embedded
+from legs.experiments.ledger import Ledger
+from legs.experiments.outlook import Outlook, Progress
+from legs.experiments.provenance import provenance
+from legs.experiments.request import Request
+from legs.experiments.rows import row_of
+from legs.experiments.stopwatch import Stopwatch
+from legs.training import CVResult, TrainingError, cross_validate
+from legs.training.cv_progress import CVProgress
+
+# On a GPU all models of a cell at once, both learning rates; fewer where memory does not suffice.
+GPU_CHUNK = 180
+CPU_CHUNK = 90
+
+
+def run_cells(
+    request: Request,
+    cells: Sequence[Cell],
+    ledger: Ledger,
+    header: dict[str, Any],
+    progress: Progress = lambda facts: None,
+    more: Callable[[CVResult], dict[str, Any]] = lambda result: {},
+) -> None:
+    """Cross-validates every cell that the ledger does not have.
+
+    A set that cannot be had and a training that fails are noted in ``ledger.left_out``, and the
+    others go on; if nothing at all could be done, the first such error is raised.
+
+    Args:
+        request: what was asked for.
+        cells: of the plan, in order; those of one data set should follow each other.
+        ledger: keeps what is finished.
+        header: what ``results.json`` tells of the run.
+        progress: called now and then with how far the plan is.
+        more: what else is kept of a finished cell.
+    """
+    check_device(request.device)
+    outlook = Outlook(cells, progress)
+    here = provenance(request.device)
+    for cell in cells:
+        if (row := ledger.find(cell)) is not None:
+            outlook.end(cell, row["seconds"] if row["device"] == here["device"] else None)
+    start, loaded, first_error = time.monotonic(), _Loaded(), None
+    for cell in cells:
+        if cell.key in outlook.finished:
+            continue
+        if request.minutes is not None and time.monotonic() - start > 60 * request.minutes:
+            ledger.left_out[cell.key] = "no time was left; the same command goes on"
+            continue
+        outlook.tell(cell)
+        try:
+            result, seconds = run_cell(request, cell, loaded(cell), ledger.folder, outlook)
+        except (DataError, TrainingError) as error:
+            first_error = first_error or error
+            ledger.left_out[cell.key] = f"{cell.title}: {error}"
+            continue
+        row = {**row_of(cell, result, seconds), **more(result), **provenance(request.device)}
+        ledger.add(row, header)
+        outlook.end(cell, seconds)
+    if first_error is not None and not ledger.rows:
+        raise first_error
+    ledger.write(header)
+
+
+def run_cell(
+    request: Request, cell: Cell, data: GraphDataset, folder: Path, outlook: Outlook
+) -> tuple[CVResult, float]:
+    """Cross-validates one cell in a folder of its own, where it goes on after interruptions.
+
+    Returns:
+        What it found, and the seconds it took over all runs.
+    """
+    place = folder / "cells" / cell.key
+    watch = Stopwatch(place)
+
+    def tell(facts: CVProgress) -> None:
+        watch.tick()
+        outlook.tell(cell, facts)
+
+    try:
+        result = _cross_validated(request, cell, data, place, tell)
+    finally:
+        seconds = watch.stop()
+    return result, seconds
+
+
+def check_device(device: str) -> None:
+    """A clear error where there is no such device."""
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError("no CUDA device was found; --device cpu computes without one")
+
+
+def _cross_validated(
+    request: Request, cell: Cell, data: GraphDataset, place: Path, tell: Any
+) -> CVResult:
+    gpu = request.device.startswith("cuda")
+    chunk = GPU_CHUNK if gpu else CPU_CHUNK
+    validate = cross_validate_embedded if cell.embedded else cross_validate
+    while True:
+        try:
+            return validate(
+                data,
+                [cell.method],
+                cell.options,
+                directory=place,
+                device=request.device,
+                way="stacked" if gpu else "auto",
+                workers=request.workers or os.cpu_count() or 1,
+                chunk=chunk,
+                progress=tell,
+            )
+        except torch.OutOfMemoryError:
+            if not gpu or chunk == 1:
+                raise
+            chunk = max(1, min(chunk, cell.models) // 2)
+        # Outside the except: what the traceback holds is free only here.
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+class _Loaded:
+    """The data set of the last cell: cells of one set follow each other."""
+
+    def __init__(self) -> None:
+        self.known: tuple[Any, ...] = ()
+        self.data: GraphDataset | None = None
+
+    def __call__(self, cell: Cell) -> GraphDataset:
+        wanted = (cell.data, cell.features, cell.limit, cell.shuffled)
+        if self.data is None or wanted != self.known:
+            self.data = None  # two large sets need not be in memory at once
+            self.data, self.known = cell.load(), wanted
+        return self.data
