@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -14,7 +14,25 @@ if TYPE_CHECKING:
     from legs.training.cv_progress import CVProgress
 
 
-class Epochs:
+class _Shown:
+    """Something that is shown as long as a ``with`` block lasts."""
+
+    progress: Progress
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.stop()
+
+
+class Epochs(_Shown):
     """A bar for training: epoch, losses, time left. To be called with a row of losses an epoch.
 
     Args:
@@ -41,18 +59,6 @@ class Epochs:
         self.start = time.monotonic()
         self.first = 0
         self.task = self.progress.add_task(title, total=epochs, losses="")
-
-    def __enter__(self) -> Epochs:
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.progress.stop()
 
     def __call__(self, row: dict[str, float]) -> None:
         """Shows an epoch."""
@@ -81,7 +87,7 @@ class Epochs:
         return f"≤ {seconds // 60}:{seconds % 60:02d} left"
 
 
-class Rows:
+class Rows(_Shown):
     """Counts rows while a file is read; to be called with the number of rows done."""
 
     def __init__(self, console: Console, title: str) -> None:
@@ -95,25 +101,13 @@ class Rows:
         )
         self.task = self.progress.add_task(title, total=None)
 
-    def __enter__(self) -> Rows:
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.progress.stop()
-
     def __call__(self, rows: int) -> None:
         """Shows how many rows are done."""
         self.progress.update(self.task, completed=rows)
 
 
-class Plan:
-    """How far a cross-validation is, over its whole plan; to be called with the facts.
+class PlanBar(_Shown):
+    """A bar over a whole plan with lines beside it.
 
     Args:
         console: where to show it, if it is a terminal.
@@ -132,28 +126,21 @@ class Plan:
         )
         self.task = self.progress.add_task("starting", total=None)
 
-    def __enter__(self) -> Plan:
-        self.progress.start()
-        return self
+    def show(self, total: float, completed: float, lines: list[str]) -> None:
+        """Shows how much is done, and the lines."""
+        self.progress.update(
+            self.task, total=total, completed=completed, description="\n".join(lines)
+        )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.progress.stop()
+
+class Plan(PlanBar):
+    """How far a cross-validation is, over its whole plan; to be called with the facts."""
 
     def __call__(self, facts: CVProgress) -> None:
         """Shows where the plan is."""
         # A model in training counts by its epochs: a stack of all models would stand still.
         part = facts.running * facts.epoch / facts.max_epochs if facts.step == "networks" else 0
-        self.progress.update(
-            self.task,
-            total=facts.models,
-            completed=facts.done + facts.stopped + part,
-            description="\n".join(plan_lines(facts)),
-        )
+        self.show(facts.models, facts.done + facts.stopped + part, plan_lines(facts))
 
 
 def plan_lines(facts: CVProgress) -> list[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from legs.cli.progress import PlanBar
+from legs.cli.progress import plan_lines as cell_lines
 from legs.cli.train import Device
 
 if TYPE_CHECKING:
@@ -139,44 +141,16 @@ def _list() -> None:
     typer.echo("legs reproduce NAME runs one; --quick takes minutes on two cores.")
 
 
-class _Shown:
-    """Progress over the whole plan, on a terminal; nothing anywhere else."""
-
-    def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self.progress = Progress(
-            SpinnerColumn(),
-            BarColumn(bar_width=12),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task("starting", total=None)
-
-    def __enter__(self) -> _Shown:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
+class _Shown(PlanBar):
+    """How far an experiment is, over all its cells; to be called with the facts."""
 
     def __call__(self, facts: PlanProgress) -> None:
         """Shows where the plan is."""
-        self.progress.update(
-            self.task,
-            total=facts.cells,
-            completed=facts.done + facts.part,
-            description="\n".join(plan_lines(facts)),
-        )
+        self.show(facts.cells, facts.done + facts.part, plan_lines(facts))
 
 
 def plan_lines(facts: PlanProgress) -> list[str]:
     """The facts in lines that fit beside a bar: which cell, how far it is, time left for all."""
-    from legs.cli.progress import plan_lines as cell_lines
-
     lines = [str(facts)]
     if facts.facts is None:
         lines.append("preparing")

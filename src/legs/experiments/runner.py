@@ -14,7 +14,6 @@ import torch
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.experiments.cells import Cell
-from legs.experiments.embedded import cross_validate_embedded
 from legs.experiments.ledger import Ledger
 from legs.experiments.outlook import Outlook, Progress
 from legs.experiments.provenance import provenance
@@ -111,10 +110,9 @@ def _cross_validated(
 ) -> CVResult:
     gpu = request.device.startswith("cuda")
     chunk = GPU_CHUNK if gpu else CPU_CHUNK
-    validate = cross_validate_embedded if cell.embedded else cross_validate
     while True:
         try:
-            return validate(
+            return cross_validate(
                 data,
                 [cell.method],
                 cell.options,
@@ -123,6 +121,7 @@ def _cross_validated(
                 way="stacked" if gpu else "auto",
                 workers=request.workers or os.cpu_count() or 1,
                 chunk=chunk,
+                keep_features=cell.embedded,
                 progress=tell,
             )
         except torch.OutOfMemoryError:

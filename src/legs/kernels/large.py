@@ -50,7 +50,7 @@ def diffusion_steps(x: Tensor, walk: Walk, laziness: float, steps: int) -> Tenso
         return x.clone()
     pattern, values = walk.pattern, walk.forth.contiguous()
     flat = x.reshape(x.shape[0], -1)
-    step = _step_for(pattern, values, flat, times=steps)
+    step = step_for(pattern, values, flat, times=steps)
     if step is None:
         for _ in range(steps):
             x = diffuse(x, walk, laziness)
@@ -75,13 +75,13 @@ def product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor | None:
         values: their values, ``[entries]``.
         x: ``[columns, channels]``.
     """
-    step = _step_for(pattern, values, x)
+    step = step_for(pattern, values, x)
     if step is None:
         return None
     return step(pattern.rowptr, pattern.col, values.contiguous(), _aligned(x), 0.0, 1.0, None)
 
 
-def _step_for(pattern: Pattern, values: Tensor, x: Tensor, times: int = 1) -> Step | None:
+def step_for(pattern: Pattern, values: Tensor, x: Tensor, times: int = 1) -> Step | None:
     """The kernel for such a product done so many times, if there is one that pays."""
     choice = chosen()
     work = values.shape[0] * (ENTRY_WORK + x.shape[1]) * times

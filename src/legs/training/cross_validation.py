@@ -36,6 +36,7 @@ def cross_validate(
     way: Way = "auto",
     workers: int | None = None,
     chunk: int = 90,
+    keep_features: bool = False,
     progress: Progress = lambda facts: None,
 ) -> CVResult:
     """Cross-validates methods on the same partitions.
@@ -51,6 +52,7 @@ def cross_validate(
         way: ``"stacked"``, ``"single"``, or ``"auto"``: what a trial finds faster.
         workers: processes for one by one on the CPU (default: one a core).
         chunk: models trained at once at most.
+        keep_features: whether results hold the graph features of every network (default: no).
         progress: called now and then with how far the whole plan is; ``str`` of that is a line
             for people.
     """
@@ -59,12 +61,14 @@ def cross_validate(
     check_grid(methods, options.grid)
     planned = plan_splits(data, options, splits)
     flat = [split for group in planned for split in group]
-    settings = {
+    settings: dict[str, Any] = {
         "data": fingerprint(data),
         "options": options.to_json(),
         "model_options": model_options or {},
         "splits": [fingerprint_split(split) for split in flat],
     }
+    if keep_features:
+        settings["features"] = True
     folder = None if directory is None else Path(directory)
     store = Store(folder, settings)
     if folder is not None and not (folder / "splits.json").exists():
@@ -88,6 +92,7 @@ def cross_validate(
         way,
         workers or os.cpu_count() or 1,
         chunk,
+        keep_features,
     )
     found = [
         score_method(data, planned, method, runner.train(number))

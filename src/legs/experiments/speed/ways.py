@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from legs import functional as fn
-from legs.functional.sparse import products
 from legs.kernels import large, path_of, use
 
 # Those of legs.kernels.use; the first two are compared.
 Choice = Literal["auto", "reference", "fused"]
 CHOICES: tuple[Choice, ...] = ("auto", "reference")
-
-
-@contextmanager
-def taking(choice: Choice) -> Iterator[None]:
-    """Chooses kernels as :func:`legs.kernels.use` does; the reference takes PyTorch's products.
-
-    On a GPU the backward pass runs in a thread of its own, which knows nothing of the choice: for
-    the reference, faster products are put away for all threads.
-    """
-    with use(choice):
-        if choice != "reference":
-            yield
-            return
-        kept = dict(products)
-        products.clear()
-        try:
-            yield
-        finally:
-            products.update(kept)
 
 
 def paths_of(
@@ -63,13 +41,13 @@ def paths_of(
 def product_path(walk: fn.Walk, x: Tensor, times: int = 1) -> str:
     """The path of so many products of a walk with ``x``: ``"cpu csr"``, or the reference."""
     with use("auto"):
-        step = large._step_for(walk.pattern, walk.forth, x, times)
+        step = large.step_for(walk.pattern, walk.forth, x, times)
     return "reference" if step is None else f"{x.device.type} csr"
 
 
 def reference_steps(x: Tensor, walk: fn.Walk, laziness: float, steps: int) -> Tensor:
     """What :func:`legs.kernels.large.diffusion_steps` is compared with: PyTorch's products."""
-    with taking("reference"), torch.no_grad():
+    with use("reference"), torch.no_grad():
         for _ in range(steps):
             x = fn.diffuse(x, walk, laziness)
         return x

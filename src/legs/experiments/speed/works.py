@@ -15,7 +15,8 @@ from torch.func import functional_call, vmap
 
 from legs.data.dataset import GraphBatch
 from legs.experiments.speed.timing import Run
-from legs.experiments.speed.ways import Choice, taking
+from legs.experiments.speed.ways import Choice
+from legs.kernels import use
 from legs.nn import Scattering
 
 GNN_LAYERS, GNN_WIDTH = 3, 64
@@ -78,11 +79,11 @@ def scattering_works(
         return vmap(one)(theta)  # type: ignore[no-any-return]
 
     def train() -> object:
-        with taking(choice):
+        with use(choice):
             return torch.autograd.grad(forward(powers), theta, gradient)
 
     def inference() -> object:
-        with taking(choice), torch.no_grad():
+        with use(choice), torch.no_grad():
             return forward(None)
 
     return Works(train, inference)
