@@ -134,6 +134,7 @@ def emulated(monkeypatch, folder):
         torch.cuda, "_compile_kernel", lambda source, name: Kernel(source, name, folder)
     )
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(cuda, "most_shared", lambda device: 64 * 1024)
     cuda._compiled.cache_clear()
     try:
         yield

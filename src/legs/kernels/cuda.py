@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MOST_SHARED = 160 * 1024
+MOST_SHARED = 160 * 1024  # of a block, where the GPU has as much
 MOST_SCRATCH = 2 * 2**30
 # Enough blocks to fill a GPU a few times; with more work than that, a block does several models.
 ENOUGH_BLOCKS = 2048
@@ -52,8 +52,15 @@ def _compiled(
     source += "".join(source_of(part) for part in PARTS[name])
     with torch.cuda.device(device):
         kernel = torch.cuda._compile_kernel(source, name)
-        kernel.set_shared_memory_config(MOST_SHARED)
+        kernel.set_shared_memory_config(most_shared(device))
     return kernel
+
+
+@cache
+def most_shared(device: int) -> int:
+    """Bytes of shared memory that a block may have: GPUs for desktops have less than others."""
+    known = torch.cuda.get_device_properties(device)
+    return min(MOST_SHARED, int(getattr(known, "shared_memory_per_block_optin", 48 * 1024)))
 
 
 def source_of(name: str) -> str:
@@ -124,7 +131,7 @@ class _Launch:
         for threads in self.threads:
             most = self.items * threads // self.lanes
             shared = (bank + self._need(most, keep=name == "backward")) * size
-            if most and shared <= MOST_SHARED:
+            if most and shared <= most_shared(self.x.device.index):
                 found.append((threads, most, shared))
         return [*found, (512, None, bank * size)]
 
