@@ -1,4 +1,4 @@
-"""The CUDA kernels without a GPU: compiled by the C++ compiler, threads of a block as threads.
+"""The CUDA kernels without a GPU: compiled by the C++ compiler, threads of a block taking turns.
 
 Slow, but the same source and the same code around it: what is wrong here is wrong on a GPU.
 """
@@ -14,55 +14,131 @@ import subprocess
 
 import torch
 
-from legs.kernels import cuda
+from legs.kernels import cuda, messages_cuda
 
 SHIM = """
-#include <barrier>
+#include <ucontext.h>
+
 #include <cmath>
 #include <functional>
-#include <memory>
-#include <thread>
 #include <vector>
 #define __device__
 #define __global__ static
 #define __restrict__
 #define __launch_bounds__(...)
+using std::exp;
 using std::fabs;
 using std::sqrt;
+template <class T> T rsqrt(T value) { return 1 / sqrt(value); }
+using std::tanh;
 struct Place { int x; };
-static thread_local Place threadIdx, blockIdx;
-static Place blockDim;
+// The threads of a block take turns: each runs until it has to wait for others.
+struct Barrier {
+    int needed = 0, arrived = 0, generation = 0;
+};
+static int current, alive;
+static Place places[1024], blockIdx, blockDim, gridDim;
+static ucontext_t contexts[1024], outside;
+static bool done[1024];
+static Barrier all, warps[32];
 static char* shared_memory;
-static std::unique_ptr<std::barrier<>> all;
-static std::vector<std::unique_ptr<std::barrier<>>> warps;
 static double exchanged[1024];
-static void __syncthreads() { all->arrive_and_wait(); }
-static void __syncwarp() { warps[threadIdx.x / 32]->arrive_and_wait(); }
-template <class T> T __shfl_xor_sync(unsigned, T value, int k) {
-    exchanged[threadIdx.x] = value;
+static std::function<void()> body;
+#define threadIdx places[current]
+static void next_thread() {
+    const int before = current;
+    do current = (current + 1) % blockDim.x;
+    while (done[current] && current != before);
+    if (current != before) swapcontext(&contexts[before], &contexts[current]);
+}
+static void wait_at(Barrier& barrier) {
+    const int generation = barrier.generation;
+    if (++barrier.arrived == barrier.needed) {
+        barrier.arrived = 0;
+        ++barrier.generation;
+    } else {
+        while (barrier.generation == generation) next_thread();
+    }
+}
+static void __syncthreads() { wait_at(all); }
+static void __syncwarp() { wait_at(warps[current / 32]); }
+template <class T> T exchange(T value, int from) {
+    exchanged[current] = value;
     __syncwarp();
-    T other = exchanged[threadIdx.x ^ k];
+    T other = exchanged[from];
     __syncwarp();
     return other;
 }
+// Lanes of a mask wait for each other only: those of a warp, or of an aligned part of it.
+static Barrier parts_of_warps[6][1024];
+template <class T> T __shfl_xor_sync(unsigned mask, T value, int k) {
+    if (mask == ~0u) return exchange(value, current ^ k);
+    const int size = __builtin_popcount(mask);
+    Barrier& part = parts_of_warps[__builtin_ctz(size)][current / size];
+    part.needed = size;
+    exchanged[current] = value;
+    wait_at(part);
+    T other = exchanged[current ^ k];
+    wait_at(part);
+    return other;
+}
+static int __syncthreads_or(int vote) {
+    static int votes;
+    if (current == 0) votes = 0;
+    __syncthreads();
+    votes |= vote;
+    __syncthreads();
+    const int found = votes;
+    __syncthreads();
+    return found;
+}
+template <class T> T __shfl_sync(unsigned, T value, int k) {
+    return exchange(value, current / 32 * 32 + k);
+}
+template <class T> T __shfl_down_sync(unsigned, T value, int k) {
+    return exchange(value, current % 32 + k < 32 ? current + k : current);
+}
+static unsigned __ballot_sync(unsigned, bool value) {
+    unsigned found = 0;
+    exchanged[current] = value;
+    __syncwarp();
+    for (int k = 0; k < 32; ++k) found |= unsigned(exchanged[current / 32 * 32 + k] != 0) << k;
+    __syncwarp();
+    return found;
+}
+static int __popc(unsigned value) { return __builtin_popcount(value); }
+static int __ffs(unsigned value) { return __builtin_ffs(value); }
+static void run_thread() {
+    body();
+    done[current] = true;
+    if (--alive) next_thread();
+    else setcontext(&outside);
+}
 static void launch(int blocks, int threads, int shared, std::function<void()> kernel) {
-    blockDim.x = threads;
-    std::vector<char> memory(shared + 64);
+    constexpr int stack = 1 << 17;
+    std::vector<char> memory(shared + 64), stacks(size_t(threads) * stack);
     shared_memory = memory.data();
-    all = std::make_unique<std::barrier<>>(threads);
-    warps.clear();
-    for (int k = 0; k < threads / 32; ++k) warps.push_back(std::make_unique<std::barrier<>>(32));
-    std::vector<std::thread> workers;
-    for (int t = 0; t < threads; ++t)
-        workers.emplace_back([=] {
-            threadIdx.x = t;
-            for (int b = 0; b < blocks; ++b) {
-                blockIdx.x = b;
-                kernel();
-                __syncthreads();
-            }
-        });
-    for (auto& worker : workers) worker.join();
+    body = kernel;
+    blockDim.x = threads;
+    gridDim.x = blocks;
+    for (int b = 0; b < blocks; ++b) {
+        blockIdx.x = b;
+        memory.assign(memory.size(), char(0xff));  // not numbers: nobody may count on what is there
+        all = {threads};
+        for (int k = 0; k < threads / 32; ++k) warps[k] = {32};
+        for (int t = 0; t < threads; ++t) {
+            places[t].x = t;
+            done[t] = false;
+            getcontext(&contexts[t]);
+            contexts[t].uc_stack.ss_sp = stacks.data() + size_t(t) * stack;
+            contexts[t].uc_stack.ss_size = stack;
+            contexts[t].uc_link = nullptr;
+            makecontext(&contexts[t], run_thread, 0);
+        }
+        alive = threads;
+        current = 0;
+        swapcontext(&outside, &contexts[0]);
+    }
 }
 """
 
@@ -94,12 +170,13 @@ class Kernel:
         )
         path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
         if not path.exists():
-            command = ["g++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
+            command = ["g++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC"]
             subprocess.run(
                 [*command, "-x", "c++", "-", "-o", path], input=text.encode(), check=True
             )
         self.library = ctypes.CDLL(str(path))
         self.kinds = types
+        self.most = 48 * 1024
 
     def set_shared_memory_config(self, size):
         self.most = size
@@ -134,9 +211,14 @@ def emulated(monkeypatch, folder):
         torch.cuda, "_compile_kernel", lambda source, name: Kernel(source, name, folder)
     )
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    monkeypatch.setattr(cuda, "most_shared", lambda device: 64 * 1024)
-    cuda._compiled.cache_clear()
+    monkeypatch.setattr(cuda, "most_shared", lambda device: 200 * 1024)
+    # Message passing asks by the tensors where its kernels apply.
+    monkeypatch.setattr(messages_cuda, "applies", lambda x: x.dtype in messages_cuda._TYPES)
+    caches = (cuda._compiled, messages_cuda.compiled)
+    for kept in caches:
+        kept.cache_clear()
     try:
         yield
     finally:
-        cuda._compiled.cache_clear()
+        for kept in caches:
+            kept.cache_clear()

@@ -33,12 +33,22 @@ def device(monkeypatch, folder):
 
 
 def graphs(sizes, channels, weighted, seed=0):
-    """Random graphs, rings (constant signal on the first), paths, lone nodes."""
+    """Random graphs, rings (constant signal on the first), paths, lone nodes.
+
+    A size of 1000 and more stands for a hub with so many less 1000 leaves, one of 2000 and more for
+    a complete graph.
+    """
     generator = torch.Generator().manual_seed(seed)
     parts, weights, signals, batch, start = [], [], [], [], 0
     for number, size in enumerate(sizes):
-        kind = number % 3
-        if size < 3:
+        kind, size = (number % 3, size) if size < 1000 else (2 + size // 1000, size % 1000)
+        if kind == 3:
+            leaves = torch.arange(1, size)
+            edges = torch.stack([torch.zeros_like(leaves), leaves])
+            edges = torch.cat([edges, edges.flip(0)], 1)
+        elif kind == 4:
+            edges = (1 - torch.eye(size)).nonzero().T
+        elif size < 3:
             edges = torch.empty(2, 0, dtype=torch.long)
         elif kind == 0:
             edges = ring(size).edge_index
@@ -74,7 +84,12 @@ CASES = [
     ([30, 200, 6, 5, 5, 5, 5, 5], 2, 3, 4, "increasing", False, 2, True),
     ([6, 7, 8], 5, 2, 2, "all", False, 9, True),
     ([6, 7, 8], 3, 2, 1, "all", True, 1, False),
+    ([5, 1050, 2040, 8, 1100, 7], 2, 3, 4, "increasing", True, 2, False),  # hubs, complete graphs
 ]
+
+
+def number_of(case):
+    return CASES.index(case)
 
 
 def cases():
@@ -89,7 +104,7 @@ def cases():
 @pytest.mark.parametrize(("case", "dtype"), list(cases()))
 def test_values_and_gradients(case, dtype, monkeypatch):
     sizes, channels, scales, steps, policy, weighted, models, with_powers = case
-    monkeypatch.setattr(cuda, "ENOUGH_BLOCKS", 2)  # some blocks do several models
+    monkeypatch.setattr(cuda, "ENOUGH_TEAMS", 2)  # some teams do several models
     x, edge_index, weight, batch = graphs(sizes, channels, weighted)
     generator = torch.Generator().manual_seed(1)
     if scales == 2 and steps == 1:
@@ -107,6 +122,8 @@ def test_values_and_gradients(case, dtype, monkeypatch):
     cotangent = torch.randn(expected.shape, dtype=torch.float64, generator=generator)
     (wanted,) = torch.autograd.grad((expected * cotangent).sum(), theta)
 
+    if number_of(case) == 1 and dtype == torch.float32:
+        monkeypatch.setattr(cuda, "most_shared", lambda device: 1024)  # as if all were very large
     walk = fn.random_walk(edge_index, weight, len(x), x.dtype)
     powers = fn.walk_powers(x, walk, steps).to(DEVICE, dtype) if with_powers else None
     place = {"device": DEVICE, "dtype": dtype}

@@ -60,8 +60,9 @@ def train_ensembles(
         Member(_joined(job, pair, data, member, options), job.split, member.task, member.lr)
         for job, pair, member in zip(jobs, zip(*parts, strict=True), members, strict=True)
     ]
-    # Every ensemble has features of its own: they cannot be computed once for all.
+    # Every ensemble has features of its own: they cannot be computed once for all of them.
     inputs = Inputs(data.with_x(data.x.to(_dtype(options))), together[0].network, y.device, False)
+    inputs.keep_own_features([member.network for member in together])
     outcomes = train_stack(
         together, inputs, y, options, report=tell, checkpoint=checkpoints("head")
     )

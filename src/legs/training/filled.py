@@ -64,9 +64,10 @@ class FilledBatches:
         graph, place, inside, edge_ends = _deal(self.edge_counts[index] * valid, self.edges)
         edge = torch.where(inside, self.first_edge[index][graph] + place, 0)
         shift = (ends - sizes - starts)[graph]
-        # What is left over: edges from a filling node to itself, no node with very many of them.
+        # What is left over: edges from a filling node to itself, no node with very many of them, in
+        # the order of their targets as all edges are.
         idle = torch.arange(self.edges, device=x.device) - edge_ends[-1]
-        filler = ends[-1] + idle % free
+        filler = ends[-1] + idle * free // (self.edges - edge_ends[-1]).clamp_min(1)
         source = torch.where(inside, data.col[edge] + shift, filler)
         target = torch.where(inside, self.row[edge] + shift, filler)
         weight = None if data.edge_weight is None else data.edge_weight[edge]
@@ -82,6 +83,9 @@ def _deal(counts: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _room(counts: Tensor, batch: int) -> int:
-    """Room for nearly all random batches: mean and five deviations of their sum."""
+    """Room for nearly all random batches: mean and three deviations of their sum.
+
+    What is left free costs as much as what is not, and to record a step anew now and then is cheap.
+    """
     spread = float(counts.std()) if len(counts) > 1 else 0.0
-    return int(float(counts.mean()) * batch + 5 * spread * math.sqrt(batch)) + 8
+    return int(float(counts.mean()) * batch + 3 * spread * math.sqrt(batch)) + 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -11,12 +12,15 @@ from torch import Tensor
 
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.models import Network
+from legs.kernels import messages
+from legs.models import GNN, Network, Snowball
 from legs.nn import Scattering
 
 # Walk powers are kept for a data set while they fit into this; else they are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
+# Features of every model of a stack are kept while they fit into this, by type of device.
+FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 
 
 class Reader(Protocol):
@@ -45,6 +49,7 @@ class Inputs:
     ) -> None:
         self.data = data.to(device)
         self.features: Tensor | None = None
+        self.own_features: Tensor | None = None  # [models, graphs, features]
         self.channels = data.in_channels
         self.steps: int | None = None
         if not keep:
@@ -66,9 +71,15 @@ class Inputs:
         return out
 
     def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Tensor | None]:
-        """What a network takes for the graphs ``index``: features, or graphs and their powers."""
+        """What networks take for the graphs ``index``: features, or graphs and their powers.
+
+        Features are ``[graphs, features]``, or ``[models, graphs, features]`` if every model of a
+        stack has its own.
+        """
         if self.features is not None:
             return (self.features[index],), None
+        if self.own_features is not None:
+            return (self.own_features[:, index],), None
         graphs, powers = self.batch(index)
         return graphs[:5], powers
 
@@ -82,6 +93,33 @@ class Inputs:
             return graphs, None
         x, powers = graphs.x.split([self.channels, self.steps * self.channels], dim=1)
         return graphs._replace(x=x), powers.unflatten(1, (self.steps, self.channels))
+
+    def keep_own_features(self, networks: list[Network]) -> None:
+        """Embeds all graphs by every network of a stack, once and for all, if there is room.
+
+        Args:
+            networks: with embeddings that have nothing to learn.
+        """
+        first = embed(networks[0], self.data)
+        size = first.numel() * first.element_size() * len(networks)
+        if size > FEATURES_AT_MOST.get(first.device.type, 0):
+            return
+        self.own_features = first.new_empty(len(networks), *first.shape)
+        for place, network in enumerate(networks):
+            self.own_features[place] = embed(network, self.data) if place else first
+
+    @cached_property
+    def regular(self) -> bool:
+        """Whether all edges go both ways, with the same weight, and none from a node to itself."""
+        data, size = self.data, self.data.num_nodes
+        nodes = torch.arange(size, device=data.col.device)
+        target, source = torch.repeat_interleave(nodes, data.rowptr.diff()), data.col.long()
+        there, order = (target * size + source).sort(stable=True)
+        back, order_back = (source * size + target).sort(stable=True)
+        if bool((source == target).any()) or not there.equal(back):
+            return False
+        weight = data.edge_weight
+        return weight is None or weight[order].equal(weight[order_back])
 
 
 @torch.no_grad()
@@ -117,6 +155,16 @@ def unchecked(network: Network) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.validate = True
+
+
+def trust_graphs(network: Network, inputs: Inputs) -> None:
+    """Tells the message-passing layers of a network whether they can take the faster way.
+
+    They cannot see for themselves at every batch what was found once for a data set.
+    """
+    for module in network.modules():
+        if isinstance(module, GNN | Snowball):
+            module.regular_graphs = messages.wanted(inputs.data.x) and inputs.regular
 
 
 def powers_fit(x: Tensor, steps: int) -> bool:

@@ -35,6 +35,29 @@ class Job(NamedTuple):
     options: dict[str, Any]  # of the network; ``lr`` among them overrides the learning rate
 
 
+class Beginnings:
+    """Features that networks begin with: computed once, if all have the same embedding.
+
+    Args:
+        data: the data set, where features are to be computed.
+    """
+
+    def __init__(self, data: GraphDataset) -> None:
+        self.data = data
+        self.state: dict[str, Tensor] = {}
+        self.features: Tensor | None = None
+
+    def __call__(self, network: Network, train: Tensor) -> Tensor:
+        """Features of the graphs ``train``, on the host."""
+        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
+        same = state.keys() == self.state.keys()
+        same = same and all(torch.equal(v, self.state[k]) for k, v in state.items())
+        if self.features is None or not same:
+            there = copy.deepcopy(network).to(self.data.x.device)
+            self.features, self.state = embed(there, self.data).cpu(), state
+        return self.features[train]
+
+
 def make_member(
     model: str,
     model_options: dict[str, Any],
@@ -42,6 +65,7 @@ def make_member(
     split: Split,
     options: TrainingOptions,
     number: int,
+    beginnings: Beginnings | None = None,
 ) -> Member:
     """A network initialised by its number, from its own training graphs."""
     train = torch.as_tensor(split.train)
@@ -51,10 +75,12 @@ def make_member(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed * 100_003 + number)
         network = create(model, data.in_channels, len(task.names), **chosen)
-        training = data.subset(train)
-        network.initialize(training.x)
+        inside = torch.zeros(len(data), dtype=torch.bool)
+        inside[train] = True
+        x = data.x[torch.repeat_interleave(inside, data.sizes)]
+        network.initialize(x)
         if isinstance(network.head, RBF):
-            network.initialize(training.x, embed(network, training))
+            network.initialize(x, (beginnings or Beginnings(data))(network, train))
     return Member(network.to(_dtype(options)), split, task, lr)
 
 
@@ -161,8 +187,10 @@ def prepared(
     model: str, jobs: list[Job], data: GraphDataset, options: TrainingOptions, device: str
 ) -> tuple[list[Member], Inputs, Tensor]:
     """Members, inputs and targets, where they are trained."""
+    beginnings = Beginnings(data.to(torch.device(device)))
     members = [
-        make_member(model, job.options, data, job.split, options, job.number) for job in jobs
+        make_member(model, job.options, data, job.split, options, job.number, beginnings)
+        for job in jobs
     ]
     for member in members:
         member.network.to(device)

@@ -7,12 +7,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from legs.models import GNN, MPLEGS, LEGSNet, Network
+from legs.models import GNN, MPLEGS, LEGSNet, Network, Snowball
 from legs.training.filled import FilledBatches
 from legs.training.inputs import Inputs
 from legs.training.options import TrainingOptions
 
 WARM_UP = 3
+# Nodes of a batch times models. Above that launches no longer dominate, and the nodes that fill a
+# recorded batch up cost more than is gained.
+RECORDED_AT_MOST = 4_000_000
 
 
 class Stepper(Protocol):
@@ -22,6 +25,7 @@ class Stepper(Protocol):
     options: TrainingOptions
     version: int
     adam: Any
+    running: Tensor
 
     def step(
         self, given: tuple[Any, ...], powers: Tensor | None, index: Tensor, valid: Tensor | None
@@ -33,18 +37,20 @@ def replayable(network: Network, inputs: Inputs) -> bool:
     """Whether steps can be recorded: on a GPU, by layers that never look at their data."""
     if inputs.data.x.device.type != "cuda":
         return False
-    if inputs.features is not None:
+    if inputs.features is not None or inputs.own_features is not None:
         return True
-    # GCN's and GAT's layers search for self-loops at every step.
-    plain = isinstance(network, GNN) and network.description["layer"] in ("gin", "graphsage")
-    return plain or isinstance(network, LEGSNet | MPLEGS)
+    if isinstance(network, GNN | Snowball):
+        # PyG's GCN and GAT search for self-loops at every step.
+        plain = isinstance(network, GNN) and network.description["layer"] in ("gin", "graphsage")
+        return plain or network.is_fast(inputs.data.x, training=True)
+    return isinstance(network, LEGSNet | MPLEGS)
 
 
 class Replay:
     """Records a step, gathering of the batch included, and replays it on other batches.
 
     A recording has one shape (:class:`~legs.training.filled.FilledBatches`). When a batch does not
-    fit, or models have stopped, the step is recorded anew.
+    fit, or models have stopped, the step is recorded anew. Large steps are not recorded.
 
     Args:
         stack: whose steps to record.
@@ -55,7 +61,8 @@ class Replay:
         self.stack, self.inputs = stack, inputs
         device = stack.y.device
         size = min(stack.options.batch_size, len(stack.y))
-        self.filled = FilledBatches(inputs.data, size) if inputs.features is None else None
+        known = inputs.features is not None or inputs.own_features is not None
+        self.filled = None if known else FilledBatches(inputs.data, size)
         slots = size if self.filled is None else self.filled.slots
         self.index = torch.zeros(slots, dtype=torch.long, device=device)
         self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
@@ -64,8 +71,13 @@ class Replay:
 
     def __call__(self, index: Tensor) -> None:
         """One step on the graphs ``index``, on the host."""
-        if self.filled is not None and self.filled.grow(index):
-            self.graph = None
+        if self.filled is not None:
+            if self.filled.nodes * len(self.stack.running) > RECORDED_AT_MOST:
+                here = index.to(self.stack.y.device)
+                self.stack.step(*self.inputs.gather(here), here, None)
+                return
+            if self.filled.grow(index):
+                self.graph = None
         self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
         self.valid[: len(index)] = True
         self.valid[len(index) :] = False
@@ -90,9 +102,7 @@ class Replay:
 
     def _step(self) -> None:
         if self.filled is None:
-            assert self.inputs.features is not None
-            given: tuple[Any, ...] = (self.inputs.features[self.index],)
-            self.stack.step(given, None, self.index, self.valid)
+            self.stack.step(*self.inputs.gather(self.index), self.index, self.valid)
             return
         graphs = self.filled.gather(self.index, self.valid)
         graphs, powers = self.inputs.split(graphs)

@@ -26,7 +26,7 @@ from legs.nn import Scattering
 from legs.training.adam import StackedAdam
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
-from legs.training.inputs import Inputs
+from legs.training.inputs import Inputs, trust_graphs
 from legs.training.loop import (
     CHECKPOINT_SECONDS,
     Report,
@@ -38,6 +38,7 @@ from legs.training.loop import (
 )
 from legs.training.options import TrainingOptions
 from legs.training.replay import Replay, replayable
+from legs.training.stack_parts import Head, inside_head, masks_of, scales_of, together
 from legs.training.task import Task
 
 # Graphs that all models look at together when they validate: bounds the memory of it.
@@ -144,6 +145,7 @@ def train_stack(
         checkpoint: file for the state of the stack, to go on from after an interruption.
     """
     stack = _Stack(members, y, options)
+    trust_graphs(stack.base, inputs)
     state = load_state(checkpoint, {}) if checkpoint else None
     if state is not None:
         stack.restore(state)
@@ -192,9 +194,9 @@ class _Stack:
         for module in self.base.modules():
             if isinstance(module, Scattering):
                 module.validate = False  # the data set was checked once
-        self.train_mask = _masks([m.split.train for m in members], len(y), device)
-        self.validation_mask = _masks([m.split.validation for m in members], len(y), device)
-        self.scales = _scales([m.task for m in members], device, dtype)
+        self.train_mask = masks_of([m.split.train for m in members], len(y), device)
+        self.validation_mask = masks_of([m.split.validation for m in members], len(y), device)
+        self.scales = scales_of([m.task for m in members], device, dtype)
         self.kind = members[0].task.kind
         self.running = torch.arange(len(members), device=device)
         self.version = 0  # of the tensors: a recorded step is good for one version
@@ -202,22 +204,44 @@ class _Stack:
         self.outcomes = [Outcome(0, float("inf"), 0, []) for _ in members]
 
     def outputs(
-        self, given: tuple[Any, ...], powers: Tensor | None, mask: Tensor, training: bool
+        self,
+        given: tuple[Any, ...],
+        powers: Tensor | None,
+        mask: Tensor,
+        training: bool,
+        members: Tensor | None = None,
     ) -> Tensor:
-        """Outputs of all running models, ``[models, graphs, out_channels]``."""
+        """Outputs of all running models or some of them, ``[models, graphs, out_channels]``."""
         self.base.train(training)
+        parameters, buffers = {**self.adam.parameters, **self.frozen}, self.buffers
+        running = self.running
+        if members is not None:
+            parameters, buffers, running = (
+                {k: v[members] for k, v in parameters.items()},
+                {k: v[members] for k, v in buffers.items()},
+                running[members],
+            )
 
-        def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor], mask: Tensor) -> Tensor:
+        features, over = (given[0] if len(given) == 1 else None), None  # else given are graphs
+        if features is not None and features.dim() == 3:
+            features, over = features[running], 0  # every member has its own
+
+        def run(
+            parameters: dict[str, Tensor],
+            buffers: dict[str, Tensor],
+            mask: Tensor,
+            features: Tensor | None,
+        ) -> Tensor:
             state = {**parameters, **buffers}
-            if len(given) == 1:  # features, not graphs
+            if features is not None:
                 return cast(
-                    Tensor, functional_call(_Head(self.base), _inside(state), (*given, mask))
+                    Tensor, functional_call(Head(self.base), inside_head(state), (features, mask))
                 )
             known = {"powers": powers, "mask": mask}
             return cast(Tensor, functional_call(self.base, state, given, known))
 
-        parameters = {**self.adam.parameters, **self.frozen}
-        return vmap(run, randomness="different")(parameters, self.buffers, mask)
+        mapped = vmap(run, in_dims=(0, 0, 0, over), randomness="different")
+        return mapped(parameters, buffers, mask, features)
 
     def step(
         self,
@@ -269,23 +293,33 @@ class _Stack:
 
     def _validation(self, inputs: Inputs) -> tuple[Tensor | None, Tensor]:
         """The best scale of the scores if they are calibrated, and the loss, for every model."""
-        everything = torch.arange(len(self.y), device=self.y.device)
-        needed = everything[self.validation_mask.any(0)]
-        parts = [
-            self.outputs(*inputs.gather(index), self.validation_mask[:, index], training=False)
-            for index in needed.split(VALIDATED_AT_ONCE)
-        ]
-        out, mask = torch.cat(parts, 1), self.validation_mask[:, needed]
-        terms, weights = self._terms(out, needed)
-        weights = weights * mask.to(weights.dtype)
-        if not calibrates(self.members[0].task, self.base, self.options):
-            weighed = (terms * mask.to(terms.dtype)).double()
-            return None, weighed.sum(1) / weights.double().sum(1)
-        # Every model's own graphs side by side: a tenth of all, and the rest would be idle.
-        own = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-        own = own[:, : int(mask.sum(1).max())]
-        chosen = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
-        return calibrate(chosen, self.y[needed][own], weights.gather(1, own))
+        found: list[tuple[Tensor, ...]] = []  # scale (if any) and loss, of some members each
+        groups = together(self.validation_mask)
+        for members, needed in groups:
+            parts = [
+                self.outputs(
+                    *inputs.gather(index),
+                    self.validation_mask[members][:, index],
+                    training=False,
+                    members=members,
+                )
+                for index in needed.split(VALIDATED_AT_ONCE)
+            ]
+            out, mask = torch.cat(parts, 1), self.validation_mask[members][:, needed]
+            terms, weights = self._terms(out, needed, members)
+            weights = weights * mask.to(weights.dtype)
+            if not calibrates(self.members[0].task, self.base, self.options):
+                weighed = (terms * mask.to(terms.dtype)).double()
+                found.append((weighed.sum(1) / weights.double().sum(1),))
+                continue
+            # Every model's own graphs side by side, where models of many kinds are together.
+            own = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+            own = own[:, : int(mask.sum(1).max())]
+            chosen = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
+            found.append(calibrate(chosen, self.y[needed][own], weights.gather(1, own)))
+        back = torch.cat([members for members, _ in groups]).argsort()
+        columns = [torch.cat(column)[back] for column in zip(*found, strict=True)]
+        return (columns[0] if len(columns) > 1 else None), columns[-1]
 
     def state(self, epoch: int) -> State:
         """Everything that the next epoch depends on."""
@@ -347,8 +381,13 @@ class _Stack:
         self.scales = {k: v[places] for k, v in self.scales.items()}
         self.running = self.running[places]
 
-    def _terms(self, out: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def _terms(
+        self, out: Tensor, index: Tensor, members: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         y = self.y[index]
+        scales = self.scales
+        if members is not None:
+            scales = {k: v[members] for k, v in scales.items()}
 
         def one(out: Tensor, scales: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
             names = self.members[0].task.names
@@ -356,7 +395,7 @@ class _Stack:
             target = task.targets(y)
             return task.terms(out, target.to(out.dtype) if target.is_floating_point() else target)
 
-        terms: tuple[Tensor, Tensor] = vmap(one)(out, self.scales)
+        terms: tuple[Tensor, Tensor] = vmap(one)(out, scales)
         return terms
 
     def _loss(self, out: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -364,30 +403,3 @@ class _Stack:
         inside = mask.to(losses.dtype)
         count = (weights * inside).sum(1)
         return (losses * inside).sum(1) / count.clamp_min(1e-12), count
-
-
-class _Head(torch.nn.Module):
-    """A network that starts from its embedding."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
-        return self.network.predict_from(features, mask)
-
-
-def _inside(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"network.{name}": value for name, value in state.items()}
-
-
-def _masks(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
-    masks = torch.zeros(len(parts), graphs, dtype=torch.bool)
-    for row, part in zip(masks, parts, strict=True):
-        row[torch.as_tensor(part)] = True
-    return masks.to(device)
-
-
-def _scales(tasks: list[Task], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    names = [n for n in ("class_weights", "mean", "deviation") if getattr(tasks[0], n) is not None]
-    return {n: torch.stack([getattr(t, n) for t in tasks]).to(device, dtype) for n in names}

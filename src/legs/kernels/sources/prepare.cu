@@ -1,11 +1,17 @@
-// Degrees, and the floor of the variance: one block a graph, once for all models.
+// Degrees, places of neighbours in their graph, and the floor of the variance: one block a graph, once for all models.
+typedef long long index_t;
+
 extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const index_t* col,
-                                   const real* weight, const index_t* ptr, real* inverse, real* floors) {
+                                   const real* weight, const index_t* ptr, real* inverse, real* floors,
+                                   unsigned short* near) {
     const int g = blockIdx.x;
     const index_t begin = ptr[g], end = ptr[g + 1];
     for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
         real degree = 0;
-        for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) degree += WEIGHTED ? weight[e] : real(1);
+        for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
+            degree += WEIGHTED ? weight[e] : real(1);
+            near[e] = (unsigned short)(col[e] - begin);  // of no use in graphs of more nodes than that
+        }
         // A node without neighbours is its own: its degree counts as one.
         inverse[i] = degree > 0 ? 1 / degree : real(1);
     }

@@ -41,7 +41,7 @@ __device__ void through_moments(const Graph& g, const Memory& mem, const real* f
 template <bool SECOND_ORDER>
 __device__ void collect(const Graph& g, const Memory& mem, const real* powers, real* out) {
     const int parts = parts_of(C * M), part = threadIdx.x % parts;
-    const int size = state_size(g.nodes * (SECOND_ORDER ? LANES : C));
+    const index_t size = state_size((index_t)g.nodes * (SECOND_ORDER ? LANES : C));
     for (int base = 0; base < C * M; base += THREADS / parts) {
         const int place = base + threadIdx.x / parts;
         const bool counts = place < C * M;
@@ -77,46 +77,10 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
 }
 
 // g_s = sum_k bank_ks gbar_k + P^T g_{s+1}, over the states, which have served. Returns (I - P^T) g_0.
-__device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Memory& mem) {
-    const int items = g.nodes * LANES, size = state_size(items);
-#if SMALL
-    real given[ITEMS][J];
-#pragma unroll
-    for (int r = 0; r < ITEMS; ++r) {
-        const int item = r * THREADS + threadIdx.x, lane = item % LANES;
-#pragma unroll
-        for (int k = ALL ? 0 : 1; k < J; ++k)
-            given[r][k] = item < items && k >= CHILD(lane / C)
-                              ? mem.second[item / LANES * SECOND + ROW(k) * LANES + lane]
-                              : real(0);
-    }
-    // The state before the last one: zero, so that all steps are the same.
-    for (int k = threadIdx.x; k < items; k += THREADS) mem.q[(M & 1) * size + k] = 0;
-    if (threadIdx.x < 2) mem.q[threadIdx.x * size + items] = 0;
-    __syncthreads();
-#pragma unroll 1
+__device__ const real* adjoint(const Graph& g, const Memory& mem) {
+    const index_t items = (index_t)g.nodes * LANES, size = state_size(items);
     for (int s = M - 1; s >= 0; --s) {
-        real* now = mem.q + (s & 1) * size;
-        const real* before = mem.q + ((s + 1) & 1) * size;
-#pragma unroll
-        for (int r = 0; r < ITEMS; ++r) {
-            if (idle(r, items)) break;
-            const int item = r * THREADS + threadIdx.x, c = item % LANES % C;
-            real sum = held.lazy(g, before, r);
-#pragma unroll
-            for (int k = ALL ? 0 : 1; k < J; ++k) sum += mem.bank[(s * J + k) * C + c] * given[r][k];
-            if (item < items) now[item] = sum;
-        }
-        __syncthreads();
-    }
-#pragma unroll
-    for (int r = 0; r < ITEMS; ++r) {
-        const int item = r * THREADS + threadIdx.x;
-        if (item < items) mem.q[size + item] = held.template gathered<true>(g, mem.q, r) / 2;
-    }
-#else
-    for (int s = M - 1; s >= 0; --s) {
-        for (int item = threadIdx.x; item < items; item += THREADS) {
+        for (index_t item = threadIdx.x; item < items; item += THREADS) {
             const int i = item / LANES, lane = item % LANES;
             real sum = s < M - 1 ? lazy<LANES>(g, mem.q + (s + 1) * size, i, lane) : real(0);
             for (int k = CHILD(lane / C); k < J; ++k)
@@ -125,31 +89,31 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
         }
         __syncthreads();
     }
-    for (int item = threadIdx.x; item < items; item += THREADS)
+    for (index_t item = threadIdx.x; item < items; item += THREADS)
         mem.q[size + item] = gathered<LANES, true>(g, mem.q, item / LANES, item % LANES) / 2;
-#endif
     __syncthreads();
     return mem.q + size;
 }
 
-// Gradient of the filters: partial sums, one a graph and model. The registers of a thread are bound
-// to 64, for 1024 threads on a multiprocessor.
-extern "C" __global__ void __launch_bounds__(THREADS, larger(1024 / THREADS, 1))
+// Gradient of the filters: partial sums, one a graph and model.
+extern "C" __global__ void __launch_bounds__(THREADS)
 backward(ARGUMENTS, const real* moments, const real* grad, real* grad_filters) {
-    SET_UP(true)
-    const Held<LANES> held(g);
+    SET_UP
     for (int model = start; model < models; model += blocks) {
         load_bank(mem, filters + model * BANK);
-        scatter(g, held, x, powers, mem, true);
+        scatter(g, x, powers, mem);
         const index_t place = (index_t)model * graphs + number;
         const real *given = grad + place * COLUMNS * 4, *known = moments + place * COLUMNS * 4;
         const real* low = floors + number * C;
-        real* out = grad_filters + place * BANK;
+        // As teams write it, a group after another: here all is in the first of them.
+        constexpr int room = LANES / W * (W < C ? W : C) * J * M;
+        real* out = grad_filters + place * room;
+        for (int k = BANK + threadIdx.x; k < room; k += THREADS) out[k] = 0;
         through_moments(g, mem, low, known, given, (1 + J) * C, COLUMNS, nullptr);
         collect<true>(g, mem, powers, out);
-        const real* next = adjoint(g, held, mem);
+        const real* next = adjoint(g, mem);
         through_moments(g, mem, low, known, given, C, (1 + J) * C, next);
-        if (!powers) filter<C, false, 0>(g, Held<C>(g), x + g.first * C, C, mem, true, nullptr, 0);
+        if (!powers) filter<C, false, 0>(g, x + g.first * C, C, mem, nullptr, 0);
         collect<false>(g, mem, powers, out);
     }
 }

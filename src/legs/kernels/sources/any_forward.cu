@@ -1,13 +1,11 @@
-// Moments of all paths. The registers of a thread are bound to 48, for 1280 threads on a
-// multiprocessor.
-extern "C" __global__ void __launch_bounds__(THREADS, larger(1280 / THREADS, 1))
+// Moments of all paths.
+extern "C" __global__ void __launch_bounds__(THREADS)
 forward(ARGUMENTS, real* out) {
-    SET_UP(false)
-    const Held<LANES> held(g);
+    SET_UP
     const int parts = parts_of(COLUMNS);
     for (int model = start; model < models; model += blocks) {
         load_bank(mem, filters + model * BANK);
-        scatter(g, held, x, powers, mem, false);
+        scatter(g, x, powers, mem);
         // All threads of a warp go through the loop together: they exchange sums.
         for (int base = 0; base < COLUMNS; base += THREADS / parts) {
             const int column = base + threadIdx.x / parts;

@@ -1,0 +1,233 @@
+r"""Message passing over batches of undirected graphs, for many models at once.
+
+Layers of PyG gather a message an edge and scatter them to the nodes, in memory. Here a node reads
+its neighbours' states and writes their sum. Edges go both ways, so that a sum over neighbours is
+its own adjoint, and gradients are gathered as states are. All functions take states
+``[..., nodes, channels]``, are differentiable and may be mapped over (:func:`torch.func.vmap`); the
+graphs are the same for all models. On a GPU they are kernels (:mod:`legs.kernels.messages_cuda`),
+elsewhere plain PyTorch (:mod:`legs.kernels.messages_reference`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from legs.kernels import messages_cuda, messages_reference
+from legs.kernels.dispatch import chosen
+from legs.kernels.messages_functions import Aggregate, Attend, Rows
+
+
+class Graphs(NamedTuple):
+    """A batch of undirected graphs in compressed rows."""
+
+    rowptr: Tensor  # [nodes + 1], int32
+    col: Tensor  # [edges], int32: neighbours, row by row
+    row: Tensor  # [edges]: the node of each entry of col
+    weight: Tensor | None  # [edges], None for ones
+    ptr: Tensor  # [graphs + 1], int32: the first node of each graph
+    batch: Tensor  # [nodes], int32: the graph of each node
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self.batch.shape[0]
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs."""
+        return self.ptr.shape[0] - 1
+
+
+def wanted(x: Tensor) -> bool:
+    """Whether networks should pass messages this way: on GPUs, and where ``use("fused")`` says so.
+
+    That says nothing about the graphs, which must be undirected and without loops.
+    """
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+        return False
+    if x.dtype not in (torch.float32, torch.float64):
+        return False
+    return chosen() == "fused" or (chosen() == "auto" and x.device.type == "cuda")
+
+
+def make_graphs(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    batch: Tensor | None,
+    num_nodes: int,
+    num_graphs: int = 1,
+) -> Graphs:
+    """Compressed rows of a batch whose edges are sorted already; looks at no data.
+
+    Args:
+        edge_index: ``[2, edges]``, both directions of every edge, sorted by target.
+        edge_weight: ``[edges]``, the same in both directions, or ``None``; gets no gradient.
+        batch: the graph of each node, sorted; ``None`` for a single graph.
+        num_nodes: number of nodes.
+        num_graphs: number of graphs (default 1).
+
+    >>> graphs = make_graphs(torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]]), None, None, 3)
+    >>> graphs.rowptr, graphs.col
+    (tensor([0, 1, 3, 4], dtype=torch.int32), tensor([1, 0, 2, 1], dtype=torch.int32))
+    """
+    source, target = edge_index
+    if batch is None:
+        batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
+    return Graphs(
+        _pointers(target, num_nodes),
+        source.int(),
+        target,
+        None if edge_weight is None else edge_weight.detach(),
+        _pointers(batch, num_graphs),
+        batch.int(),
+    )
+
+
+def aggregate(
+    h: Tensor,
+    graphs: Graphs,
+    *,
+    weighted: bool = False,
+    pre: Tensor | None = None,
+    post: Tensor | None = None,
+    own: Tensor | float = 0.0,
+    side: bool = False,
+) -> Tensor:
+    r"""Sums over neighbours, :math:`b_i \big(\sum_j w_{ij} a_j h_j + c\, a_i h_i\big)`.
+
+    Args:
+        h: ``[..., nodes, channels]``.
+        graphs: the batch.
+        weighted: whether edge weights count, if there are any (default no).
+        pre: :math:`a`, ``[nodes]`` (default ones).
+        post: :math:`b`, ``[nodes]`` (default ones).
+        own: :math:`c`, 0 (default), 1, or a tensor of one number a model, without gradient.
+        side: whether only the first half of the channels is summed, and the second added to the
+            result as it is (default no).
+
+    >>> path = make_graphs(torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]]), None, None, 3)
+    >>> aggregate(torch.tensor([[1.0], [10.0], [100.0]]), path).T
+    tensor([[ 10., 101.,  10.]])
+    """
+    if not isinstance(own, Tensor) and own not in (0, 1):
+        raise ValueError(f"own must be 0, 1 or a tensor; got {own}")
+    weight = graphs.weight if weighted else None
+    weight = None if weight is None else weight.to(h.dtype)
+    if not messages_cuda.applies(h):
+        return messages_reference.aggregate(h, graphs.row, graphs.col, weight, pre, post, own, side)
+    flat = h.reshape(-1, *h.shape[-2:])
+    each, once = None, False
+    if isinstance(own, Tensor):
+        each = own.reshape(-1).expand(flat.shape[0])
+    else:
+        once = bool(own)
+    given = (graphs.rowptr, graphs.col, weight, pre, post, once, int(side))
+    out: Tensor = Aggregate.apply(flat, each, *given)  # type: ignore[no-untyped-call]
+    return out.reshape(*h.shape[:-2], *out.shape[-2:])
+
+
+def norm_relu(
+    z: Tensor,
+    graphs: Graphs,
+    gamma: Tensor,
+    beta: Tensor,
+    bias: Tensor | None = None,
+    *,
+    eps: float = 1e-5,
+    share: Tensor | None = None,
+) -> Tensor:
+    """Layer norm of every node's state, and ReLU.
+
+    Args:
+        z: ``[..., nodes, channels]``.
+        graphs: the batch.
+        gamma: ``[..., channels]``, factors of the standardised states.
+        beta: ``[..., channels]``, added to them.
+        bias: ``[..., channels]``, added to ``z`` before (default nothing).
+        eps: added to variances (default 1e-5).
+        share: as in :func:`pool`, to get sums over graphs only (default: states of all nodes).
+    """
+    return _rows(z, graphs, bias, gamma, beta, share, "norm", eps)
+
+
+def tanh(z: Tensor, graphs: Graphs, bias: Tensor, *, share: Tensor | None = None) -> Tensor:
+    """``tanh(z + bias)``; with ``share`` its sums over graphs, as in :func:`pool`."""
+    return _rows(z, graphs, bias, None, None, share, "tanh", 0.0)
+
+
+def pool(h: Tensor, graphs: Graphs, share: Tensor) -> Tensor:
+    r"""Sums over graphs, each node by its share.
+
+    Args:
+        h: ``[..., nodes, channels]``.
+        graphs: the batch.
+        share: ``[nodes, shares]``: ones for a sum, one over the size of the graph for a mean.
+
+    Returns:
+        ``[..., graphs, shares * channels]``: the sums for the first share, then for the second, ….
+
+    >>> pair = make_graphs(torch.empty(2, 0, dtype=torch.long), None, torch.tensor([0, 1, 1]), 3, 2)
+    >>> pool(torch.tensor([[1.0], [2.0], [3.0]]), pair, torch.ones(3, 1)).T
+    tensor([[1., 5.]])
+    """
+    return _rows(h, graphs, None, None, None, share, "none", 0.0)
+
+
+def attend(u: Tensor, graphs: Graphs, heads: int, slope: float = 0.2) -> Tensor:
+    r"""Attention over every node's neighbours and itself.
+
+    .. math::
+        \sum_j a_{ij} h_j, \qquad
+        a_{ij} = \mathrm{softmax}_j\, \mathrm{leaky}(s_j + r_i)
+
+    Args:
+        u: ``[..., nodes, heads * channels + 2 * heads]``: states :math:`h` head by head, the scores
+            :math:`s` of all heads, then :math:`r`.
+        graphs: the batch; edge weights do not count.
+        heads: number of heads.
+        slope: of the leaky ReLU below zero (default 0.2).
+
+    Returns:
+        ``[..., nodes, heads * channels]``.
+    """
+    channels = u.shape[-1] // heads - 2
+    fits = messages_cuda.shape_of_heads(heads, channels, u.dtype) is not None
+    if not (fits and messages_cuda.applies(u)):
+        return messages_reference.attend(u, graphs.row, graphs.col, heads, slope)
+    flat = u.reshape(-1, *u.shape[-2:])
+    out, _ = Attend.apply(flat, graphs.rowptr, graphs.col, heads, slope)  # type: ignore[no-untyped-call]
+    found: Tensor = out.reshape(*u.shape[:-1], heads * channels)
+    return found
+
+
+def _rows(
+    z: Tensor,
+    graphs: Graphs,
+    bias: Tensor | None,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    share: Tensor | None,
+    act: str,
+    eps: float,
+) -> Tensor:
+    if not messages_cuda.applies(z):
+        out = messages_reference.activate(z, bias, gamma, beta, act, eps)
+        if share is None:
+            return out
+        return messages_reference.pool(out, share, graphs.batch, graphs.num_graphs)
+    flat = z.reshape(-1, *z.shape[-2:])
+    layer = (
+        None if x is None else x.reshape(-1, x.shape[-1]).expand(flat.shape[0], -1)
+        for x in (bias, gamma, beta)
+    )
+    given = (share, graphs.ptr, graphs.batch, act, eps)
+    found: Tensor = Rows.apply(flat, *layer, *given)  # type: ignore[no-untyped-call]
+    return found.reshape(*z.shape[:-2], *found.shape[-2:])
+
+
+def _pointers(sorted_rows: Tensor, size: int) -> Tensor:
+    wanted = torch.arange(size + 1, device=sorted_rows.device, dtype=sorted_rows.dtype)
+    return torch.searchsorted(sorted_rows.contiguous(), wanted, out_int32=True)

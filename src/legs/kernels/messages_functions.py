@@ -1,0 +1,176 @@
+"""Message passing as autograd functions over the kernels, with rules for mapping over models.
+
+Mapped models are one more leading axis, and are folded into the one that the kernels know.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs.kernels import messages_cuda as kernels
+
+
+class Aggregate(torch.autograd.Function):
+    """:func:`legs.kernels.messages_cuda.aggregate`; its own adjoint, scales in and out swapped."""
+
+    @staticmethod
+    def forward(h: Tensor, own: Tensor | None, *graph: Any) -> Tensor:
+        return kernels.aggregate(h, own, *graph)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, own, *tensors, ctx.once, ctx.side = inputs
+        ctx.save_for_backward(own, *tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        own, rowptr, col, weight, pre, post = ctx.saved_tensors
+        side = (0, 2, 1)[ctx.side]
+        found = Aggregate.apply(grads[0], own, rowptr, col, weight, post, pre, ctx.once, side)  # type: ignore[no-untyped-call]
+        return found, *[None] * 8
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        (h, own), size = _folded(info, in_dims, inputs, 2)
+        out: Tensor = Aggregate.apply(h, own, *inputs[2:])  # type: ignore[no-untyped-call]
+        return out.unflatten(0, (size, -1)), 0
+
+
+class Rows(torch.autograd.Function):
+    """:func:`legs.kernels.messages_cuda.rows_forward`."""
+
+    @staticmethod
+    def forward(
+        z: Tensor,
+        bias: Tensor | None,
+        gamma: Tensor | None,
+        beta: Tensor | None,
+        share: Tensor | None,
+        ptr: Tensor,
+        graph: Tensor,
+        act: str,
+        eps: float,
+    ) -> Tensor:
+        return kernels.rows_forward(z, bias, gamma, beta, share, ptr, act, eps)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        z, bias, gamma, beta, share, _, graph, ctx.act, ctx.eps = inputs
+        # A plain sum does not need what it summed.
+        kept = None if ctx.act == "none" else z
+        ctx.save_for_backward(kept, bias, gamma, beta, share, graph)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        found, terms = RowsGrad.apply(grads[0], *saved, ctx.act, ctx.eps)  # type: ignore[no-untyped-call]
+        of_norm: tuple[Tensor | None, ...] = (None, None)
+        if ctx.act == "norm":
+            of_norm = (terms[:, 0], terms[:, 1])
+        of_bias = None if saved[1] is None else terms[:, -1]
+        return found, of_bias, *of_norm, *[None] * 5
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        own, size = _folded(info, in_dims, inputs, 4)
+        out: Tensor = Rows.apply(*own, *inputs[4:])  # type: ignore[no-untyped-call]
+        return out.unflatten(0, (size, -1)), 0
+
+
+class _Last(torch.autograd.Function):
+    """A gradient, which has none itself."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise RuntimeError(
+            "the kernels for message passing have no second derivatives; compute them under "
+            'legs.kernels.use("reference")'
+        )
+
+
+class RowsGrad(_Last):
+    """:func:`legs.kernels.messages_cuda.rows_backward`."""
+
+    @staticmethod
+    def forward(grad: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+        return kernels.rows_backward(grad, *given)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], *inputs: Any
+    ) -> tuple[tuple[Tensor, ...], tuple[int, int]]:
+        own, size = _folded(info, in_dims, inputs, 5)
+        out = RowsGrad.apply(*own, *inputs[5:])  # type: ignore[no-untyped-call]
+        return tuple(x.unflatten(0, (size, -1)) for x in out), (0, 0)
+
+
+class Attend(torch.autograd.Function):
+    """:func:`legs.kernels.messages_cuda.attend`."""
+
+    @staticmethod
+    def forward(u: Tensor, *graph: Any) -> tuple[Tensor, Tensor]:
+        return kernels.attend(u, *graph)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        u, rowptr, col, ctx.heads, ctx.slope = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(u, output[1], rowptr, col)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        found = AttendGrad.apply(grads[0], *ctx.saved_tensors, ctx.heads, ctx.slope)  # type: ignore[no-untyped-call]
+        return found, *[None] * 4
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], *inputs: Any
+    ) -> tuple[tuple[Tensor, ...], tuple[int, int]]:
+        (u,), size = _folded(info, in_dims, inputs, 1)
+        out = Attend.apply(u, *inputs[1:])  # type: ignore[no-untyped-call]
+        return tuple(x.unflatten(0, (size, -1)) for x in out), (0, 0)
+
+
+class AttendGrad(_Last):
+    """:func:`legs.kernels.messages_cuda.attend_backward`."""
+
+    @staticmethod
+    def forward(grad: Tensor, *given: Any) -> Tensor:
+        return kernels.attend_backward(grad, *given)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        own, size = _folded(info, in_dims, inputs, 3)
+        out: Tensor = AttendGrad.apply(*own, *inputs[3:])  # type: ignore[no-untyped-call]
+        return out.unflatten(0, (size, -1)), 0
+
+
+def _folded(
+    info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, ...], own: int
+) -> tuple[list[Tensor | None], int]:
+    """The first inputs, a model's ``own``, with mapped models folded into their first axis."""
+    if any(dim is not None for dim in in_dims[own:]):
+        raise RuntimeError("The graphs must be the same for all models mapped over.")
+    size = info.batch_size
+    found: list[Tensor | None] = []
+    for x, dim in zip(inputs[:own], in_dims[:own], strict=True):
+        if x is None:
+            found.append(None)
+            continue
+        leading = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+        found.append(leading.flatten(0, 1))
+    return found, size
+
+
+# PyTorch asks for the signature at every call; found once, that costs nothing.
+for _function in (Aggregate, Rows, RowsGrad, Attend, AttendGrad):
+    _forward: Any = _function.forward
+    _forward.__signature__ = inspect.signature(_forward)

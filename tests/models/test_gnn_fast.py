@@ -1,0 +1,126 @@
+"""The faster way of message-passing networks gives what PyG's layers give."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.func import functional_call, stack_module_state, vmap
+
+from legs.kernels import messages_cuda, use
+from legs.models import create
+from tests.graphs import path_graph
+from tests.kernels import emulation
+from tests.kernels.test_messages import batch_of, some_graphs, star
+
+GPU = torch.cuda.is_available()
+NAMES = ["gcn", "graphsage", "gat", "gin", "snowball"]
+
+
+def networks(name, count=3, **options):
+    found = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        network = create(name, 2, 3, **options).double()
+        network.initialize(torch.rand(20, 2, dtype=torch.float64))
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+        found.append(network)
+    return found
+
+
+def example(weighted=False, leaves=30):
+    """Lone nodes, hubs, and at the end a graph without nodes."""
+    graphs = [*some_graphs(), star(leaves), path_graph(4)]
+    edge_index, weight, batch, count = batch_of(graphs, torch.float64, weighted)
+    x = torch.rand(len(batch), 2, dtype=torch.float64)
+    return x, edge_index, weight, batch, count + 1
+
+
+def both_ways(stack, given, device="cpu"):
+    """Outputs and gradients of stacked networks by PyG's layers and by the faster way."""
+    parameters, buffers = stack_module_state(stack)
+    found = []
+    for fast, place in ((False, "cpu"), (True, device)):
+        stack[0].regular_graphs = fast
+        here = [x.to(place) if isinstance(x, torch.Tensor) else x for x in given]
+        own = {k: p.detach().to(place).requires_grad_() for k, p in parameters.items()}
+        fixed = {k: b.to(place) for k, b in buffers.items()}
+        assert stack[0].is_fast(here[0], stack[0].training) == fast
+        out = vmap(lambda p, b: functional_call(stack[0], {**p, **b}, tuple(here)))(own, fixed)  # noqa: B023
+        cotangent = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out).to(place)
+        grads = torch.autograd.grad((out * cotangent).sum(), list(own.values()))
+        found.append([x.detach().cpu() for x in (out, *grads)])
+    return found
+
+
+def close(found):
+    for a, b in zip(*found, strict=True):
+        assert (a - b).abs().max() <= 1e-10 * b.abs().max().clamp_min(1)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_as_by_pyg(name, weighted, layers):
+    with use("fused"):
+        close(both_ways(networks(name, num_layers=layers), example(weighted)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_by_pyg_on_a_single_graph(name):
+    x, edge_index, weight, *_ = example(weighted=True)
+    with use("fused"):
+        close(both_ways(networks(name, count=1), (x, edge_index, weight)))
+
+
+@pytest.mark.parametrize("hidden", [64, 12])
+@pytest.mark.parametrize("name", NAMES)
+def test_as_by_pyg_with_kernels(name, hidden, monkeypatch, tmp_path_factory):
+    """On a GPU; emulated, compiling takes a while."""
+    monkeypatch.setattr(messages_cuda, "LONG", 8)
+    stack, given = networks(name, count=2, hidden_channels=hidden), example(weighted=True)
+    if GPU:
+        close(both_ways(stack, given, "cuda"))
+    elif not emulation.available():
+        pytest.skip("neither a GPU nor a C++ compiler")
+    else:
+        with emulation.emulated(monkeypatch, tmp_path_factory.getbasetemp()), use("fused"):
+            close(both_ways(stack, given))
+
+
+if not GPU:
+    test_as_by_pyg_with_kernels = pytest.mark.long(test_as_by_pyg_with_kernels)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_as_by_pyg_in_the_mean(name):
+    """Dropped states are others, but their expectation over many draws is the same."""
+    (network,) = networks(name, count=1, dropout=0.3, hidden_channels=8)
+    x, edge_index, _, batch, count = example()
+    with use("fused"), torch.no_grad():
+        network.regular_graphs = True
+        assert network.is_fast(x, training=False)
+        assert network.is_fast(x, training=True) == (name != "gat")
+        first, second = (network.embed(x, edge_index, None, batch, count) for _ in range(2))
+        assert not first.equal(second)
+        found = []
+        for fast in (True, False):
+            network.regular_graphs = fast
+            draws = [network.embed(x, edge_index, None, batch, count) for _ in range(400)]
+            found.append(torch.stack(draws))
+    gap = found[0].mean(0) - found[1].mean(0)
+    error = ((found[0].var(0) + found[1].var(0)) / 400).sqrt()
+    assert (gap.abs() <= 6 * error + 1e-9).all()
+
+
+def test_a_graph_of_one_s_own_goes_through_pyg():
+    """Nobody has said that graphs are regular: loops and directed edges count as PyG has it."""
+    (network,) = networks("gcn", count=1)
+    x = torch.rand(3, 2, dtype=torch.float64)
+    edge_index = torch.tensor([[0, 0, 1], [0, 1, 2]])
+    with use("fused"):
+        assert not network.is_fast(x, training=False)
+        out = network.embed(x, edge_index)
+    expected = network.layers(network.scale(x), edge_index).mean(0, keepdim=True)
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)

@@ -1,0 +1,142 @@
+"""Stacks that pass messages the faster way train to the weights of PyG's layers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from legs.data.dataset import GraphDataset
+from legs.kernels import use
+from legs.models import Ensemble, create
+from legs.training import inputs as reading
+from legs.training.filled import FilledBatches
+from legs.training.inputs import Inputs, embed, trust_graphs
+from legs.training.options import TrainingOptions
+from legs.training.replay import replayable
+from legs.training.stack import Member, train_single, train_stack
+from tests.training.test_stack import made_data, members
+
+CPU = torch.device("cpu")
+NAMES = ["gcn", "graphsage", "gat", "gin", "snowball"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stacked_and_fast_is_single_and_pyg(name):
+    data = made_data()
+    options = TrainingOptions(
+        batch_size=16, max_epochs=17, validate_every=4, patience=8, precision="float64"
+    )
+    together, alone = (members(data, name, count=2) for _ in range(2))
+    with use("fused"):
+        outcomes = train_stack(together, Inputs(data, together[0].network, CPU), data.y, options)
+    for a, b, outcome in zip(together, alone, outcomes, strict=True):
+        single = train_single(b, Inputs(data, b.network, CPU), data.y, options)
+        assert outcome.best_loss == pytest.approx(single.best_loss, abs=1e-8)
+        for key, value in a.network.state_dict().items():
+            torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_filled_batches_change_nothing(name):
+    data = made_data()
+    network = create(name, 2, 3).double().eval()
+    network.initialize(data.x)
+    filled = FilledBatches(data, graphs=8)
+    chosen = torch.tensor([5, 0, 17, 30, 2])
+    index, valid = torch.zeros(2, filled.slots, dtype=torch.long)
+    index[:5], valid[:5] = chosen, 1
+    expected = network(*data.batch(chosen)[:5])
+    given = filled.gather(index, valid.bool())
+    assert (given.edge_index[1].diff() >= 0).all()
+    with use("fused"):
+        trust_graphs(network, Inputs(data, network, CPU))
+        assert network.regular_graphs
+        found = network(*given[:5])
+    torch.testing.assert_close(found[:5], expected, rtol=0, atol=1e-10)
+    assert found.isfinite().all()
+
+
+def regular(edges, weight=None):
+    x, ptr = torch.rand(4, 1), torch.tensor([0, 4])
+    weight = None if weight is None else torch.tensor(weight)
+    data = GraphDataset.from_edges(x, ptr, torch.tensor(edges), weight)
+    return Inputs(data, create("gcn", 1, 2), CPU).regular
+
+
+def test_which_graphs_are_regular():
+    assert regular([[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert regular([[0, 0, 1, 1], [1, 1, 0, 0]])  # parallel edges
+    assert not regular([[0, 1, 3], [1, 0, 3]])
+    assert not regular([[0, 1, 1], [1, 0, 2]])
+    assert regular([[0, 1, 1, 2], [1, 0, 2, 1]], [2.0, 2.0, 3.0, 3.0])
+    assert not regular([[0, 1, 1, 2], [1, 0, 2, 1]], [2.0, 2.5, 3.0, 3.0])
+
+
+def test_trust_where_it_is_due():
+    data = made_data()
+    network = create("gcn", 2, 3).double()
+    trust_graphs(network, Inputs(data, network, CPU))
+    assert not network.regular_graphs  # on the CPU, PyG's way
+    both = Ensemble(network, create("snowball", 2, 3), 128, 3)
+    with use("fused"):
+        trust_graphs(both, Inputs(data, both, CPU, keep=False))
+    assert both.first.regular_graphs and both.second.regular_graphs
+    assert not create("gcn", 2, 3).regular_graphs
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="steps are recorded on GPUs")
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_steps_on_a_gpu(name):
+    data = made_data()
+    options = TrainingOptions(
+        batch_size=16, max_epochs=8, validate_every=4, patience=8, precision="float64"
+    )
+    found = []
+    for choice in ("auto", "reference"):
+        with use(choice):
+            given = members(data, name, count=2)
+            reader = Inputs(data, given[0].network, torch.device("cuda"))
+            train_stack(given, reader, data.y.cuda(), options)
+            found.append(given)
+            if choice == "auto":
+                network = create(name, 2, 3).double()
+                trust_graphs(network, reader)
+                assert replayable(network, reader)
+    for a, b in zip(*found, strict=True):
+        for key, value in a.network.state_dict().items():
+            torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
+
+
+def ensembles(data, count=3):
+    found = []
+    for k, member in enumerate(members(data, "gcn", count=count)):
+        torch.manual_seed(k)
+        second = create("legs-fcn", 2, 3).double().eval()
+        second.initialize(data.x)
+        network = Ensemble(member.network.eval(), second, 64 + 128, 3, dropout=0.0).double()
+        found.append(Member(network, member.split, member.task, 1e-3))
+    return found
+
+
+def test_features_of_every_ensemble_are_kept(monkeypatch):
+    data = made_data()
+    options = TrainingOptions(
+        batch_size=16, max_epochs=12, validate_every=2, patience=4, precision="float64"
+    )
+    found = []
+    for room in (2**30, 0):
+        monkeypatch.setitem(reading.FEATURES_AT_MOST, "cpu", room)
+        given = ensembles(data)
+        reader = Inputs(data, given[0].network, CPU, keep=False)
+        reader.keep_own_features([m.network for m in given])
+        assert (reader.own_features is not None) == bool(room)
+        if room:
+            assert reader.own_features.shape == (3, len(data), 192)
+            expected = embed(given[1].network, data)
+            torch.testing.assert_close(reader.own_features[1], expected)
+        outcomes = train_stack(given, reader, data.y, replace(options, lr=1e-2))
+        found.append((given, [o.history for o in outcomes]))
+    assert len({len(history) for history in found[0][1]}) > 1  # one stops before another
+    for a, b in zip(found[0][0], found[1][0], strict=True):
+        for key, value in a.network.state_dict().items():
+            torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
