@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from legs import functional as fn
-from legs.kernels import cuda
+from legs.kernels import cuda, cuda_plan
 from legs.kernels.fused import make_batch, mixed_filters
 from tests.graphs import path_graph, random_graph, ring
 from tests.kernels import emulation
@@ -88,23 +88,22 @@ CASES = [
 ]
 
 
-def number_of(case):
-    return CASES.index(case)
-
-
 def cases():
     """All on a GPU; the emulation compiles every one anew, so most of them count as long there."""
     for number, case in enumerate(CASES):
         for dtype in (torch.float64, torch.float32):
             quick = GPU or (number == 1 and dtype == torch.float64)
-            marks = () if quick else (pytest.mark.long,)
-            yield pytest.param(case, dtype, marks=marks, id=f"{number}-{dtype}")
+            for family in ("small", "teams", "any"):
+                marks = () if quick else (pytest.mark.long,)
+                yield pytest.param(
+                    case, dtype, family, marks=marks, id=f"{number}-{dtype}-{family}"
+                )
 
 
-@pytest.mark.parametrize(("case", "dtype"), list(cases()))
-def test_values_and_gradients(case, dtype, monkeypatch):
+@pytest.mark.parametrize(("case", "dtype", "family"), list(cases()))
+def test_values_and_gradients(case, dtype, family, monkeypatch):
     sizes, channels, scales, steps, policy, weighted, models, with_powers = case
-    monkeypatch.setattr(cuda, "ENOUGH_TEAMS", 2)  # some teams do several models
+    monkeypatch.setattr(cuda, "ENOUGH_BLOCKS", 2)  # some blocks do several models
     x, edge_index, weight, batch = graphs(sizes, channels, weighted)
     generator = torch.Generator().manual_seed(1)
     if scales == 2 and steps == 1:
@@ -122,8 +121,12 @@ def test_values_and_gradients(case, dtype, monkeypatch):
     cotangent = torch.randn(expected.shape, dtype=torch.float64, generator=generator)
     (wanted,) = torch.autograd.grad((expected * cotangent).sum(), theta)
 
-    if number_of(case) == 1 and dtype == torch.float32:
-        monkeypatch.setattr(cuda, "most_shared", lambda device: 1024)  # as if all were very large
+    if family != "small":
+        monkeypatch.setattr(cuda_plan, "MOST_THREADS", 0)
+    if family == "teams":
+        monkeypatch.setattr(cuda_plan, "TEAMS", {64: (64, 1), 128: (64, 2), 512: (256, 2)})
+    if family == "any":
+        monkeypatch.setattr(cuda_plan, "TEAMS", {})
     walk = fn.random_walk(edge_index, weight, len(x), x.dtype)
     powers = fn.walk_powers(x, walk, steps).to(DEVICE, dtype) if with_powers else None
     place = {"device": DEVICE, "dtype": dtype}

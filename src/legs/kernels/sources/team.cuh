@@ -1,8 +1,9 @@
 // Scattering moments of many graphs and models, forward and backward, for graphs of at most
-// CAPACITY nodes. A team of threads takes a graph and a group of lanes, for some models one after
-// another. A lane is what a node diffuses in the second order: a parent wavelet and a channel. A
-// thread owns up to HELD nodes; what it knows of them lies in its registers, and only the states of a
-// diffusion go through shared memory. See legs/kernels/fused.py for what is computed.
+// CAPACITY nodes, with hubs or without. A team of threads takes a graph, for some models one after
+// another, and of its lanes a group at a time. A lane is what a node diffuses in the second order: a
+// parent wavelet and a channel. A thread owns up to HELD nodes; what it knows of them lies in its
+// registers, and only the states of a diffusion go through shared memory. See
+// legs/kernels/fused.py for what is computed.
 //
 // Compiled at run time with the sizes as constants:
 //   real      float or double
@@ -10,16 +11,13 @@
 //   ALL       1 if any path of two wavelets counts, 0 if only increasing ones
 //   WEIGHTED  1 if edges have weights
 //   POWERS    1 if the walk powers of the signals are given
-//   TEAM      threads of a team; teams of one warp share a block, others have one of their own
+//   TEAM      threads of a team, which is a block; two warps at least
 //   HELD      nodes of a thread
 //   W         lanes of a group: divides all lanes, and the channels or a multiple of them
 
-#define TEAMS (TEAM == 32 ? 4 : 1)
-#define THREADS (TEAM * TEAMS)
 #define WARPS (TEAM / 32)
 #define CAPACITY (TEAM * HELD)
 #define LANES ((ALL ? J : J - 1) * C)
-#define GROUPS (LANES / W)
 #define SAME (W < C ? W : C)          // channels of a group; lanes so far apart have the same one
 #define LOW (ALL ? 0 : 1)             // increasing paths never end in the first wavelet
 #define CHILD(j) (ALL ? 0 : (j) + 1)  // first wavelet that may follow j
@@ -43,19 +41,16 @@ struct alignas(sizeof(real) * N) Vec {
 #define SUMS (up_to(W * K, 16) + up_to(3 * W * K, 16))
 #define BANK (M * SAME * ROW)
 #define FACTS (8 * W * (K + 1))  // of columns, for the way back
-#define GRAD (SAME * J * M)
+#define GRAD (C * J * M)
 struct Memory {
     real *bank, *states, *sums, *parts, *facts, *grad;
 };
 __device__ inline Memory lay_out(bool back) {
     extern __shared__ char raw[];
     const int states = up_to(2 * (CAPACITY + 1) * W, 4);
-    const int partial = WARPS > 1 ? WARPS * larger(SUMS, back ? M * W : 0) : 0;
-    const int forth = BANK + states + SUMS + partial;
-    const int size = up_to(forth + (back ? FACTS + GRAD : 0), 4);
-    real* at = (real*)raw + (threadIdx.x / TEAM) * size;
+    const int partial = larger(WARPS * SUMS, back ? TEAM : 0);
     Memory memory;
-    memory.bank = at;
+    memory.bank = (real*)raw;
     memory.states = memory.bank + BANK;
     memory.sums = memory.states + states;
     memory.parts = memory.sums + SUMS;
@@ -64,11 +59,7 @@ __device__ inline Memory lay_out(bool back) {
     return memory;
 }
 
-__device__ inline int me() { return threadIdx.x % TEAM; }
-__device__ inline void team_sync() {
-    if (TEAM == 32) __syncwarp();
-    else __syncthreads();
-}
+__device__ inline int me() { return threadIdx.x; }
 
 __device__ constexpr int power_of_two(int n) { return n <= 1 ? 1 : 2 * power_of_two((n + 1) / 2); }
 
@@ -111,15 +102,13 @@ __device__ inline void warp_sums_of(Value value_of, Take take) {
 // Sums over a team, for all of its threads to read in sums.
 template <int N, class Value>
 __device__ inline void team_sums(const Memory& memory, real* sums, Value value_of) {
-    real* out = WARPS > 1 ? memory.parts + me() / 32 * SUMS : sums;
-    if (WARPS == 1) team_sync();  // others have read what was there
-    warp_sums_of<N>(value_of, [&](int k, real sum) { out[k] = sum; });
-    team_sync();
-    if (WARPS == 1) return;
+    real* own = memory.parts + me() / 32 * SUMS;
+    warp_sums_of<N>(value_of, [&](int k, real sum) { own[k] = sum; });
+    __syncthreads();
     for (int k = me(); k < N; k += TEAM) {
         real sum = 0;
         for (int w = 0; w < WARPS; ++w) sum += memory.parts[w * SUMS + k];
         sums[k] = sum;
     }
-    team_sync();
+    __syncthreads();
 }

@@ -1,20 +1,21 @@
 // A group of lanes: its filters, first and second order.
 
-#define ARGUMENTS const real *x, const real *powers, const index_t *rowptr, const unsigned short *near, \
+#define ARGUMENTS const real *x, const real *powers, const real *by_step, const index_t *rowptr, const unsigned short *near, \
     const real *weight, const index_t *ptr, const real *inverse, const real *floors, \
     const real *filters, int nodes, int graphs, int models, int teams, int above, int most
-// A graph and a group for a team, if the graph is of this class of sizes. Teams share its models.
+// A graph for a team, if it is of this class of sizes. Teams of a graph share its models.
 #define FOR_EACH_GRAPH \
-    for (int work = blockIdx.x * TEAMS + threadIdx.x / TEAM; work < graphs * teams * GROUPS; \
-         work += gridDim.x * TEAMS)
+    for (int work = blockIdx.x; work < graphs * teams; work += gridDim.x)
 #define SET_UP \
-    const int number = work / (teams * GROUPS), start = work / GROUPS % teams, part = work % GROUPS; \
+    const int number = work / teams, start = work % teams; \
     const index_t begin = ptr[number], size = ptr[number + 1] - begin; \
     if (size <= above || size > most) continue; \
     const index_t edge = rowptr[begin]; \
     const Graph g = {int(size), begin, near + edge, WEIGHTED ? weight + edge : weight}; \
-    const Held held(g, rowptr, inverse); \
-    const Group group = {g, held, memory, x + begin * C, powers + (POWERS ? begin : 0), nodes, part * W};
+    const Held held(g, rowptr, inverse);
+#define GROUP_AT(base) \
+    {g, held, memory, x + begin * C, powers + (POWERS ? begin * (M * C) : 0), by_step + (POWERS ? begin : 0), \
+     nodes, base}
 
 typedef real First[HELD][W];       // first coefficients of the lanes, signed
 typedef real Second[HELD][W * K];  // what becomes of their absolute values
@@ -39,9 +40,9 @@ struct Group {
     const Graph& g;
     const Held& held;
     const Memory& memory;
-    const real* x;       // of the graph, [node][channel]
-    const real* powers;  // of the graph, [step][channel][node]; a channel has the nodes of all graphs
-    int nodes, base;     // of all graphs; first lane
+    const real *x, *powers;  // of the graph: [node][channel], [node][step][channel]
+    const real* by_step;     // powers once more: [step][channel][node], with the nodes of all graphs
+    int nodes, base;         // of all graphs; first lane
 
     __device__ int channel(int l) const { return (base + l) % C; }
     __device__ int parent(int l) const { return (base + l) / C; }
@@ -57,21 +58,21 @@ struct Group {
     // The last wavelet has no children, so no lanes, unless all paths count: groups of the last
     // parent see to it. What comes after such a group are lanes of the next wavelet, as if there were.
     __device__ bool last() const { return !ALL && base >= LANES - larger(W, C); }
-    __device__ Group after() const { return {g, held, memory, x, powers, nodes, base + C}; }
+    __device__ Group after() const { return {g, held, memory, x, powers, by_step, nodes, base + C}; }
 
     // The group's filters of a model, from [c][k][s] to rows [s][c]. A row is read in whole vectors.
     __device__ void load_bank(const real* filters) const {
-        team_sync();  // the model before has done with them
+        __syncthreads();  // the group before has done with them
         for (int n = me(); n < SAME * J * M; n += TEAM) {
             const int s = n % M, k = n / M % J, same = n / (M * J);
             memory.bank[(s * SAME + same) * ROW + place_of(k)] = filters[(channel(same) * J + k) * M + s];
         }
-        team_sync();
+        __syncthreads();
     }
 
     // The walk power of a lane's channel at a node and a step.
     __device__ real power(int r, int s, int l) const {
-        return powers[(index_t)(s * C + channel(l)) * nodes + r * TEAM + me()];
+        return by_step[(index_t)(s * C + channel(l)) * nodes + r * TEAM + me()];
     }
 
     // The filter of a lane's first coefficients, at a step.

@@ -129,7 +129,7 @@ __device__ inline void diffuse(const Graph& g, const Held& held, const Memory& m
     const Rooms rooms(g, memory);
 #pragma unroll
     for (int r = 0; r < HELD; ++r) rooms.put(g, 1, r, state[r]);
-    team_sync();
+    __syncthreads();
 #pragma unroll
     for (int r = 0; r < HELD; ++r) {
         if (r >= held.rounds) break;
@@ -137,7 +137,7 @@ __device__ inline void diffuse(const Graph& g, const Held& held, const Memory& m
         rooms.put(g, 0, r, state[r]);
     }
     visit(0, state);
-    team_sync();
+    __syncthreads();
 #pragma unroll 1
     for (int s = 1; s < M; ++s) {
         const State* before = rooms.room((s - 1) & 1);
@@ -148,6 +148,6 @@ __device__ inline void diffuse(const Graph& g, const Held& held, const Memory& m
             rooms.put(g, s & 1, r, state[r]);
         }
         visit(s, state);
-        team_sync();
+        __syncthreads();
     }
 }

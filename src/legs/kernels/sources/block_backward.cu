@@ -41,7 +41,7 @@ __device__ void through_moments(const Graph& g, const Memory& mem, const real* f
 template <bool SECOND_ORDER>
 __device__ void collect(const Graph& g, const Memory& mem, const real* powers, real* out) {
     const int parts = parts_of(C * M), part = threadIdx.x % parts;
-    const index_t size = state_size((index_t)g.nodes * (SECOND_ORDER ? LANES : C));
+    const place_t size = state_size((place_t)g.nodes * (SECOND_ORDER ? LANES : C));
     for (int base = 0; base < C * M; base += THREADS / parts) {
         const int place = base + threadIdx.x / parts;
         const bool counts = place < C * M;
@@ -77,10 +77,53 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
 }
 
 // g_s = sum_k bank_ks gbar_k + P^T g_{s+1}, over the states, which have served. Returns (I - P^T) g_0.
-__device__ const real* adjoint(const Graph& g, const Memory& mem) {
-    const index_t items = (index_t)g.nodes * LANES, size = state_size(items);
+__device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Memory& mem) {
+    const place_t items = (place_t)g.nodes * LANES, size = state_size(items);
+#if SMALL
+    real given[ITEMS][J], own[ITEMS];
+#pragma unroll
+    for (int r = 0; r < ITEMS; ++r) {
+        own[r] = 0;
+        const int item = r * THREADS + threadIdx.x, lane = item % LANES;
+#pragma unroll
+        for (int k = ALL ? 0 : 1; k < J; ++k)
+            given[r][k] = item < items && k >= CHILD(lane / C)
+                              ? mem.second[item / LANES * SECOND + ROW(k) * LANES + lane]
+                              : real(0);
+    }
+    // The state before the last one: zero, so that all steps are the same.
+    for (int k = threadIdx.x; k < items; k += THREADS) mem.q[(M & 1) * size + k] = 0;
+    if (threadIdx.x < 2) mem.q[threadIdx.x * size + items] = 0;
+    __syncthreads();
+#pragma unroll 1
     for (int s = M - 1; s >= 0; --s) {
-        for (index_t item = threadIdx.x; item < items; item += THREADS) {
+        real* now = mem.q + (s & 1) * size;
+        const real* before = mem.q + ((s + 1) & 1) * size;
+#pragma unroll
+        for (int r = 0; r < ITEMS; ++r) {
+            if (idle(r, items)) break;
+            own[r] = held.lazy(g, before, r, own[r]);
+        }
+#pragma unroll
+        for (int k = ALL ? 0 : 1; k < J; ++k)
+#pragma unroll
+            for (int r = 0; r < ITEMS; ++r)
+                own[r] += mem.bank[(s * J + k) * C + channel_of<LANES>(r * THREADS + threadIdx.x)] * given[r][k];
+#pragma unroll
+        for (int r = 0; r < ITEMS; ++r) {
+            const int item = r * THREADS + threadIdx.x;
+            if (item < items) now[item] = own[r];
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int r = 0; r < ITEMS; ++r) {
+        const int item = r * THREADS + threadIdx.x;
+        if (item < items) mem.q[size + item] = held.template gathered<true>(g, mem.q, r) / 2;
+    }
+#else
+    for (int s = M - 1; s >= 0; --s) {
+        for (place_t item = threadIdx.x; item < items; item += THREADS) {
             const int i = item / LANES, lane = item % LANES;
             real sum = s < M - 1 ? lazy<LANES>(g, mem.q + (s + 1) * size, i, lane) : real(0);
             for (int k = CHILD(lane / C); k < J; ++k)
@@ -89,31 +132,30 @@ __device__ const real* adjoint(const Graph& g, const Memory& mem) {
         }
         __syncthreads();
     }
-    for (index_t item = threadIdx.x; item < items; item += THREADS)
+    for (place_t item = threadIdx.x; item < items; item += THREADS)
         mem.q[size + item] = gathered<LANES, true>(g, mem.q, item / LANES, item % LANES) / 2;
+#endif
     __syncthreads();
     return mem.q + size;
 }
 
 // Gradient of the filters: partial sums, one a graph and model.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, larger(BOUND / THREADS, 1))
 backward(ARGUMENTS, const real* moments, const real* grad, real* grad_filters) {
-    SET_UP
+    SET_UP(true)
+    const Held<LANES> held(g);
     for (int model = start; model < models; model += blocks) {
         load_bank(mem, filters + model * BANK);
-        scatter(g, x, powers, mem);
+        scatter(g, held, x, powers, mem, true);
         const index_t place = (index_t)model * graphs + number;
         const real *given = grad + place * COLUMNS * 4, *known = moments + place * COLUMNS * 4;
         const real* low = floors + number * C;
-        // As teams write it, a group after another: here all is in the first of them.
-        constexpr int room = LANES / W * (W < C ? W : C) * J * M;
-        real* out = grad_filters + place * room;
-        for (int k = BANK + threadIdx.x; k < room; k += THREADS) out[k] = 0;
+        real* out = grad_filters + place * BANK;
         through_moments(g, mem, low, known, given, (1 + J) * C, COLUMNS, nullptr);
         collect<true>(g, mem, powers, out);
-        const real* next = adjoint(g, mem);
+        const real* next = adjoint(g, held, mem);
         through_moments(g, mem, low, known, given, C, (1 + J) * C, next);
-        if (!powers) filter<C, false, 0>(g, x + g.first * C, C, mem, nullptr, 0);
+        if (!powers) filter<C, false, 0>(g, Held<C>(g), x + g.first * C, C, mem, true, nullptr, 0);
         collect<false>(g, mem, powers, out);
     }
 }
