@@ -17,8 +17,9 @@ from legs.experiments import (
     reduced_training,
     scales,
 )
-from legs.experiments.cells import LARGE, MESSAGE_PASSING, SETS, make_cell
+from legs.experiments.cells import LARGE, MESSAGE_PASSING, make_cell
 from legs.experiments.request import Request
+from legs.experiments.settings import SETS
 from tests.experiments.made import made_set
 
 FULL = Request(Path("x"))

@@ -24,6 +24,7 @@ TABLES = {
     "reduced-training": ("baseline",),
     "ensemble": ("gcn-legs-fixed",),
 }
+STUDIES = ("qm9", "zinc", "affinity", "structures")  # their tests are in files of their own
 
 
 def files(folder):
@@ -157,8 +158,8 @@ def test_options_that_say_nothing_are_refused(tmp_path):
 
 
 def test_names():
-    assert set(EXPERIMENTS) == {*TABLES, "dataset-stats", "enzymes", "scales"}
+    assert set(EXPERIMENTS) == {*TABLES, "dataset-stats", "tuning", "enzymes", "scales", *STUDIES}
     with pytest.raises(ValueError, match="did you mean 'enzymes'"):
         check_name("enzyme")
-    with pytest.raises(ValueError, match="there are dataset-stats, classification, "):
+    with pytest.raises(ValueError, match="there are dataset-stats, tuning, classification, "):
         check_name("xyz")

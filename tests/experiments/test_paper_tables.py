@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from legs.experiments.cells import SETS
 from legs.experiments.classification import METHODS
 from legs.experiments.paper_tables import paper_table, printed
+from legs.experiments.settings import SETS
 
 SHARED = Path(__file__).parents[3] / "shared" / "paper" / "tables"
 TABLES = {"classification": 117, "ensemble": 39, "reduced_training": 52, "enzyme_exchange": 3}

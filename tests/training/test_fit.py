@@ -22,7 +22,10 @@ FILES = {
     "metrics.jsonl",
     "model",
     "results.json",
+    "scales.jsonl",
     "settings.json",
+    "shown.csv",
+    "shown.npz",
     "split.json",
     "test_predictions.csv",
 }

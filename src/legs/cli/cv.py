@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -93,6 +94,7 @@ def cv(
     from legs.training.cv_grid import check_grid
     from legs.training.cv_plan import CVOptions
     from legs.training.cv_tables import write_results
+    from legs.training.shown_cv import write_cv_shown
 
     methods = model or ["legs-fcn"]
     settings = parse_grid(grid, tune)
@@ -127,9 +129,16 @@ def cv(
     except KeyboardInterrupt:
         typer.echo("legs: interrupted; the same command goes on from here", err=True)
         raise typer.Exit(130) from None
-    write_results(result, folder, command=" ".join(["legs", *sys.argv[1:]]))
+    write_results(result, folder, command=shlex.join(["legs", *sys.argv[1:]]))
+    write_cv_shown(folder, result)
     _show(result, console)
-    console.print(f"Every fold's score and every graph's prediction are in {folder}/")
+    console.print(
+        f"Every fold's score and every graph's prediction are in {folder}/",
+        soft_wrap=True,
+        markup=False,
+    )
+    run = shlex.quote(str(folder))
+    console.print(f"See it on one page: legs report {run}", soft_wrap=True, markup=False)
 
 
 def _device(name: str) -> str:

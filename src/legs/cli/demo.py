@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,17 @@ def demo(
             bars.update(shown[model], completed=epoch)  # type: ignore[arg-type]
 
         result = run(output, limit, progress=progress)
+    _note(result.directory)
     _show(result, console)
+
+
+def _note(folder: Path) -> None:
+    """Keeps the command beside the runs, for the page."""
+    import json
+    import sys
+
+    known = {"command": shlex.join(["legs", *sys.argv[1:]])}
+    (folder / "demo.json").write_text(json.dumps(known) + "\n", encoding="utf-8")
 
 
 def _show(result: Demo, console: Console) -> None:
@@ -68,6 +79,10 @@ def _show(result: Demo, console: Console) -> None:
         )
     console.print(table)
     console.print(f"Models, predictions and learning curves are in {result.directory}/")
+    console.print("See it all on one page:")
+    console.print(
+        f"  legs report {shlex.quote(str(result.directory))}", soft_wrap=True, markup=False
+    )
     console.print("Try next, with a file of your own:")
     console.print("  legs train molecules.csv --target activity -o my-run")
     console.print("  legs predict my-run new-molecules.csv -o predictions.csv")

@@ -15,6 +15,7 @@ from legs.cli.datasets import datasets
 from legs.cli.demo import demo
 from legs.cli.embed import embed
 from legs.cli.predict import predict
+from legs.cli.report import report
 from legs.cli.reproduce import reproduce
 from legs.cli.train import train
 
@@ -33,6 +34,7 @@ app.command()(predict)
 app.command()(embed)
 app.command()(cv)
 app.command()(reproduce)
+app.command()(report)
 app.command()(bench)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -179,6 +180,7 @@ def train(
                     device=place,
                     directory=folder,
                     report=progress,
+                    command=shlex.join(["legs", *sys.argv[1:]]),
                 )
         except KeyboardInterrupt:
             again = (
@@ -229,6 +231,7 @@ def _show_places(console: Console, folder: Path, name: str, data: GraphDataset) 
     )
     new = "new.csv" if data.smiles else shlex.quote(name)
     _line(console, f"next       legs predict {run} {new} -o out.csv")
+    _line(console, f"page       legs report {run}")
 
 
 def _listed(names: tuple[str, ...] | list[str], most: int = 8) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Name: module of this package, what it shows.
 EXPERIMENTS = {
     "dataset-stats": ("dataset_stats", "Table I: what the 13 data sets are like"),
+    "tuning": ("tuning", "Learning rates, chosen on validation graphs"),
     "classification": ("classification", "Table II: 13 data sets, ten methods"),
     "reduced-training": ("reduced_training", "Table III: less and less training data"),
     "ensemble": ("ensemble", "Table VIII: GCN and LEGS under a common head"),
@@ -23,6 +24,10 @@ EXPERIMENTS = {
     ),
     "enzymes": ("enzymes", "Table IX: exchange preferences between enzyme classes"),
     "scales": ("scales", "Which scales are learned, and how far from dyadic"),
+    "structures": ("structures", "Table IV: quality of predicted structures, GDT_TS"),
+    "qm9": ("qm9", "Tables V and X: QM9, 19 targets"),
+    "zinc": ("zinc", "Table VI: ten properties of molecules of ZINC15"),
+    "affinity": ("affinity", "Table VII: affinities of ligands, beside fingerprints"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,24 +10,14 @@ import torch
 
 from legs.data import load
 from legs.data.dataset import GraphDataset
-from legs.data.splits import stratified_folds
+from legs.data.splits import Split, stratified_folds
 from legs.experiments.request import Request
+from legs.experiments.settings import rates_for
 from legs.training import CVOptions, TrainingOptions
 from legs.training.checkpoint import plain
+from legs.training.cv_measures import Measure
 from legs.training.methods import ENSEMBLES
 
-BIOCHEMICAL = ("DD", "ENZYMES", "MUTAG", "NCI1", "NCI109", "PROTEINS", "PTC_MR")
-SOCIAL = (
-    "COLLAB",
-    "IMDB-BINARY",
-    "IMDB-MULTI",
-    "REDDIT-BINARY",
-    "REDDIT-MULTI-12K",
-    "REDDIT-MULTI-5K",
-)
-SETS = BIOCHEMICAL + SOCIAL
-# The learning rates that every network chooses from, on validation loss, on every set.
-RATES = (1e-3, 1e-2)
 # Message passing on these takes one model a test set, and the tables say so.
 LARGE = ("COLLAB", "REDDIT-MULTI-12K", "REDDIT-MULTI-5K")
 MESSAGE_PASSING = ("gcn", "graphsage", "gat", "gin", "snowball")
@@ -120,6 +110,15 @@ class Cell:
             known["embedded"] = True
         return plain(known)
 
+    @property
+    def measures(self) -> Mapping[str, Measure]:
+        """What is taken from trained networks besides their answers."""
+        return {}
+
+    def splits(self, data: GraphDataset) -> list[Split] | None:
+        """Splits of its own, one a test set; ``None`` for those of the options."""
+        return None
+
     def load(self) -> GraphDataset:
         """Its graphs."""
         data = load(self.data, features=self.features)
@@ -158,7 +157,7 @@ def make_cell(
     if rotations is None and (request.quick or (data in LARGE and method in _ONE_MODEL)):
         rotations = 1
     training = TrainingOptions(seed=request.seed)
-    rates: Sequence[float] = RATES
+    rates: Sequence[float] = rates_for(data, method)
     folds = 10
     if request.quick:
         training = replace(training, max_epochs=QUICK_EPOCHS, patience=QUICK_PATIENCE)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legs.experiments.beyond import tests_and_sizes
-from legs.experiments.cells import LARGE, MESSAGE_PASSING, SETS, Cell, make_cell
+from legs.experiments.cells import LARGE, MESSAGE_PASSING, Cell, make_cell
 from legs.experiments.outlook import Progress
 from legs.experiments.page import Report
 from legs.experiments.paper_tables import Printed, printed
 from legs.experiments.request import Request
+from legs.experiments.settings import SETS
 from legs.experiments.table_experiment import TableExperiment
 
 METHODS = (

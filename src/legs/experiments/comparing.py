@@ -19,18 +19,21 @@ NOT_RUN = "not run"
 Lookup = Callable[[Cell], Printed | None]
 
 
-def combined_error(paper: float, ours: float, test_sets: int) -> float:
-    r"""The standard error of a difference, :math:`\sqrt{s_1^2 / 10 + s_2^2 / k}`.
+def combined_error(
+    paper: float, ours: float, test_sets: int, paper_test_sets: int = PAPER_TEST_SETS
+) -> float:
+    r"""The standard error of a difference, :math:`\sqrt{s_1^2 / n + s_2^2 / k}`.
 
     Args:
-        paper: the paper's deviation over its ten test sets.
+        paper: the paper's deviation over its test sets.
         ours: our deviation.
-        test_sets: our number of them.
+        test_sets: our number ``k`` of them.
+        paper_test_sets: the paper's number ``n`` (default 10, of its classification).
 
     >>> round(combined_error(3.0, 4.0, 10), 3)
     1.581
     """
-    return math.sqrt(paper**2 / PAPER_TEST_SETS + ours**2 / test_sets)
+    return math.sqrt(paper**2 / paper_test_sets + ours**2 / test_sets)
 
 
 def within(difference: float, error: float) -> str:

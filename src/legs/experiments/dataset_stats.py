@@ -9,13 +9,13 @@ import pandas as pd
 
 from legs.data.errors import DataError
 from legs.data.statistics import PRINTED, check
-from legs.experiments.cells import SETS
 from legs.experiments.comparing import NOT_RUN
 from legs.experiments.ledger import FILE
 from legs.experiments.outlook import PlanProgress, Progress
 from legs.experiments.page import CSV, MARKDOWN, Report, table_section
 from legs.experiments.provenance import provenance
 from legs.experiments.request import Request
+from legs.experiments.settings import SETS
 from legs.models.saving import write_atomically
 
 NAME, TITLE = "dataset-stats", "Statistics of the data sets (Table I)"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from legs.data.registry import lookup
 from legs.data.statistics import paper_statistics
 from legs.experiments.cells import Cell
 from legs.experiments.paper_tables import PAPER_NAMES
@@ -133,6 +134,8 @@ def work_of(cell: Cell) -> float:
     if printed is not None:
         graphs = float(printed["graphs"])
         size = float(printed["nodes"]) + float(printed["edges"])
+    elif (known := lookup(cell.data)) is not None:
+        graphs = float(known.graphs or graphs)
     if cell.limit is not None:
         graphs = min(graphs, cell.limit)
     return round(cell.models * graphs * size, 1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from legs.experiments.cells import QUICK_EPOCHS, QUICK_RATE, RATES
+from legs.experiments.cells import QUICK_EPOCHS, QUICK_RATE
 from legs.experiments.ledger import FILE, Ledger, Row
 from legs.experiments.request import Request
+from legs.experiments.settings import RATES, tuned_words
 from legs.models.saving import write_atomically
 from legs.training.cv_tables import markdown
 
@@ -37,15 +38,22 @@ class Report:
     files: list[Path] = field(default_factory=list)
 
 
-def header_of(request: Request, title: str) -> dict[str, Any]:
-    """What ``results.json`` tells of a run besides its rows."""
+def header_of(request: Request, title: str, rates: Sequence[float] | None = None) -> dict[str, Any]:
+    """What ``results.json`` tells of a run besides its rows.
+
+    Args:
+        request: what was asked for.
+        title: of the experiment.
+        rates: learning rates to choose from (default: those of classification).
+    """
+    usual = [QUICK_RATE] if request.quick else RATES
     return {
         "title": title,
         "quick": request.quick,
         "seed": request.seed,
         "shuffled": request.shuffled,
         "command": request.command,
-        "learning_rates": [QUICK_RATE] if request.quick else list(RATES),
+        "learning_rates": list(usual if rates is None else rates),
     }
 
 
@@ -57,12 +65,9 @@ def tuning_words(quick: bool) -> str:
             f"one model each, {QUICK_EPOCHS} epochs at most, learning rate {QUICK_RATE:g}, nothing "
             "tuned. It shows that everything runs and roughly where numbers lie."
         )
-    rates = " or ".join(f"{rate:g}" for rate in RATES)
     return (
-        f"Tuned: the learning rate, {rates}, for every network on every data set, chosen for each "
-        "test set by the mean validation loss of its models; GS-SVM chooses C and γ within its "
-        "training folds. Everything else is the same for all data sets: the defaults of the "
-        "package. Test sets have no part in any choice."
+        f"{tuned_words()} GS-SVM chooses C and γ within its training folds. Everything else is the "
+        "same for all data sets: the defaults of the package. Test sets have no part in any choice."
     )
 
 

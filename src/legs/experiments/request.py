@@ -83,6 +83,7 @@ class Request:
         if not self.models:
             return list(known)
         for name in self.models:
-            check_method(name)
+            if name not in known:  # those may be no method elsewhere, such as a mean
+                check_method(name)
         asked = list(dict.fromkeys(self.models))
         return [n for n in known if n in asked] + [n for n in asked if n not in known]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from legs.experiments.cells import Cell
 from legs.experiments.ledger import Ledger
 from legs.experiments.outlook import Outlook, Progress
 from legs.experiments.provenance import provenance
+from legs.experiments.references import REFERENCES, reference_result
 from legs.experiments.request import Request
 from legs.experiments.rows import row_of
 from legs.experiments.stopwatch import Stopwatch
@@ -35,6 +37,7 @@ def run_cells(
     header: dict[str, Any],
     progress: Progress = lambda facts: None,
     more: Callable[[CVResult], dict[str, Any]] = lambda result: {},
+    kept: Callable[[Cell, CVResult, float], dict[str, Any]] = row_of,
 ) -> None:
     """Cross-validates every cell that the ledger does not have.
 
@@ -48,6 +51,7 @@ def run_cells(
         header: what ``results.json`` tells of the run.
         progress: called now and then with how far the plan is.
         more: what else is kept of a finished cell.
+        kept: what is kept of a finished cell and its seconds (default: accuracies).
     """
     check_device(request.device)
     outlook = Outlook(cells, progress)
@@ -69,7 +73,7 @@ def run_cells(
             first_error = first_error or error
             ledger.left_out[cell.key] = f"{cell.title}: {error}"
             continue
-        row = {**row_of(cell, result, seconds), **more(result), **provenance(request.device)}
+        row = {**kept(cell, result, seconds), **more(result), **provenance(request.device)}
         ledger.add(row, header)
         outlook.end(cell, seconds)
     if first_error is not None and not ledger.rows:
@@ -93,7 +97,10 @@ def run_cell(
         outlook.tell(cell, facts)
 
     try:
-        result = _cross_validated(request, cell, data, place, tell)
+        with warnings.catch_warnings():
+            # Of functorch, about what it has no fast way for: what is faster is found by trial.
+            warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+            result = _cross_validated(request, cell, data, place, tell)
     finally:
         seconds = watch.stop()
     return result, seconds
@@ -108,6 +115,10 @@ def check_device(device: str) -> None:
 def _cross_validated(
     request: Request, cell: Cell, data: GraphDataset, place: Path, tell: Any
 ) -> CVResult:
+    splits = cell.splits(data)
+    if cell.method in REFERENCES:
+        assert splits is not None
+        return reference_result(cell.method, data, splits, cell.options)
     gpu = request.device.startswith("cuda")
     chunk = GPU_CHUNK if gpu else CPU_CHUNK
     while True:
@@ -116,12 +127,14 @@ def _cross_validated(
                 data,
                 [cell.method],
                 cell.options,
+                splits=splits,
                 directory=place,
                 device=request.device,
                 way="stacked" if gpu else "auto",
                 workers=request.workers or os.cpu_count() or 1,
                 chunk=chunk,
                 keep_features=cell.embedded,
+                measures=cell.measures,
                 progress=tell,
             )
         except torch.OutOfMemoryError:

@@ -135,8 +135,16 @@ def _distances(weights: Floats, times: Floats) -> dict[str, float]:
     }
 
 
-def shown(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Facts for people."""
+def shown(
+    found: Sequence[dict[str, Any]], score: str = "accuracy", style: str = ".2f"
+) -> pd.DataFrame:
+    """Facts for people.
+
+    Args:
+        found: of :func:`facts`.
+        score: what the mean is of (default: accuracy).
+        style: how it is written (default: with two digits).
+    """
     rows = []
     for one in found:
         spread = zip(one["expected"], one["expected_std"], strict=True)
@@ -146,7 +154,7 @@ def shown(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
                 "data": one["data"],
                 "method": one["method"],
                 "models": f"{one['models']:,}" if "models" in one else "",
-                "accuracy": f"{one['mean']:.2f}" if "mean" in one else "",
+                score: format(one["mean"], style) if "mean" in one else "",
                 "expected scales": ", ".join(f"{a:.2f} ± {b:.2f}" for a, b in spread),
                 "nearest whole scales": f"{_listed(one['hardened'])} ({share:.0%})",
                 "steps from dyadic": f"{one['from_dyadic']:.3f}",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from legs.experiments.cells import SETS, Cell, make_cell
+from legs.experiments.cells import Cell, make_cell
 from legs.experiments.ledger import Ledger, Row
 from legs.experiments.outlook import Progress
 from legs.experiments.page import CSV, Report, header_of, table_section, tuning_words, write_page
@@ -15,6 +15,7 @@ from legs.experiments.pictures import NoPictures, draw_responses
 from legs.experiments.request import Request
 from legs.experiments.runner import run_cells
 from legs.experiments.scale_tables import dyadic_weights, facts, responses, screen, shown, untrained
+from legs.experiments.settings import SETS
 from legs.models.saving import ModelError
 
 NAME, TITLE = "scales", "Learned scales"

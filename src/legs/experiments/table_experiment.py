@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from legs.experiments.cells import SETS, Cell
+from legs.experiments.cells import Cell
 from legs.experiments.comparing import Lookup, compared, overview, shown, tally
 from legs.experiments.ledger import Ledger
 from legs.experiments.outlook import Progress
@@ -21,6 +21,7 @@ from legs.experiments.page import (
 )
 from legs.experiments.request import Request
 from legs.experiments.runner import run_cells
+from legs.experiments.settings import SETS
 from legs.training import CVOptions
 
 # Adds sections, notes, tables (by file name) and pictures to a report.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, save_splits
 from legs.training.cv_grid import check_grid
+from legs.training.cv_measures import Measure
 from legs.training.cv_plan import CVOptions, plan_splits
 from legs.training.cv_progress import CVProgress
 from legs.training.cv_runner import Runner, paces
@@ -37,6 +38,7 @@ def cross_validate(
     workers: int | None = None,
     chunk: int = 90,
     keep_features: bool = False,
+    measures: Mapping[str, Measure] | None = None,
     progress: Progress = lambda facts: None,
 ) -> CVResult:
     """Cross-validates methods on the same partitions.
@@ -53,6 +55,8 @@ def cross_validate(
         workers: processes for one by one on the CPU (default: one a core).
         chunk: models trained at once at most.
         keep_features: whether results hold the graph features of every network (default: no).
+        measures: what to take from every trained network, by name, such as
+            :func:`legs.training.cv_measures.train_mse` (default: nothing).
         progress: called now and then with how far the whole plan is; ``str`` of that is a line
             for people.
     """
@@ -69,6 +73,8 @@ def cross_validate(
     }
     if keep_features:
         settings["features"] = True
+    if measures:
+        settings["measures"] = sorted(measures)
     folder = None if directory is None else Path(directory)
     store = Store(folder, settings)
     if folder is not None and not (folder / "splits.json").exists():
@@ -93,6 +99,7 @@ def cross_validate(
         workers or os.cpu_count() or 1,
         chunk,
         keep_features,
+        measures or {},
     )
     found = [
         score_method(data, planned, method, runner.train(number))

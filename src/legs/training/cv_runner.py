@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from legs.data.splits import Split
 from legs.training.cv_apart import fit_ensemble, fit_machine
 from legs.training.cv_ensembles import Files, keep_ensembles, train_ensembles
 from legs.training.cv_grid import stacks
+from legs.training.cv_measures import Measure, train_measured
 from legs.training.cv_plan import CVOptions
 from legs.training.cv_progress import Step
 from legs.training.cv_store import Store, Trained
@@ -49,6 +51,7 @@ class Runner:
         workers: processes.
         chunk: models trained at once at most.
         features: whether networks keep the features of all graphs.
+        measures: of networks, by name.
     """
 
     data: GraphDataset
@@ -62,6 +65,7 @@ class Runner:
     workers: int
     chunk: int
     features: bool = False
+    measures: Mapping[str, Measure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.flat = [split for group in self.planned for split in group]
@@ -118,7 +122,8 @@ class Runner:
                 last = first + len(some) - 1
                 settings = group[first // len(self.flat) : last // len(self.flat) + 1]
                 self.tracker.begin(number, settings, "networks", before + first, len(some))
-                part = train_members(
+                train = partial(train_measured, measures=self.measures)
+                part = (train if self.measures else train_members)(
                     method,
                     some,
                     self.data,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ class MethodResult:
         method: its name.
         scores: of each test set: accuracy of the vote, or mean squared error of whitened targets.
         chosen: the setting of the grid that each test set's validation losses chose.
+        losses: by setting and test set, the mean validation loss of the models.
         predictions: of each test set, by graph: the voted class, or numbers in original units.
         parameters: learned, of one model.
         models: trained models behind the scores.
@@ -33,6 +33,7 @@ class MethodResult:
         scales: of the models behind each test set's answer, the selection matrices of learned
             scales, ``[models, scales, steps]``; empty where there are none.
         features: of the same models, graph features ``[models, graphs, features]``, if kept.
+        measured: of the same models, what measures found, ``[models, …]`` a test set, by name.
     """
 
     method: str
@@ -45,6 +46,8 @@ class MethodResult:
     way: str
     scales: list[Tensor] = field(default_factory=list)
     features: list[Tensor] = field(default_factory=list)
+    measured: dict[str, list[Tensor]] = field(default_factory=dict)
+    losses: list[list[float]] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -82,15 +85,16 @@ def score_method(
         method: its name.
         by_setting: trained models by setting, test set and model.
     """
+    losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
     chosen, scores, predictions = [], [], []
     for number, group in enumerate(planned):
-        losses = [np.mean([m.validation_loss for m in s[number]]) for s in by_setting]
-        best = int(np.argmin(losses))
+        best = int(np.argmin([of_setting[number] for of_setting in losses]))
         chosen.append(best)
         answer, score = _score(data, group, by_setting[best][number])
         predictions.append(answer)
         scores.append(score)
     everything = [m for s in by_setting for g in s for m in g]
+    behind = [by_setting[best][k] for k, best in enumerate(chosen)]
     return MethodResult(
         method,
         scores,
@@ -101,8 +105,13 @@ def score_method(
         len(everything),
         sum(m.seconds for m in everything),
         "+".join(sorted({m.way for m in everything})),
-        _stacked([by_setting[best][k] for k, best in enumerate(chosen)], "scales"),
-        _stacked([by_setting[best][k] for k, best in enumerate(chosen)], "features"),
+        _stacked([[model.scales for model in group] for group in behind]),
+        _stacked([[model.features for model in group] for group in behind]),
+        {
+            name: _stacked([[model.measured.get(name) for model in group] for group in behind])
+            for name in behind[0][0].measured
+        },
+        losses,
     )
 
 
@@ -136,9 +145,9 @@ def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tup
     return mean, task.scores(mean, data.y[test])["whitened_mse"]
 
 
-def _stacked(chosen: list[list[Trained]], name: Literal["scales", "features"]) -> list[Tensor]:
+def _stacked(found: list[list[Tensor | None]]) -> list[Tensor]:
     """What the chosen models have kept beside their answers, by test set; empty if not all have."""
-    found = [[getattr(model, name) for model in models] for models in chosen]
-    if any(tensor is None for group in found for tensor in group):
+    kept = [[tensor for tensor in group if tensor is not None] for group in found]
+    if any(len(some) < len(group) for some, group in zip(kept, found, strict=True)):
         return []
-    return [torch.stack(group) for group in found]
+    return [torch.stack(group) for group in kept]

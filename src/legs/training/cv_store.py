@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Trained:
         scales: the selection matrix ``F`` of learned scales, ``[scales, steps]``; ``None`` where
             there are none, or where an older version kept the model.
         features: graph features of all graphs, ``[graphs, features]``, where they were asked for.
+        measured: what measures found, by their names; empty where none were asked for.
     """
 
     answers: Tensor
@@ -41,10 +42,12 @@ class Trained:
     way: str
     scales: Tensor | None = None
     features: Tensor | None = None
+    measured: dict[str, Tensor] = field(default_factory=dict)
 
 
 # Beside the answers, which have the model's number alone for a name.
 _MORE = ("scales", "features")
+_MEASURED = "measured."
 
 
 class Store:
@@ -110,6 +113,12 @@ class Store:
         found = []
         for k, row in enumerate(known):
             more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
+            start = f"{k}.{_MEASURED}"
+            more["measured"] = {
+                name.removeprefix(start): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(start)
+            }
             found.append(Trained(tensors[str(k)], **row, **more))
         return found
 
@@ -121,8 +130,10 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
         rows, tensors = [], {}
         for k, model in enumerate(models):
-            known = {field.name: getattr(model, field.name) for field in fields(model)}
+            known = {each.name: getattr(model, each.name) for each in fields(model)}
             tensors[str(k)] = known.pop("answers").contiguous()
+            for name, tensor in known.pop("measured").items():
+                tensors[f"{k}.{_MEASURED}{name}"] = tensor.contiguous()
             for name in _MORE:
                 if (tensor := known.pop(name)) is not None:
                     tensors[f"{k}.{name}"] = tensor.contiguous()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +16,16 @@ from torch import Tensor
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.splits import Split, random_split, stratified_folds
-from legs.models.saving import versions, write_atomically
-from legs.training.checkpoint import State, plain
+from legs.models.saving import write_atomically
+from legs.training.checkpoint import State
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor
 from legs.training.raw_input import input_of
 from legs.training.records import Records
+from legs.training.results import write_results
+from legs.training.scale_log import ScaleLog
 from legs.training.task import Task
 
 
@@ -39,6 +40,7 @@ class Fitted:
             test scores of the most frequent class, or of the mean.
         state: history and best epoch.
         seconds: of training.
+        trained: whether anything was left to train; not where a directory held the whole run.
     """
 
     predictor: Predictor
@@ -46,6 +48,7 @@ class Fitted:
     scores: dict[str, dict[str, float]]
     state: State
     seconds: float
+    trained: bool = True
 
 
 def fit(
@@ -58,6 +61,7 @@ def fit(
     device: str = "cpu",
     directory: str | Path | None = None,
     report: Report = lambda row: None,
+    command: str = "",
 ) -> Fitted:
     """Trains a model on a data set and scores it on its test graphs.
 
@@ -68,9 +72,10 @@ def fit(
         options: how to train.
         model_options: options of the network.
         device: where to train (default ``"cpu"``).
-        directory: where to keep checkpoint, metrics, model, split, scores and predictions. A run
-            that was killed goes on from there with the same call.
+        directory: where to keep checkpoint, metrics, model, split, scores, predictions and what
+            ``legs report`` shows. A run that was killed goes on from there with the same call.
         report: called with a row of losses after every epoch.
+        command: the line that started the run, to be noted with its results.
 
     >>> from legs.data import load
     >>> data = load("nci-5k", limit=100)
@@ -91,37 +96,44 @@ def fit(
         "split": fingerprint_split(split),
     }
     folder = None if directory is None else Path(directory)
-    records = Records(folder, settings)
+    records, scales = Records(folder, settings), ScaleLog(folder)
     start = time.monotonic()
+    noted = 0
 
     def note(row: dict[str, float]) -> None:
+        nonlocal noted
+        noted += 1
         records.add(row)
+        scales.add(int(row["epoch"]))
         report(row)
 
-    answerer, state = fit_method(
-        model,
-        data,
-        split,
-        task,
-        options,
-        model_options=model_options,
-        device=device,
-        checkpoint=folder and folder / "checkpoint.bin",
-        settings=settings,
-        report=note,
-    )
+    with scales.watching():
+        answerer, state = fit_method(
+            model,
+            data,
+            split,
+            task,
+            options,
+            model_options=model_options,
+            device=device,
+            checkpoint=folder and folder / "checkpoint.bin",
+            settings=settings,
+            report=note,
+        )
     seconds = time.monotonic() - start
     features = tuple(data.info.get("features", ()))
     predictor = Predictor(answerer, task, features, data.feature_names, model, input_of(data))
     answers = predictor.predict(data)
     scores = score(task, answers, data, split)
-    fitted = Fitted(predictor, split, scores, state, seconds)
+    # Methods that are not trained by epochs are fitted each time.
+    fitted = Fitted(predictor, split, scores, state, seconds, bool(noted or not state.epoch))
     if folder is not None:
         predictor.save(folder / "model")
         parts = {name: part.tolist() for name, part in split._asdict().items()}
         write_atomically(folder / "split.json", json.dumps([parts]).encode())
         records.finish(state)
-        _write_results(folder, fitted, settings, data, answers)
+        scales.finish(state.best_epoch)
+        write_results(folder, fitted, settings, data, answers, device=device, command=command)
     return fitted
 
 
@@ -181,33 +193,3 @@ def fingerprint_split(split: Split) -> str:
     """A short digest of a split."""
     listed = {name: part.tolist() for name, part in split._asdict().items()}
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _write_results(
-    folder: Path,
-    fitted: Fitted,
-    settings: dict[str, Any],
-    data: GraphDataset,
-    answers: Tensor,
-) -> None:
-    results = {
-        "settings": plain(settings),
-        "data": {"name": data.name, "graphs": len(data), "features": list(data.feature_names)},
-        "parameters": fitted.predictor.num_parameters(),
-        "epochs": fitted.state.epoch,
-        "best_epoch": fitted.state.best_epoch,
-        "seconds": round(fitted.seconds, 3),
-        "scores": {
-            part: {name: None if math.isnan(value) else value for name, value in found.items()}
-            for part, found in fitted.scores.items()
-        },
-        "versions": versions(),
-    }
-    write_atomically(folder / "results.json", json.dumps(results, indent=1).encode())
-    from legs.training.tables import prediction_table
-
-    test = torch.as_tensor(fitted.split.test)
-    if len(test):
-        table = prediction_table(fitted.predictor.task, answers[test], data.subset(test))
-        content = table.to_csv(index=False).encode()
-        write_atomically(folder / "test_predictions.csv", content)

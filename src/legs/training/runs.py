@@ -54,7 +54,7 @@ def run_directory(path: str | Path) -> Iterator[Path]:
     try:
         with writing(folder):
             if not any(folder.glob(f"*{CHECKPOINT}")) and not (folder / "model").exists():
-                for name in ("settings.json", "metrics.jsonl"):
+                for name in ("settings.json", "metrics.jsonl", "scales.jsonl"):
                     (folder / name).unlink(missing_ok=True)
             yield folder
     finally:

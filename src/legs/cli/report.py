@@ -1,0 +1,60 @@
+"""``legs report``: one page that shows what a run learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of legs train, legs cv, legs reproduce or legs demo."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", show_default="RUN/report.html", help="The page."
+        ),
+    ] = None,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TARGET",
+            show_default="the best predicted",
+            help="Number to explain on the page; classes explain themselves.",
+        ),
+    ] = None,
+    pictures: Annotated[
+        bool,
+        typer.Option("--pictures", help="Also write the pictures as PNG and SVG, light and dark."),
+    ] = False,
+) -> None:
+    """Write one HTML page that shows a run; it opens from disk and needs no network.
+
+    Scores in plain words, learned scales over the epochs, filters, a map of the graphs, best and
+    worst predictions, which part of them mattered, and how to get the same again.
+    """
+    # Imported here: torch takes seconds, and `legs report --help` must not.
+    from rich.console import Console
+
+    from legs.cli.paper import paper_number
+    from legs.explain.runs import explain_folder
+    from legs.report.page import write_page
+    from legs.report.saving import write_pictures
+
+    console = Console(highlight=False)
+    with console.status(f"Explaining predictions of {run}"):
+        explain_folder(run, explain or ())
+    with console.status("Drawing the page"):
+        page = write_page(run, output, paper=paper_number)
+        drawn = write_pictures(run) if pictures else []
+    size = page.stat().st_size / 1e6
+    console.print(f"page       {page} ({size:.1f} MB)", soft_wrap=True, markup=False)
+    if drawn:
+        text = f"pictures   {len(drawn)} files in {drawn[0].parent}"
+        console.print(text, soft_wrap=True, markup=False)

@@ -1,0 +1,151 @@
+"""Attributions for the best and worst predictions of a run, kept in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from legs.explain.attributing import Attribution, attribute
+from legs.models import ModelError
+from legs.models.saving import write_atomically
+from legs.report.demo_page import detailed, read_demo
+from legs.report.folders import kind_of
+from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.runs import find_model
+from legs.training.shown import GRAPHS
+
+FILE = "explained.json"
+# Larger graphs would take minutes.
+LARGEST = 400
+# Enough for a picture: a graph takes about a second.
+QUALITY = {"draws": 4, "tolerance": 0.01, "most": 300}
+DIGITS = 5
+
+
+def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
+    """Explains the graphs that a run keeps to be shown, and writes ``explained.json``.
+
+    Args:
+        folder: of a run of ``legs train``.
+        targets: numbers to explain (default: the one that the model predicts best); of classes
+            always the predicted one.
+
+    Returns:
+        The file; ``None`` where there is nothing to explain: no network, or graphs that an earlier
+        version of this package did not keep.
+    """
+    folder = Path(folder)
+    try:
+        predictor = load_predictor(find_model(folder))
+    except ModelError:
+        return None
+    if not isinstance(predictor.answerer, NetworkAnswerer) or not (folder / GRAPHS).is_file():
+        return None
+    names = _wanted(predictor, targets, folder)
+    found = [
+        {"place": place, "found": [_kept(_explain(predictor, graph, name)) for name in names]}
+        for place, graph in enumerate(drawn_graphs(folder / GRAPHS))
+        if int(graph.num_nodes or 0) <= LARGEST
+    ]
+    known = {"kind": predictor.task.kind, "graphs": found}
+    write_atomically(folder / FILE, json.dumps(known).encode())
+    return folder / FILE
+
+
+def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
+    """Explains the run that the page of a folder shows in detail, unless that has been done.
+
+    Args:
+        folder: of ``legs train`` or ``legs demo``; of others nothing is explained.
+        targets: as in :func:`explain_run`.
+    """
+    folder = Path(folder).expanduser()
+    kind = kind_of(folder)
+    if kind == "demo":
+        folder = detailed(read_demo(folder)).folder
+    elif kind != "train":
+        return None
+    file, kept = folder / FILE, folder / GRAPHS
+    there = file.is_file() and kept.is_file()
+    if there and not targets and file.stat().st_mtime >= kept.stat().st_mtime:
+        return file
+    return explain_run(folder, targets)
+
+
+def drawn_graphs(file: Path) -> list[Data]:
+    """The best and worst predictions of a run, with their node features.
+
+    Args:
+        file: ``shown.npz`` of the run.
+    """
+    with np.load(file, allow_pickle=False) as kept:
+        count = int(kept["best"]) + int(kept["worst"])
+        if not count:
+            return []
+        ptr, edge_ptr, edges, x = (kept[name] for name in ("ptr", "edge_ptr", "edges", "x"))
+        weights = kept.get("weights")
+    graphs = []
+    for k in range(count):
+        span = slice(edge_ptr[k], edge_ptr[k + 1])
+        pairs = edges[span].astype(np.int64)
+        there = pairs[:, 0] != pairs[:, 1]  # a loop has one direction
+        both = np.concatenate([pairs, pairs[there, ::-1]]).T.copy()
+        graph = Data(x=torch.from_numpy(x[ptr[k] : ptr[k + 1]]), edge_index=torch.from_numpy(both))
+        if weights is not None:
+            weight = weights[span]
+            graph.edge_weight = torch.from_numpy(np.concatenate([weight, weight[there]]))
+        graphs.append(graph)
+    return graphs
+
+
+def _explain(predictor: Predictor, graph: Data, name: str | None) -> Attribution:
+    return attribute(predictor, graph, name, **QUALITY)  # type: ignore[arg-type]
+
+
+def _wanted(predictor: Predictor, targets: Sequence[str], folder: Path) -> list[str | None]:
+    task = predictor.task
+    if task.kind == "classification":
+        return [None]
+    for name in targets:
+        if name not in task.names:
+            raise ValueError(f"the model predicts no {name!r}; it predicts {', '.join(task.names)}")
+    if targets:
+        return list(targets)
+    # Reasons for answers that are wrong anyway tell little.
+    assert task.deviation is not None
+    scores = _scores(folder)
+    error = {
+        name: scores.get(f"rmse:{name}", np.inf) / float(deviation)
+        for name, deviation in zip(task.names, task.deviation, strict=True)
+    }
+    return [min(error, key=lambda name: error[name])]
+
+
+def _scores(folder: Path) -> dict[str, float]:
+    try:
+        known = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        return {k: v for k, v in known["scores"]["test"].items() if v is not None}
+    except (OSError, ValueError, KeyError, AttributeError):
+        return {}
+
+
+def _kept(found: Attribution) -> dict[str, Any]:
+    return {
+        "target": found.target,
+        "value": _rounded(found.value),
+        "baseline": _rounded(found.baseline),
+        "gap": _rounded(found.gap),
+        "nodes": [_rounded(value) for value in found.nodes.tolist()],
+        "paths": {name: _rounded(value) for name, value in found.paths.items()},
+        "moments": {name: _rounded(value) for name, value in found.moments.items()},
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

@@ -1,0 +1,173 @@
+"""Colours that everyone can tell apart, light and dark, and how figures are made and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+ThemeName = Literal["light", "dark"]
+ENDINGS = (".png", ".svg")
+ADVICE = "figures need matplotlib and pycirclize: pip install torch-legs[report]"
+MARKS = "osD^v<>phX*P"
+
+
+class NoPictures(ImportError):
+    """What draws is not installed; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a figure.
+
+    Args:
+        name: ``"light"`` or ``"dark"``.
+        paper: the background.
+        ink: text and what matters.
+        muted: what matters less.
+        grid: lines to read values by.
+        series: colours to tell things apart, after Okabe and Ito (2008).
+        sequential: from nothing to much, ends of one hue.
+        diverging: from less, over nothing, to more.
+        points: from less to more for dots, all of which are to be seen (cividis).
+    """
+
+    name: ThemeName
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    series: tuple[str, ...]
+    sequential: tuple[str, ...]
+    diverging: tuple[str, ...]
+    points: tuple[str, ...]
+
+    def color(self, number: int) -> str:
+        """The colour of the ``number``-th thing; they come again after the last."""
+        return self.series[number % len(self.series)]
+
+    def colormap(
+        self, kind: Literal["sequential", "diverging", "points"] = "sequential"
+    ) -> Colormap:
+        """For matplotlib."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        return LinearSegmentedColormap.from_list(f"legs-{kind}-{self.name}", getattr(self, kind))
+
+
+LIGHT = Theme(
+    "light",
+    paper="#ffffff",
+    ink="#1b1f24",
+    muted="#5d6670",
+    grid="#e3e7eb",
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#6b6b6b"),
+    sequential=("#f7fafc", "#b9d7ea", "#5ea3cd", "#0072b2", "#073b5c"),
+    diverging=("#0b4f83", "#6baed6", "#f4f4f4", "#f0a35e", "#a03c00"),
+    points=("#00224e", "#434e6c", "#7d7c78", "#bcae6c", "#e8cf3f"),
+)
+DARK = Theme(
+    "dark",
+    paper="#14181d",
+    ink="#e8ecf0",
+    muted="#9aa5b1",
+    grid="#2b323a",
+    series=("#56b4e9", "#f08a4b", "#2fc79a", "#e39bc2", "#e6c84a", "#9ecbff", "#b79af0", "#a9b1ba"),
+    sequential=("#1a2027", "#1f4b6e", "#2e86bd", "#7cc4ee", "#e2f3fd"),
+    diverging=("#7cc4ee", "#2a6a98", "#262c33", "#b0581c", "#ffb37a"),
+    points=("#4a78c2", "#7f93a8", "#a8a593", "#d6c268", "#fee838"),
+)
+THEMES: dict[str, Theme] = {"light": LIGHT, "dark": DARK}
+
+
+def theme_of(name: ThemeName | Theme) -> Theme:
+    """A theme by name.
+
+    >>> theme_of("dark").paper
+    '#14181d'
+    """
+    if isinstance(name, Theme):
+        return name
+    if name not in THEMES:
+        raise ValueError(f'theme must be "light" or "dark"; got {name!r}')
+    return THEMES[name]
+
+
+@contextmanager
+def drawing(name: ThemeName | Theme) -> Iterator[Theme]:
+    """Within it, matplotlib makes figures in a theme."""
+    theme = theme_of(name)
+    try:
+        from matplotlib import rc_context
+    except ImportError as error:
+        raise NoPictures(ADVICE) from error
+    settings: Any = _settings(theme)
+    with rc_context(settings):
+        yield theme
+
+
+def new_figure(width: float, height: float, **more: Any) -> Figure:
+    """An empty figure, its size in inches. Not by pyplot: that keeps figures and opens windows."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", **more)
+
+
+def save(figure: Figure, path: str | Path) -> list[Path]:
+    """Saves a figure as PNG and SVG.
+
+    Args:
+        figure: to save.
+        path: without ending.
+    """
+    from matplotlib import rc_context
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = []
+    for ending in ENDINGS:
+        file = path.with_name(path.name + ending)
+        # Without dates and random names in it, the same results make the same file.
+        more = {"metadata": {"Date": None}} if ending == ".svg" else {"dpi": 150}
+        with rc_context({"svg.hashsalt": "legs"}):
+            figure.savefig(file, facecolor=figure.get_facecolor(), **more)
+        found.append(file)
+    return found
+
+
+def _settings(theme: Theme) -> dict[str, Any]:
+    from matplotlib.rcsetup import cycler
+
+    return {
+        "figure.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "axes.edgecolor": theme.muted,
+        "axes.labelcolor": theme.ink,
+        "axes.titlecolor": theme.ink,
+        "axes.titlesize": 10,
+        "axes.titlelocation": "left",
+        "axes.labelsize": 9,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.prop_cycle": cycler(color=theme.series),
+        "grid.color": theme.grid,
+        "grid.linewidth": 0.8,
+        "text.color": theme.ink,
+        "xtick.color": theme.muted,
+        "ytick.color": theme.muted,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "legend.frameon": False,
+        "legend.fontsize": 8,
+        "lines.linewidth": 1.8,
+        "font.size": 9,
+        "image.cmap": "cividis",
+    }

@@ -1,0 +1,225 @@
+"""Some graphs of a run, kept small for a page: edges to draw, a map, node features to explain."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
+from legs.data.splits import Split
+from legs.models.saving import write_atomically
+from legs.training.predictor import Predictor
+from legs.training.tables import prediction_table
+from legs.training.task import Task
+
+GRAPHS, TABLE = "shown.npz", "shown.csv"
+# Points on a map, and graphs of each kind (best, worst) that are drawn and explained.
+MOST, DRAWN = 400, 4
+COMPONENTS = 50
+# Larger graphs are no picture: their edges are not kept.
+LARGEST = 400
+SEED = 0
+PARTS = ("train", "validation", "test")
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Graphs that a page shows.
+
+    Args:
+        table: a row a graph, as of :func:`~legs.training.tables.prediction_table`.
+        numbers: of the graphs in the data set.
+        parts: of the split, one a graph: a place in ``PARTS``.
+        graphs: the graphs, in the same order; the best and worst predictions come first.
+        best: how many of them are best predictions.
+        worst: how many, after these, are worst predictions.
+        features: of the graphs, ``[graphs, features]``.
+        source: whose features they are.
+        aligned: of the best and worst, whether nodes are in the order of the SMILES' atoms.
+    """
+
+    table: pd.DataFrame
+    numbers: npt.NDArray[np.int64]
+    parts: npt.NDArray[np.int8]
+    graphs: list[Data]
+    best: int
+    worst: int
+    features: Tensor
+    source: str
+    aligned: list[bool]
+
+
+def write_shown(folder: Path, shown: Shown) -> None:
+    """Writes ``shown.npz`` and ``shown.csv``."""
+    places, share = principal_components(shown.features.double().numpy(), COMPONENTS)
+    drawn = shown.best + shown.worst
+    arrays: dict[str, npt.NDArray[Any]] = {
+        **_edges_of(shown.graphs, drawn),
+        "numbers": shown.numbers,
+        "parts": shown.parts,
+        "places": places.astype(np.float32),
+        "share": share,
+        "best": np.array(shown.best),
+        "worst": np.array(shown.worst),
+        "aligned": np.array(shown.aligned, dtype=bool),
+        "source": np.array(shown.source),
+    }
+    if drawn:
+        arrays["x"] = torch.cat([graph.x for graph in shown.graphs[:drawn]]).numpy()
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    write_atomically(folder / GRAPHS, content.getvalue())
+    write_atomically(folder / TABLE, shown.table.to_csv(index=False).encode())
+
+
+def shown_of_run(predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor) -> Shown:
+    """What to show of a trained model: best and worst test graphs, then others of every part.
+
+    Args:
+        predictor: the model.
+        data: all graphs.
+        split: of them.
+        answers: of the model for all graphs.
+    """
+    assert data.y is not None
+    test = torch.as_tensor(split.test)
+    loss = losses(predictor.task, answers[test], data.y[test])
+    best, worst = extremes(loss.numpy(), DRAWN)
+    drawn = test[torch.as_tensor([*best, *worst], dtype=torch.long)]
+    chosen = _with_others(drawn, [split.test, split.validation, split.train])
+    part = data.subset(chosen)
+    table = prediction_table(predictor.task, answers[chosen], part)
+    parts = np.zeros(len(data), dtype=np.int8)
+    for place, name in enumerate(PARTS):
+        parts[getattr(split, name)] = place
+    graphs = part.to_pyg()
+    again = _as_written(data.subset(drawn), predictor, answers[drawn])
+    aligned = [graph is not None for graph in again]
+    for place, graph in enumerate(again):
+        graphs[place] = graphs[place] if graph is None else graph
+    return Shown(
+        table,
+        chosen.numpy(),
+        parts[chosen.numpy()],
+        graphs,
+        len(best),
+        len(worst),
+        predictor.embed(part),
+        predictor.method,
+        aligned,
+    )
+
+
+def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
+    """How wrong each answer is, ``[graphs]``: -log p of the true class, or mean squared error."""
+    if task.kind == "classification":
+        return -answers[torch.arange(len(y)), y].clamp_min(1e-12).log()
+    assert task.deviation is not None
+    error = ((answers - y) / task.deviation).square()
+    return error.nanmean(1)
+
+
+def extremes(loss: npt.NDArray[Any], most: int) -> tuple[list[int], list[int]]:
+    """Places of the least and the largest losses, worst first; none is in both.
+
+    >>> extremes(np.array([3.0, 1.0, np.nan, 2.0, 9.0]), 2)
+    ([1, 3], [4, 0])
+    """
+    order = [int(k) for k in np.argsort(loss, kind="stable") if np.isfinite(loss[k])]
+    half = min(most, len(order) // 2)
+    return order[:half], order[::-1][:half]
+
+
+def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:
+    """Scores of standardised features on their first components, and shares of the variance.
+
+    Args:
+        features: ``[graphs, features]``.
+        most: so many components at most.
+    """
+    spread = features.std(0)
+    varies = spread > 1e-9 * (1 + np.abs(features).max(0, initial=0))
+    scaled = (features[:, varies] - features[:, varies].mean(0)) / spread[varies]
+    if not scaled.size:
+        return np.zeros((len(features), 2)), np.zeros(2)
+    left, singular, _ = np.linalg.svd(scaled, full_matrices=False)
+    power = singular**2 / max(float((singular**2).sum()), 1e-300)
+    # A picture needs two coordinates, whatever the features are.
+    places = np.pad((left * singular)[:, :most], ((0, 0), (0, max(0, 2 - len(singular)))))
+    return places, np.pad(power[:most], (0, max(0, 2 - len(power))))
+
+
+def _with_others(drawn: Tensor, parts: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+    """The drawn graphs, then some of each part at random, up to ``MOST``."""
+    rng = np.random.default_rng(SEED)
+    taken = drawn.numpy()
+    for part in parts:
+        rest = np.setdiff1d(part, taken)
+        room = max(MOST - len(taken), 0)
+        more = rest if len(rest) <= room else np.sort(rng.choice(rest, room, replace=False))
+        taken = np.concatenate([taken, more])
+    return torch.from_numpy(taken.astype(np.int64))
+
+
+def _as_written(data: GraphDataset, predictor: Predictor, answers: Tensor) -> list[Data | None]:
+    """Molecules read again from their SMILES, so that nodes are in the order of its atoms.
+
+    Files of other kinds list atoms in an order of their own. A molecule counts if the model says
+    the same of it; ``None`` for one that does not, and for graphs that are no molecules.
+    """
+    nothing: list[Data | None] = [None] * len(data)
+    if not data.smiles or not predictor.features:
+        return nothing
+    from legs.data.features import assemble
+    from legs.data.molecules import from_smiles
+
+    hydrogens, weights = (bool(data.info.get(name)) for name in ("hydrogens", "bond_weights"))
+    try:
+        raw = from_smiles(data.smiles, hydrogens=hydrogens, bond_weights=weights)
+        again = assemble(raw, "+".join(predictor.features))
+        same = predictor.predict(again)
+    except (DataError, ValueError):
+        return nothing
+    if len(same) != len(answers):
+        return nothing
+    close = ((same - answers).abs() <= 1e-3 * (1 + answers.abs())).all(1).tolist()
+    return [again[k] if ok else None for k, ok in enumerate(close)]
+
+
+def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]:
+    """Edges of all graphs, each once; ``ptr`` and ``edge_ptr`` say which nodes and edges are whose.
+
+    Large graphs keep their edges only if they are ``drawn``: explaining needs them.
+    """
+    sizes, counts, pairs, weights = [0], [0], [], []
+    weighted = any(graph.get("edge_weight") is not None for graph in graphs)
+    for place, graph in enumerate(graphs):
+        nodes = int(graph.num_nodes or 0)
+        source, target = graph.edge_index.numpy()
+        kept = source <= target if place < drawn or nodes <= LARGEST else source < 0
+        sizes.append(nodes)
+        counts.append(int(kept.sum()))
+        pairs.append(np.stack([source[kept], target[kept]], axis=1))
+        if weighted:
+            weight = graph.get("edge_weight")
+            weight = np.ones(len(source)) if weight is None else weight.numpy()
+            weights.append(weight[kept])
+    found: dict[str, npt.NDArray[Any]] = {
+        "ptr": np.cumsum(sizes),
+        "edge_ptr": np.cumsum(counts),
+        "edges": np.concatenate([np.zeros((0, 2)), *pairs]).astype(np.int32),
+    }
+    return {**found, "weights": np.concatenate(weights).astype(np.float32)} if weighted else found

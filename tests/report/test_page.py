@@ -1,0 +1,281 @@
+"""Pages of every kind of run: what they say, what they escape, what they do without."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from legs.cli import main
+from legs.cli.paper import paper_number
+from legs.report.blocks import Missing, Table
+from legs.report.folders import ReportError, kind_of, read_json, read_shown
+from legs.report.page import page_data, read_page, render, script_json, write_page
+from legs.report.saving import write_pictures
+from tests.cli.molecules import told
+from tests.report.conftest import IMAGE, KINDS, SCRIPT
+
+
+class Tags(HTMLParser):
+    """Text and elements of a page, as a browser takes them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.words, self.tags, self.handlers = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.append(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_endtag(self, tag):
+        if tag in self.open:
+            self.open.reverse()
+            self.open.remove(tag)
+            self.open.reverse()
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def parsed(path):
+    return Tags(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_file_with_everything_in_it(pages, kind):
+    path = pages[kind]
+    text = path.read_text(encoding="utf-8")
+    assert path.name == "report.html"
+    tags = parsed(path)
+    assert tags.tags.count("script") == 3
+    assert tags.handlers == []
+    outside = text.replace(_plotly(text), "")
+    # Names of XML and links in words are no requests.
+    assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', outside) == []
+    assert "@import" not in outside
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert set(data) == {"plots", "choices", "slides", "maps", "themes"}
+
+
+def _plotly(text):
+    return text.split("<script>")[1].split("</script>")[0]
+
+
+def test_names_are_escaped(pages):
+    tags = parsed(pages["classes"])
+    assert SCRIPT in tags.text
+    assert IMAGE in tags.text
+    assert "a<b>&c" in tags.text
+    assert tags.tags.count("script") == 3
+    assert "img" not in tags.tags
+    assert tags.handlers == []
+    assert "MUTAG <img" in parsed(pages["cv"]).text
+
+
+def test_words_of_a_model_of_classes(pages, classes_run):
+    text = parsed(pages["classes"]).text
+    scores = read_json(classes_run / "results.json")["scores"]
+    right = f"{100 * scores['test']['accuracy']:.1f}".removesuffix(".0")
+    assert f"named the right class for {right} %" in text
+    assert "Always answering the most frequent class would be right for 50 %" in text
+    assert "uncertain by about" in text
+    for title in (
+        "Scores",
+        "Learned scales and filters",
+        "Map of the graphs",
+        "Best and worst predictions",
+        "Which part of the graph mattered",
+        "How to get this again",
+    ):
+        assert title in text
+    assert "earlier version" not in text
+    assert "seed 0" in text
+
+
+def test_words_of_a_model_of_numbers(pages, numbers_run):
+    text = parsed(pages["numbers"]).text
+    scores = read_json(numbers_run / "results.json")["scores"]
+    assert f"R² {scores['test']['r2']:.2f}" in text
+    assert "predict nodes, edges and heat" in text
+    assert "started from Python" in text
+    page = read_page(numbers_run)
+    tables = [b for s in page.sections for b in s.blocks if isinstance(b, Table)]
+    errors = next(table for table in tables if table.caption == "Errors on the test graphs")
+    assert [row[0] for row in errors.rows] == ["nodes", "edges", "heat"]
+
+
+def test_words_of_a_cross_validation(pages, cv_run):
+    text = parsed(pages["cv"]).text
+    assert "2 methods were tried on 60 graphs" in text
+    assert "3 test sets; one model answers for each" in text
+    methods = {m["method"]: m for m in read_json(cv_run / "results.json")["methods"]}
+    best = max(methods.values(), key=lambda m: m["mean"])
+    assert f"{100 * best['mean']:.2f} ± {100 * best['std']:.2f} %" in text
+    assert "legs cv MUTAG" in text
+    assert "corrected resampled t-test" in text
+
+
+def test_the_papers_numbers_stand_beside_ours(cv_run, tmp_path):
+    folder = tmp_path / "cv"
+    shutil.copytree(cv_run, folder)
+    known = read_json(folder / "results.json")
+    known["data"] = "MUTAG"
+    (folder / "results.json").write_text(json.dumps(known))
+    text = parsed(write_page(folder, paper=paper_number)).text
+    assert "82.98 ± 9.85" in text  # LEGS-FCN on MUTAG
+    assert "82.98" not in parsed(write_page(folder)).text
+
+
+def test_words_of_the_demonstration(pages, demo_run):
+    text = parsed(pages["demo"]).text
+    assert "4 models learned to predict 10 properties" in text
+    for name in ("LEGS-FCN", "LEGS-FIXED", "GCN", "Baseline", "mean of the training set"):
+        assert name in text
+    assert "legs demo" in text or "pytest" in text
+
+
+def test_words_of_an_experiment(pages, reproduce_run):
+    text = parsed(pages["reproduce"]).text
+    assert "not the paper's protocol" in text
+    assert "2 methods on 2 data sets" in text
+    assert "82.98" in text  # the paper's number for LEGS-FCN on MUTAG
+    assert "legs reproduce" in text
+
+
+def test_old_runs_say_what_they_lack(classes_run, cv_run, tmp_path):
+    """Folders of earlier versions: no scales, no graphs, fewer facts in results.json."""
+    folder = tmp_path / "old"
+    shutil.copytree(classes_run, folder)
+    for name in ("scales.jsonl", "shown.npz", "shown.csv", "explained.json", "report.html"):
+        (folder / name).unlink(missing_ok=True)
+    known = read_json(folder / "results.json")
+    for name in ("task", "split", "command", "date", "machine"):
+        del known[name]
+    known["data"] = {name: known["data"][name] for name in ("name", "graphs", "features")}
+    (folder / "results.json").write_text(json.dumps(known))
+    page = read_page(folder)
+    missing = [b.text for s in page.sections for b in s.blocks if isinstance(b, Missing)]
+    assert len(missing) == 4
+    assert all("earlier version" in text and "Train it again" in text for text in missing)
+    assert SCRIPT in Tags(render(page)).text
+    old_cv = tmp_path / "old-cv"
+    shutil.copytree(cv_run, old_cv)
+    for name in ("scales.json", "shown.npz", "shown.csv"):
+        (old_cv / name).unlink()
+    page = read_page(old_cv)
+    assert sum(isinstance(b, Missing) for s in page.sections for b in s.blocks) == 3
+    assert "±" in Tags(render(page)).text
+
+
+def test_a_run_without_test_graphs_or_epochs(tmp_path):
+    from legs.data.splits import Split
+    from legs.training import fit
+    from tests.report.conftest import QUICK, page_of
+    from tests.training.made import made_data
+
+    whole = Split(np.arange(40), np.arange(40, 60), np.arange(0))
+    fit(made_data(), "legs-fixed", whole, QUICK, directory=tmp_path / "untested")
+    text = parsed(page_of(tmp_path / "untested")).text
+    assert "how good it is on new ones is not known" in text
+    assert "nothing about the filters was learned" in text
+    fit(made_data(), "gs-svm", options=QUICK, directory=tmp_path / "svm")
+    text = parsed(page_of(tmp_path / "svm")).text
+    assert "there is no learning curve" in text
+    assert "the method is not a network" in text
+
+
+def test_json_may_stand_in_a_script():
+    evil = {"</script>": "<!--\u2028&"}
+    text = script_json(evil)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == evil
+    with pytest.raises(ValueError):
+        script_json([float("nan")])
+
+
+def test_specs_are_what_plotly_takes(classes_run, numbers_run, cv_run, reproduce_run):
+    """Every trace and layout is one that Plotly's own Python classes accept."""
+    go = pytest.importorskip("plotly.graph_objects")
+
+    def plain(value):
+        if isinstance(value, str) and value.startswith("@"):
+            return "Blues" if value[1:] in ("sequential", "diverging", "points") else "#112233"
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        if isinstance(value, dict):
+            return {
+                name: {"text": each} if name == "title" and isinstance(each, str) else plain(each)
+                for name, each in value.items()
+            }
+        return value
+
+    count = 0
+    for folder in (classes_run, numbers_run, cv_run, reproduce_run):
+        data = page_data(read_page(folder))
+        specs = [
+            *data["plots"].values(),
+            *(one for some in data["choices"].values() for one in some),
+        ]
+        for spec in specs:
+            go.Figure(plain({"data": spec["data"], "layout": spec["layout"]}))
+            count += 1
+    assert count > 10
+
+
+def test_pictures_of_a_run(classes_run, cv_run, tmp_path):
+    for run, least in ((classes_run, 12), (cv_run, 3)):
+        folder = tmp_path / run.name
+        shutil.copytree(run, folder)
+        files = write_pictures(folder)
+        names = {path.name for path in files}
+        assert len(names) == len(files) >= 4 * least
+        assert {path.parent for path in files} == {folder / "pictures"}
+        assert {"confusion-light.svg", "confusion-dark.png"} <= names
+
+
+def test_folders_that_are_none(tmp_path, reproduce_run):
+    with pytest.raises(ReportError, match="no such folder"):
+        kind_of(tmp_path / "nowhere")
+    with pytest.raises(ReportError, match="holds no run"):
+        kind_of(tmp_path)
+    (tmp_path / "checkpoint.bin").touch()
+    with pytest.raises(ReportError, match="has not ended"):
+        kind_of(tmp_path)
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(ReportError, match="damaged"):
+        kind_of(tmp_path)
+    with pytest.raises(ReportError, match="written its figures already"):
+        write_pictures(reproduce_run)
+
+
+def test_damaged_graphs_are_told(classes_run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(classes_run, folder)
+    (folder / "shown.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(ReportError, match=r"shown\.npz is damaged"):
+        read_shown(folder)
+
+
+def test_the_command(numbers_run, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(numbers_run, folder)
+    out = tmp_path / "sub" / "page.html"
+    assert main(["report", str(folder), "-o", str(out), "--explain", "heat"]) == 0
+    printed = capsys.readouterr().out
+    assert str(out) in printed.replace("\n", "")
+    assert "the predicted heat" in parsed(out).text
+    assert main(["report", str(folder), "--explain", "weight"]) == 1
+    assert "predicts no 'weight'" in told(capsys)
+    assert main(["report", str(tmp_path / "nowhere")]) == 1
+    assert "no such folder" in told(capsys)

@@ -1,0 +1,168 @@
+"""Every picture, light and dark: drawn, saved, not empty, in its colours."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
+pytest.importorskip("pycirclize", reason="pip install torch-legs[report]")
+
+from matplotlib.image import imread
+
+from legs import report
+from legs.nn import Scattering
+from legs.report.classes import reliability
+from legs.report.coefficients import by_path
+from legs.report.gdt import improvement
+from legs.report.theme import THEMES
+
+RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
+SALMETEROL = "OCc1cc(ccc1O)C(O)CNCCCCCCOCCCCc1ccccc1"
+NAMES = ["oxido", "trans", "hydro"]
+RNG = np.random.default_rng(0)
+
+
+def weights(scales=3, steps=8, epochs=None):
+    """Rows that sum to one."""
+    shape = (scales, steps) if epochs is None else (epochs, scales, steps)
+    drawn = np.random.default_rng(1).random(shape) ** 6
+    return drawn / drawn.sum(-1, keepdims=True)
+
+
+def answers():
+    truth = RNG.choice(NAMES, 60)
+    return truth.tolist(), np.where(RNG.random(60) < 0.7, truth, RNG.choice(NAMES, 60)).tolist()
+
+
+def coefficients(theme):
+    module = Scattering(2, num_scales=3)
+    features = RNG.normal(size=(12, module.out_channels))
+    return report.coefficient_figure(features, module.paths(), ["a", "b", "c"] * 4, theme)
+
+
+FIGURES = {
+    "scales": lambda t: report.scale_map(weights(epochs=5), [0, 1, 2, 5, 9], 5, t),
+    "one epoch": lambda t: report.scale_map(weights(epochs=1), [3], theme=t),
+    "responses": lambda t: report.response_figure(weights(), 0.6, weights(), t),
+    "panels": lambda t: report.response_panels(
+        {k: report.filter_bank(weights())[:2] for k in "abcde"},
+        report.filter_bank(weights())[:2],
+        t,
+    ),
+    "wavelets": lambda t: report.wavelet_figure(RING, 11, weights(), theme=t),
+    "coefficients": coefficients,
+    "map of classes": lambda t: report.map_figure(RNG.normal(size=(30, 2)), NAMES * 10, "class", t),
+    "map of numbers": lambda t: report.map_figure(
+        RNG.normal(size=(30, 2)), RNG.normal(size=30), "heat", t
+    ),
+    "confusion": lambda t: report.confusion_figure(*answers(), NAMES, t),
+    "reliability": lambda t: report.reliability_figure(RNG.random(80), RNG.random(80) < 0.5, 10, t),
+    "residuals": lambda t: report.residual_figure(
+        np.r_[RNG.normal(size=40), np.nan], RNG.normal(size=41), "heat", t
+    ),
+    "chords": lambda t: report.chord_figure(RNG.random((3, 3)), NAMES, t),
+    "parameters": lambda t: report.parameter_figure(
+        {"MUTAG": [("gcn", 9000, 70.0, 5.0), ("none", 0, 60.0, 3.0)]}, theme=t
+    ),
+    "curves": lambda t: report.curve_figure([1, 2, 3], [3.0, 2.0, 1.0], [np.nan, 2.0, 1.5], 3, t),
+    "gdt": lambda t: report.gdt_figure(
+        ["T1", "T2"], np.array([30.0, 60.0]), np.array([5.0, 90.0]), np.array([9.0, 8.0]), theme=t
+    ),
+    "nodes": lambda t: report.node_figure(RING, RNG.normal(size=11), "heat", theme=t),
+    "paths": lambda t: report.path_figure({"x": 1.0, "Ψ0": -0.5}, "heat", t),
+}
+DRAWINGS = {
+    "wavelets": lambda t: report.wavelet_drawing(SALMETEROL, weights(), theme=t),
+    "atoms": lambda t: report.atom_drawing("CCO", np.array([0.5, -1.0, 0.0]), "heat", t),
+}
+
+
+def check(files, theme):
+    """PNG and SVG; the corner is the theme's paper, and something is drawn on it."""
+    png, svg = sorted(files)
+    assert (png.suffix, svg.suffix) == (".png", ".svg")
+    pixels = imread(png)
+    assert min(pixels.shape[:2]) > 150
+    paper = THEMES[theme].paper
+    expected = [int(paper[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    np.testing.assert_allclose(pixels[0, 0, :3], expected, atol=0.02)
+    assert (np.abs(pixels[..., :3] - expected).max(-1) > 0.2).mean() > 0.001
+    root = ElementTree.parse(svg).getroot()
+    assert root.tag.endswith("svg")
+    assert len(list(root.iter())) > 10
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("kind", FIGURES)
+def test_figures(kind, theme, tmp_path):
+    check(report.save(FIGURES[kind](theme), tmp_path / "deep" / "figure"), theme)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("kind", DRAWINGS)
+def test_drawings_of_molecules(kind, theme, tmp_path):
+    pytest.importorskip("rdkit")
+    check(DRAWINGS[kind](theme).save(tmp_path / "deep" / "drawing"), theme)
+
+
+def test_the_same_results_make_the_same_file(tmp_path):
+    for name in "ab":
+        report.save(FIGURES["responses"]("light"), tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_no_figure_stays_behind():
+    from matplotlib import pyplot
+
+    FIGURES["chords"]("light")
+    assert pyplot.get_fignums() == []
+
+
+def test_colours_can_be_told_apart():
+    """In both themes, also by people who see no red or no green (Machado et al. 2009)."""
+    deutan = np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]])
+    protan = np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]])
+    for theme in THEMES.values():
+        rgb = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in theme.series[:6]])
+        paper = np.array([int(theme.paper[k : k + 2], 16) for k in (1, 3, 5)])
+        for seen in (np.eye(3), deutan, protan):
+            colors = rgb @ seen.T
+            apart = np.linalg.norm(colors[:, None] - colors[None], axis=-1)
+            assert apart[~np.eye(len(rgb), dtype=bool)].min() > 25
+            assert np.linalg.norm(colors - paper @ seen.T, axis=1).min() > 100
+
+
+def test_what_cannot_be_drawn_is_told():
+    with pytest.raises(ValueError, match="light"):
+        report.curve_figure([1], [1.0], [1.0], theme="pink")
+    with pytest.raises(ValueError, match="do not fit"):
+        report.scale_map(weights(), [1])
+    with pytest.raises(ValueError, match="above zero"):
+        report.chord_figure(np.eye(3), NAMES)
+    with pytest.raises(ValueError, match="columns"):
+        by_path(np.zeros((2, 3)), Scattering(1).paths())
+    pytest.importorskip("rdkit")
+    with pytest.raises(ValueError, match="cannot read"):
+        report.wavelet_drawing("C(", weights())
+    with pytest.raises(ValueError, match="2 values for a molecule of 3 atoms"):
+        report.atom_drawing("CCO", np.zeros(2))
+
+
+def test_numbers_behind_the_pictures():
+    bank = report.filter_bank(weights(), laziness=0.75)
+    np.testing.assert_allclose(bank.responses.sum(0), 1, atol=1e-12)
+    assert bank.frequency[-1] == 0.5
+    assert bank.lower - 1e-9 <= bank.energy.min()
+    assert bank.energy.max() <= bank.upper + 1e-9
+    np.testing.assert_allclose(improvement(np.array([1.0]), np.array([4.0])), 75)
+    sure = np.array([0.1, 0.96, 0.99, 1.0])
+    found = reliability(sure, np.array([True, True, True, False]), bins=10)
+    np.testing.assert_allclose(found.right, [1, 2 / 3])
+    assert found.graphs.tolist() == [1, 3]
+    module = Scattering(2, num_scales=2)
+    moments, paths, table = by_path(RNG.normal(size=(5, module.out_channels)), module.paths())
+    assert (moments[0], paths) == ("mean", ["x", "Ψ0", "Ψ1", "Ψ0 Ψ1"])
+    np.testing.assert_allclose(table.mean(1), 0, atol=1e-12)
