@@ -14,9 +14,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 INPUTS    := pyproject.toml constraints.txt
 STAMP     := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
+STAMP_DOC := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types imports pytest test-long demo bench format clean
+.PHONY: help test lint types imports pytest test-long demo bench docs docs-links format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' \
@@ -51,12 +52,19 @@ demo: $(STAMP) ## set up .venv and run `legs demo`
 bench: $(STAMP_DEV) ## speed and memory
 	$(BIN)/python -m benchmarks
 
+docs: $(STAMP_DOC) ## build the documentation, examples run, into build/docs; a warning is an error
+	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
+docs-links: docs ## check all links of the documentation; those to other hosts are listed
+	$(BIN)/python docs/check_links.py build/docs
+
 format: $(STAMP_DEV) ## let ruff fix and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove .venv, caches and build outputs
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) build dist docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -78,4 +86,10 @@ $(STAMP_DEV): $(INPUTS) | $(BIN)/python
 	@echo "Installing torch-legs, its extras and the development tools into $(VENV)" \
 		"(a few minutes the first time)"
 	@$(PIP_INSTALL) -e '.[all,dev]'
+	@touch $(STAMP) $@
+
+$(STAMP_DOC): $(INPUTS) | $(BIN)/python
+	@echo "Installing torch-legs, its extras and what builds the documentation into $(VENV)" \
+		"(a few minutes the first time)"
+	@$(PIP_INSTALL) -e '.[all,docs]'
 	@touch $(STAMP) $@

@@ -32,6 +32,7 @@ def test_a_grid_by_options(tmp_path, capsys):
     assert run(tmp_path, *models, "--tune", "lr=1e-9,0.01", "--tune", "hidden-channels=4,8") == 0
     captured = capsys.readouterr()
     assert "Chosen on validation loss" in captured.out
+    assert f"legs report {tmp_path / 'cv'}" in captured.out
     assert "lr=0.01, hidden_channels=" in captured.out
     assert "\x1b" not in captured.out + captured.err
     assert "epoch" not in captured.out + captured.err  # no progress where nobody looks

@@ -20,3 +20,5 @@ def test_demo_trains_every_model_and_says_where_things_are(capsys, tmp_path):
         assert (tmp_path / "demo" / name / "model" / "model.json").is_file()
         assert (tmp_path / "demo" / name / "test_predictions.csv").is_file()
     assert "legs train" in out
+    assert f"legs report {tmp_path / 'demo'}" in out.replace("\n", "")
+    assert (tmp_path / "demo" / "demo.json").is_file()

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from legs.cli import main
+from legs.files import digest_of
 from tests.cli.molecules import read, rows, told, train_classes, train_numbers, write
 
 pytest.importorskip("rdkit", reason="the tables hold SMILES")
@@ -153,10 +154,15 @@ def test_models_that_cannot_be_used(tmp_path, capsys):
         ({"input": 3}, "damaged"),
         ({"features": []}, "made in Python"),
     ):
-        (model / "model.json").write_text(json.dumps(description | change))
+        changed = description | change
+        digests = dict(changed.pop("sha256"))
+        (model / "model.json").write_text(json.dumps(changed | {"sha256": digests}))
+        assert "damaged: its checksum is wrong" in refused() or "format" in change
+        digests["model.json"] = digest_of(changed)  # as if it had been saved so
+        (model / "model.json").write_text(json.dumps(changed | {"sha256": digests}))
         assert word in refused()
     # Models saved before it was noted how their data was read.
-    del description["input"]
+    del description["input"], description["sha256"]["model.json"]
     (model / "model.json").write_text(json.dumps(description))
     assert main(["predict", str(run), new, *args]) == 0
 

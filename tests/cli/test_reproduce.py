@@ -104,7 +104,7 @@ def test_statistics(tmp_path, capsys, monkeypatch):
         (["classification", "--datasets", ","], ["--datasets", "commas"]),
         (["classification", "--models", "legs-fnc"], ["did you mean 'legs-fcn'"]),
         (["classification", "--rotations", "0"], ["--rotations"]),
-        (["classification", "-o", "FILE"], ["taken.txt", "folder"]),
+        (["classification", "-o", "FILE"], ["taken.txt", "is a file"]),
         (["classification", "--reuse", "nowhere"], ["--reuse", "nowhere"]),
         (["scales", "--observed", "x.csv"], ["--observed is for enzymes"]),
         (["enzymes", "--observed", "x.csv"], ["x.csv", "no such file"]),

@@ -30,6 +30,7 @@ def test_classes_from_a_table(tmp_path, capsys):
         assert word in out
     assert "best epoch 4 of 4" in out
     assert f"legs predict {run} new.csv -o out.csv" in out
+    assert f"page       legs report {run}" in out
     files = {path.name for path in run.iterdir()}
     assert {"model", "results.json", "metrics.csv", "test_predictions.csv"} <= files
     assert "bad_rows.csv" not in files

@@ -25,7 +25,8 @@ def web():
 
 
 def names(folder):
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
+    aside = (".lock", ".sha256")
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(aside))
 
 
 def test_a_whole_file(web, tmp_path):

@@ -28,7 +28,7 @@ STUDIES = ("qm9", "zinc", "affinity", "structures")  # their tests are in files 
 
 
 def files(folder):
-    return {path.name for path in folder.iterdir() if path.is_file()}
+    return {p.name for p in folder.iterdir() if p.is_file() and p.name != ".lock"}
 
 
 @pytest.mark.parametrize("name", TABLES)

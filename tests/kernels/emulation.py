@@ -213,7 +213,7 @@ def emulated(monkeypatch, folder):
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(cuda, "most_shared", lambda device: 200 * 1024)
     # Message passing asks by the tensors where its kernels apply.
-    monkeypatch.setattr(messages_cuda, "applies", lambda x: x.dtype in messages_cuda._TYPES)
+    monkeypatch.setattr(messages_cuda, "applies", lambda x: x.dtype in messages_cuda.TYPES)
     caches = (cuda._compiled, messages_cuda.compiled)
     for kept in caches:
         kept.cache_clear()

@@ -228,6 +228,64 @@ def test_norm_relu_pooled_by_two_shares(way, dtype, device):
     )
 
 
+@pytest.mark.parametrize(("inputs", "channels"), [(2, 64), (3, 6), (4, 200), (9, 8)])
+@pytest.mark.parametrize("pooled", [False, True])
+@in_both_ways(quick=False)
+def test_norm_relu_after_a_linear_layer(way, dtype, device, inputs, channels, pooled):
+    """Gradients of inputs too; of few inputs, the kernels do the layer row by row."""
+    given = batch_of(some_graphs(), dtype, fillers=3)
+    graphs, batch, count = on(device, given), given[2], given[3]
+    ones = torch.ones(len(batch), 1, dtype=dtype, device=device) if pooled else None
+    z, weight = noise(2, len(batch), inputs, dtype=dtype), noise(2, channels, inputs, dtype=dtype)
+    layer = list(noise(3, 2, channels, dtype=dtype, seed=4))
+
+    def expected(z, weight, *layer):
+        out = layer_norm(z @ weight.mT, *layer)
+        return global_add_pool(out, batch, count) if pooled else out
+
+    def found(z, weight, *layer):
+        return norm_relu(z, graphs, *layer, weight=weight, share=ones)
+
+    agree(lambda *x: vmap(found)(*x), expected, [z, weight, *layer], dtype, device)
+
+
+@pytest.mark.parametrize("way", ["kernels"])
+def test_narrow_layers_of_parameters_that_lie_apart(way, device, monkeypatch):
+    """Nothing is copied, no gradient of the inputs is computed, and rows are never written."""
+    dtype = torch.float64
+    given = batch_of(some_graphs(), dtype)
+    graphs, nodes = on(device, given), len(given[2])
+    row = noise(3, 64 * 5 + 4, dtype=dtype).to(device)
+    parts = (*row[:, : 3 * 64].split(64, dim=1), row[:, 192:320].view(3, 64, 2))
+    own = [part.detach().requires_grad_() for part in parts]
+    z = noise(3, nodes, 2, dtype=dtype).to(device)
+    launched = []
+    run = messages_cuda._run
+
+    def follow(part, name, like, shape, constants, blocks, arguments):
+        launched.append((name, constants["NARROW"], [a for a in arguments if a is not None]))
+        run(part, name, like, shape, constants, blocks, arguments)
+
+    monkeypatch.setattr(messages_cuda, "_run", follow)
+
+    def layer(z, gamma, beta, bias, weight):
+        return norm_relu(z, graphs, gamma, beta, bias, weight=weight)
+
+    grads = torch.autograd.grad(vmap(layer)(z, *own).sin().sum(), own)
+    assert [(name, narrow) for name, narrow, _ in launched] == [
+        ("rows_forward", 2),
+        ("rows_backward", 2),
+    ]
+    storage = row.untyped_storage().data_ptr()
+    for _, _, arguments in launched:
+        tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+        assert sum(a.untyped_storage().data_ptr() == storage for a in tensors) == 4
+    monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
+    expected = torch.autograd.grad(vmap(layer)(z, *own).sin().sum(), own)
+    for a, b in zip(grads, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
 def test_norm_relu_of_constant_rows_stays_finite():
     graphs = make_graphs(torch.empty(2, 0, dtype=torch.long), None, None, 2)
     z = torch.ones(2, 4, requires_grad=True)

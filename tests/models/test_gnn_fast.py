@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
@@ -91,6 +93,45 @@ def test_as_by_pyg_with_kernels(name, hidden, monkeypatch, tmp_path_factory):
 
 if not GPU:
     test_as_by_pyg_with_kernels = pytest.mark.long(test_as_by_pyg_with_kernels)
+
+
+@pytest.mark.parametrize("inputs", [2, 5, 16])
+@pytest.mark.parametrize("kernels", [False, True])
+def test_gradients_of_node_features(kernels, inputs, monkeypatch, tmp_path_factory):
+    """Nobody needs them in training, and they are not computed there."""
+    if kernels and not (GPU or emulation.available()):
+        pytest.skip("neither a GPU nor a C++ compiler")
+    device = "cuda" if kernels and GPU else "cpu"
+    torch.manual_seed(0)
+    network = create("snowball", inputs, 3, hidden_channels=8, num_layers=2).double()
+    _, *graph = example(weighted=True)
+    x = torch.rand(len(graph[2]), inputs, dtype=torch.float64)
+    found = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(use("fused"))
+        for fast in (False, True):
+            if fast and kernels and not GPU:
+                folder = tmp_path_factory.getbasetemp()
+                stack.enter_context(emulation.emulated(monkeypatch, folder))
+            place = device if fast else "cpu"
+            network.to(place).regular_graphs = fast
+            own = x.to(place).requires_grad_()
+            here = [t.to(place) if isinstance(t, torch.Tensor) else t for t in graph]
+            out = network(own, *here)
+            grads = torch.autograd.grad(out.sin().sum(), [own, *network.parameters()])
+            found.append([t.detach().cpu() for t in (out, *grads)])
+    close(found)
+
+
+def test_no_second_derivatives_of_snowball():
+    (network,) = networks("snowball", count=1, hidden_channels=8)
+    x, *graph = example()
+    network.regular_graphs = True
+    with use("fused"):
+        out = network(x.requires_grad_(), *graph)
+        (first,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match='use\\("reference"\\)'):
+            first.sum().backward()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,5 +1,6 @@
 """Stacks that pass messages the faster way train to the weights of PyG's layers."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,8 @@ from legs.training.inputs import Inputs, embed, trust_graphs
 from legs.training.options import TrainingOptions
 from legs.training.replay import replayable
 from legs.training.stack import Member, train_single, train_stack
+from legs.training.stack_predict import predict_stacked
+from tests.kernels import emulation
 from tests.training.test_stack import made_data, members
 
 CPU = torch.device("cpu")
@@ -34,6 +37,35 @@ def test_stacked_and_fast_is_single_and_pyg(name):
         assert outcome.best_loss == pytest.approx(single.best_loss, abs=1e-8)
         for key, value in a.network.state_dict().items():
             torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the kernels themselves are tested there")
+@pytest.mark.parametrize("name", [*NAMES, "legs-fcn", "legs-rbf"])
+def test_emulated_kernels_train_to_the_same_weights(name, monkeypatch, tmp_path_factory):
+    """A whole stack: batch norm, messages, Adam; models that stop; predictions in the end."""
+    if not emulation.available():
+        pytest.skip("no C++ compiler")
+    data = made_data()
+    options = TrainingOptions(
+        batch_size=16, max_epochs=6, validate_every=2, patience=2, precision="float64"
+    )
+    found = []
+    for choice in ("reference", "fused"):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(use(choice))
+            if choice == "fused":
+                folder = tmp_path_factory.getbasetemp()
+                stack.enter_context(emulation.emulated(monkeypatch, folder))
+            given = members(data, name, count=3)
+            reader = Inputs(data, given[0].network, CPU)
+            train_stack(given, reader, data.y, options)
+            networks = [member.network for member in given]
+            outs = predict_stacked(networks, reader, [member.split.test for member in given])
+            found.append([*(dict(n.state_dict()) for n in networks), dict(enumerate(outs))])
+    for a, b in zip(*found, strict=True):
+        for key, value in a.items():
+            torch.testing.assert_close(value, b[key], rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)

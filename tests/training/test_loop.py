@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,11 @@ from legs.models import available, create
 from legs.training import TrainingError, fit, loop, methods
 from legs.training.checkpoint import load_state
 from legs.training.inputs import Inputs
+from legs.training.members import Job, train_members
 from legs.training.task import Task
 from tests.training.made import QUICK, assert_same, made_data, made_split, weights_of
 
+GPU = torch.cuda.is_available()
 NETWORKS = [name for name in methods() if name != "gs-svm"]
 DROPOUT = {"dropout": 0.3}
 # Every network on classes; on numbers those that have something of their own to get wrong.
@@ -204,14 +207,43 @@ def test_precisions(name, task):
     """All train to nearly the same losses."""
     data = made_data(task, weighted=True)
     losses = {}
-    for precision in ("float64", "float32", "bfloat16"):
+    for precision in ("float64", "float32", "bfloat16", "tf32"):
         options = replace(QUICK, precision=precision, max_epochs=2)
         fitted = trained(name, data, options)
         losses[precision] = fitted.state.history[-1]["validation_loss"]
         assert {w.dtype for w in weights_of(fitted).values()} == {torch.float32}
     assert losses["float32"] == pytest.approx(losses["float64"], rel=0.1)
     assert losses["bfloat16"] == pytest.approx(losses["float64"], rel=0.1)
+    # Without a GPU there is no such thing; on one, scattering is not what is rounded.
+    assert losses.pop("tf32") == pytest.approx(losses["float32"], rel=0.1 if GPU else 0)
     assert len(set(losses.values())) == 3
+
+
+@pytest.mark.parametrize("before", ["none", "ieee", "tf32"])
+def test_products_in_tf32_within_training_only(before, request):
+    """Of one model and of a stack, and also where training ends with an error."""
+    flags = torch.backends.cuda.matmul
+    request.addfinalizer(partial(setattr, flags, "fp32_precision", flags.fp32_precision))
+    flags.fp32_precision = before
+    seen = []
+
+    def look(*given):
+        seen.append((flags.fp32_precision, flags.allow_tf32 if before != "tf32" else True))
+
+    data, split, options = made_data(), made_split(), replace(QUICK, precision="tf32")
+    fit(data, "legs-fixed", split, options, report=look)
+    assert set(seen) == {("tf32", True)}
+    assert flags.fp32_precision == before
+    jobs = [Job(k, split, {}) for k in range(2)]
+    train_members("legs-fixed", jobs, data, options, report=look)
+    assert seen[-1] == ("tf32", True)
+    assert flags.fp32_precision == before
+    with pytest.raises(TrainingError):
+        fit(broken(data), "legs-fcn", split, options)
+    assert flags.fp32_precision == before
+    seen.clear()
+    fit(data, "legs-fixed", split, replace(QUICK, precision="float32"), report=look)
+    assert seen[-1][0] == before
 
 
 def test_losses_are_computed_in_float32_under_bfloat16(monkeypatch):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -157,6 +158,27 @@ def test_svm_chooses_within_training_graphs(task):
             assert_same(again.saved()[1], machine.saved()[1])
         else:
             assert not torch.equal(again.calibration, machine.calibration)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_svm_of_many_graphs_chooses_on_some_and_is_fitted_on_all(task, monkeypatch):
+    data = made_data(task)
+    seen = []
+
+    def search(machine, grid, **more):
+        return SimpleNamespace(fit=lambda x, y: record(x, y, grid))
+
+    def record(x, y, grid):
+        seen.append((len(x), np.bincount(y).tolist() if task == "classification" else None))
+        return SimpleNamespace(best_params_={name: values[0] for name, values in grid.items()})
+
+    monkeypatch.setattr("legs.training.svm.MOST_TUNED", 20)
+    monkeypatch.setattr("legs.training.svm.GridSearchCV", search)
+    machine = svm(data)
+    assert len(machine.features) == len(made_split().train) > 20
+    assert {count for count, _ in seen} == {20}
+    if task == "classification":
+        assert min(seen[0][1]) >= 8  # both classes in their share
 
 
 def test_svm_with_missing_numbers():

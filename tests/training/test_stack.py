@@ -140,7 +140,7 @@ def test_validation_looks_only_where_it_must(monkeypatch):
     given = members(data, "legs-fcn", count=1)[0]
     first = Split(given.split.train, np.array([1, 2]), given.split.test)
     member = Member(given.network, first, given.task, given.lr)
-    monkeypatch.setattr("legs.training.stack.VALIDATED_AT_ONCE", 8)
+    monkeypatch.setattr("legs.training.stack_parts.ROWS_AT_ONCE", 100)
     inputs = Inputs(data, member.network, torch.device("cpu"))
     twin = Member(copy.deepcopy(member.network), first, given.task, given.lr)
     outcomes = train_stack([member, twin], inputs, data.y, options)

@@ -96,10 +96,11 @@ def _groups(only: str | None) -> tuple[str, ...]:
 def _write(result: Result, folder: Path) -> None:
     from legs.experiments.speed.summary import sentences
     from legs.experiments.speed.tables import markdown
+    from legs.files import write_atomically
 
     known = result.as_dict()
-    (folder / JSON).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    (folder / MARKDOWN).write_text(markdown(known, sentences(known)), encoding="utf-8")
+    write_atomically(folder / JSON, (json.dumps(known, indent=1) + "\n").encode())
+    write_atomically(folder / MARKDOWN, markdown(known, sentences(known)).encode())
 
 
 def _show(result: Result, console: Console) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any
@@ -52,6 +51,8 @@ def parse_settings(settings: Sequence[str] | None) -> dict[str, Any]:
     >>> parse_settings(["dropout=0.2", "aggr=mean"])
     {'dropout': 0.2, 'aggr': 'mean'}
     """
+    from legs.files import parse_json
+
     found: dict[str, Any] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
@@ -61,7 +62,7 @@ def parse_settings(settings: Sequence[str] | None) -> dict[str, Any]:
         if name in found:
             raise ValueError(f"--set gives {name} twice")
         try:
-            found[name] = json.loads(value)
+            found[name] = parse_json(value)
         except ValueError:
             found[name] = value
     return found

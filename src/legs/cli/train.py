@@ -39,6 +39,7 @@ class Precision(StrEnum):
     """Of the numbers in training."""
 
     float32 = "float32"
+    tf32 = "tf32"
     bfloat16 = "bfloat16"
     float64 = "float64"
 

@@ -19,6 +19,7 @@ def parse_grid(
     >>> parse_grid(tune=["lr=0.01,0.001", "steps=8"])
     ({'lr': 0.01, 'steps': 8}, {'lr': 0.001, 'steps': 8})
     """
+    from legs.files import parse_json
     from legs.training.cv_grid import grid_of
 
     if tune and grid is not None:
@@ -28,7 +29,7 @@ def parse_grid(
     if grid is None:
         return ({},)
     try:
-        found = json.loads(grid)
+        found = parse_json(grid)
     except ValueError as error:
         raise ValueError(f"--grid must be JSON: {error}") from None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found) or not found:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -15,17 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
+from legs.data.integrity import check_dataset
+from legs.files import parse_json, sync_folder, writing
 
 FORMAT = 1  # of the files written here; older ones are rebuilt
 _TENSORS = ("x", "ptr", "rowptr", "col", "edge_weight", "y")
 _WORDS = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
 _DATA, _REST = "tensors.safetensors", "dataset.json"
+_ABANDONED = 3600.0  # seconds after which what a killed process left is removed
 
 
 def save_dataset(directory: str | Path, dataset: GraphDataset) -> Path:
@@ -65,13 +69,18 @@ def save_dataset(directory: str | Path, dataset: GraphDataset) -> Path:
         "info": plain(dataset.info),
     }
     text = json.dumps({**rest, "sha256": _digests(data, rest)})
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    with writing(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        _drop_abandoned(directory)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
-        _write(temporary / _DATA, data)
-        _write(temporary / _REST, text.encode())
-        temporary.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        _replace(temporary, directory)
+        with writing(directory):
+            _write(temporary / _DATA, data)
+            _write(temporary / _REST, text.encode())
+            temporary.chmod(0o755)  # mkdtemp makes folders that only their owner can read
+            sync_folder(temporary)
+            _replace(temporary, directory)
+            sync_folder(directory.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return directory
@@ -85,7 +94,7 @@ def load_dataset(directory: str | Path) -> GraphDataset:
     """
     directory = Path(directory)
     try:
-        rest = json.loads((directory / _REST).read_bytes())
+        rest = parse_json((directory / _REST).read_bytes())
         if rest["format"] != FORMAT:
             raise DataError(f"{directory}: written by another version of torch-legs")
         data = (directory / _DATA).read_bytes()
@@ -93,10 +102,13 @@ def load_dataset(directory: str | Path) -> GraphDataset:
         if rest.pop("sha256") != _digests(data, rest):
             raise DataError(f"{directory}: the files are damaged (their checksums differ)")
         fields: dict[str, Any] = {**load(data), **{name: tuple(rest[name]) for name in _WORDS}}
-        return GraphDataset(**fields, task=rest["task"], name=rest["name"], info=rest["info"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        if isinstance(error, DataError):
-            raise
+        words = {"task": rest["task"], "name": rest["name"], "info": rest["info"]}
+        return check_dataset(GraphDataset(**fields, **words))
+    except DataError as error:
+        told = str(error)
+        raise DataError(told if str(directory) in told else f"{directory}: {told}") from error
+    # Whatever a file may hold, and however each step then fails.
+    except Exception as error:
         raise DataError(f"{directory}: not a data set, or a damaged one ({error})") from error
 
 
@@ -168,6 +180,14 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())  # a rename must not survive a crash that its contents do not
+
+
+def _drop_abandoned(directory: Path) -> None:
+    """Removes what processes left that were killed while they wrote the same."""
+    for old in directory.parent.glob(f".{glob.escape(directory.name)}.*"):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def _replace(temporary: Path, directory: Path) -> None:

@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 from filelock import FileLock
 
 from legs.data.errors import DataError
+from legs.files import check_archive, sync_folder, write_atomically
 
 LARGEST = 8 << 30  # bytes; no set is near it, and an endless answer must not fill the disk
 _CHUNK = 1 << 18
@@ -38,11 +39,13 @@ def download(
     What arrives is written to ``NAME.part`` beside ``path``. A broken download is taken up where
     it stopped the next time (HTTP Range), if the file at the address is still the same. ``path``
     appears in one step, after length, digest and, for a zip, the checksums of its members agree.
+    Its digest is noted in ``NAME.sha256``; while that is there, only the same file is taken.
 
     Args:
         url: address, http or https.
         path: of the file to write; its folder is made.
-        sha256: digest it must have, in hexadecimal; ``None`` (default) where it is not known.
+        sha256: digest it must have, in hexadecimal; ``None`` (default) where none is known but
+            that of an earlier download.
         timeout: seconds to wait for the server.
         largest: bytes at which a download is given up.
 
@@ -56,8 +59,10 @@ def download(
         with FileLock(path.with_name(f".{path.name}.lock")):
             if not path.exists():  # or another process was faster
                 _fetch(url, part, timeout, largest)
-                _check(part, path.name, url, sha256)
+                digest = _check(part, path.name, url, sha256 or noted_digest(path))
+                write_atomically(_digest_file(path), f"{digest}  {path.name}\n".encode())
                 os.replace(part, path)
+                sync_folder(path.parent)
                 _version_file(part).unlink(missing_ok=True)
     except HTTPError as error:
         kind = NotAtAddress if error.code in (404, 410) else DataError
@@ -97,7 +102,7 @@ def _fetch(url: str, part: Path, timeout: float, largest: int) -> None:
             raise DataError(f"{url} is larger than {largest:,} bytes")
         if not start:  # before the version is noted: it must never belong to other bytes
             part.unlink(missing_ok=True)
-        _version_file(part).write_text(_version(answer), encoding="utf-8")
+        write_atomically(_version_file(part), _version(answer).encode())
         size = _write(answer, part, start, total, largest)
     if total is not None and size < total:
         raise DataError(
@@ -118,28 +123,37 @@ def _write(answer: HTTPResponse, part: Path, start: int, total: int | None, larg
                 file.truncate(0)
                 raise DataError(f"the download of {part.stem} is larger than {largest:,} bytes")
         file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
     return size
 
 
-def _check(part: Path, name: str, url: str, sha256: str | None) -> None:
-    """Drops a part that is not the file, so that the next try begins anew."""
+def noted_digest(path: Path) -> str | None:
+    """The digest that a download had, as noted beside it; ``None`` where there is none."""
+    found = re.match(r"[0-9a-fA-F]{64}\b", _read(_digest_file(path)))
+    return None if found is None else found[0]
+
+
+def _check(part: Path, name: str, url: str, sha256: str | None) -> str:
+    """The digest of a part; one that is not the file is dropped, so that the next begins anew."""
     fault = ""
-    if sha256 is not None:
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != sha256.lower():
-            fault = f"its sha256 is {digest}, not {sha256}"
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if sha256 is not None and digest != sha256.lower():
+        fault = f"its sha256 is {digest}, not {sha256}"
     elif name.lower().endswith(".zip"):
         fault = _zip_fault(part)
     if fault:
         part.unlink()
         _version_file(part).unlink(missing_ok=True)
         raise DataError(f"what arrived from {url} is not {name} ({fault}); it was dropped")
+    return digest
 
 
 def _zip_fault(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
+            check_archive(archive, path, LARGEST)
             for member in archive.infolist():
                 with archive.open(member) as file:
                     while file.read(1 << 16):  # checks as it reads
@@ -177,6 +191,10 @@ def _version(answer: HTTPResponse) -> str:
 def _continues(answer: HTTPResponse, start: int) -> bool:
     match = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
     return match is not None and int(match[1]) == start
+
+
+def _digest_file(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
 
 
 def _version_file(part: Path) -> Path:

@@ -111,10 +111,10 @@ def read_table(path: Path) -> pd.DataFrame:
             return pd.read_csv(
                 path, sep=separator, dtype=str, encoding="utf-8-sig", index_col=False
             )
-    # pandas and pyarrow have many ways to say that a file is broken; ValueError is over most.
-    except (OSError, ValueError, OverflowError, MemoryError, pd.errors.ParserWarning) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    # pandas and pyarrow have many ways to say that a file is broken.
+    except Exception as error:
         told = " ".join(str(error).split())[:160]
         raise DataError(f"{path.name} cannot be read as a table: {told}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import shutil
 import warnings
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, OnError
 from legs.data.origins import Source, resolve
 from legs.data.raw import RawGraphs
+from legs.files import write_atomically
 
 
 def load(
@@ -178,10 +180,11 @@ def _select(dataset: GraphDataset, names: list[str]) -> GraphDataset:
 
 
 def _write_bad(path: Path, dataset: GraphDataset) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["where", "reason"])
-        writer.writerows(dataset.info.get("bad", ()))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["where", "reason"])
+    writer.writerows(dataset.info.get("bad", ()))
+    write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
 
 
 def _version(package: str) -> str:

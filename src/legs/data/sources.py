@@ -78,7 +78,8 @@ def require(
     Args:
         relative: as for :func:`find`.
         url: public address of the file; ``None`` where there is none.
-        sha256: digest a download must have, in hexadecimal; ``None`` where it is not known.
+        sha256: digest a download must have, in hexadecimal (default: the published one, see
+            :mod:`legs.data.digests`).
         hint: what else can be done without the file (a stand-in, a package to install), a sentence
             for the error.
 
@@ -92,10 +93,11 @@ def require(
     by_hand = f"put it at {target}, or set {VARIABLE} to a folder that holds {relative}"
     if url is None:
         raise DataError(" ".join([f"{relative} was not found: {by_hand}.", hint]).strip())
+    from legs.data.digests import PUBLISHED
     from legs.data.download import download
 
     try:
-        return download(url, target, sha256=sha256)
+        return download(url, target, sha256=sha256 or PUBLISHED.get(relative))
     except DataError as error:
         advice = f"To do without, download {url} elsewhere and {by_hand}."
         raise type(error)(" ".join([f"{relative}: {error}. {advice}", hint]).strip()) from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,13 @@ import numpy as np
 
 from legs.data.errors import DataError
 from legs.data.folds import PARTS, Split
+from legs.files import digest_of, parse_json, write_atomically
+
+KEY = "sha256"
 
 
-def save_splits(path: str | os.PathLike[str], splits: Sequence[Split]) -> None:
-    """Writes splits; a file that is there is replaced in one step, or left as it was.
+def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
+    """Writes splits, each with its checksum; a file that is there is replaced in one step.
 
     >>> import tempfile
     >>> from legs.data.splits import random_split
@@ -26,16 +29,11 @@ def save_splits(path: str | os.PathLike[str], splits: Sequence[Split]) -> None:
     """
     check_splits(splits)
     rows = [{part: getattr(split, part).tolist() for part in PARTS} for split in splits]
-    target = Path(path)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        scratch.write_text(json.dumps(rows) + "\n")
-        scratch.replace(target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    sealed = [{**row, KEY: digest_of(row)} for row in rows]
+    write_atomically(Path(path), (json.dumps(sealed) + "\n").encode())
 
 
-def load_splits(path: str | os.PathLike[str], graphs: int | None = None) -> list[Split]:
+def load_splits(path: str | PathLike[str], graphs: int | None = None) -> list[Split]:
     """Reads splits and checks them.
 
     Args:
@@ -46,10 +44,12 @@ def load_splits(path: str | os.PathLike[str], graphs: int | None = None) -> list
         DataError: naming the split and what is wrong with it.
     """
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        rows = parse_json(Path(path).read_bytes())
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except (ValueError, RecursionError) as error:
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
         raise DataError(f"{path}: not a JSON file ({error})") from error
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: not a list of splits")
@@ -87,10 +87,15 @@ def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str 
 
 
 def _parse(row: Any, where: str) -> Split:
-    if not isinstance(row, dict) or set(row) != set(PARTS):
+    if not isinstance(row, dict) or {*row} - {KEY} != set(PARTS):
         raise DataError(f"{where} is not an object with {', '.join(PARTS)}")
     for part in PARTS:
         good = isinstance(row[part], list) and all(type(i) is int for i in row[part])
         if not good or any(abs(i) >= 2**63 for i in row[part]):
             raise DataError(f"{where}: {part} is not a list of graph numbers")
+    # People write splits by hand as well, without a checksum.
+    if KEY in row and row[KEY] != digest_of({part: row[part] for part in PARTS}):
+        raise DataError(
+            f"{where} is damaged: its checksum is wrong; if you changed it, remove {KEY}"
+        )
     return Split(*(np.array(row[part], dtype=np.int64) for part in PARTS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from legs.data.errors import DataError
 from legs.data.raw import RawGraphs
 from legs.data.structures import NEIGHBOURS, structure_graphs
 from legs.data.targets import encode_targets
+from legs.files import FileError, read_arrays
 
 __all__ = ["read_casp12", "read_protein_decoys", "read_rna_puzzles"]
 
@@ -113,11 +113,15 @@ def _table(path: Path, columns: list[str]) -> pd.DataFrame:
 def _coordinates(path: Path, size: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Number of residues of each structure, and all coordinates in Å."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            sizes = archive[size].astype(np.int64)
-            coords = archive["xyz_cA"].astype(np.float64) / 100
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_arrays(path)
+        sizes = arrays[size].astype(np.int64)
+        coords = arrays["xyz_cA"].astype(np.float64) / 100
+    except FileError as error:
+        raise DataError(str(error)) from error
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} cannot be read: {str(error)[:160]}") from error
+    if sizes.ndim != 1:
+        raise DataError(f"{path}: {size} is no list of sizes")
     if sizes.min(initial=1) < 1 or coords.shape != (sizes.sum(), 3):
         raise DataError(f"{path}: {coords.shape} coordinates for {sizes.sum()} residues")
     return sizes, coords

@@ -16,6 +16,9 @@ from legs.data.errors import BadRows, DataError
 from legs.data.table_files import MOLECULE, TITLE, Chunk
 from legs.data.table_text import open_binary
 
+# A molecule takes a byte at least, unless there are few and they repeat.
+FREE_ROWS, ROWS_A_BYTE = 1_000_000, 8
+
 
 class ParquetTable:
     """A Parquet file; columns keep their types."""
@@ -25,7 +28,14 @@ class ParquetTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         with parquet_errors(path):
-            self._names = [str(name) for name in self._open().schema_arrow.names]
+            file = self._open()
+            self._names = [str(name) for name in file.schema_arrow.names]
+            rows, size = file.metadata.num_rows, path.stat().st_size
+            if rows > FREE_ROWS and rows > ROWS_A_BYTE * size:
+                raise DataError(
+                    f"{path} has {size:,} bytes and {rows:,} rows: no honest table does, and it is "
+                    "not read"
+                )
 
     @property
     def columns(self) -> list[str]:

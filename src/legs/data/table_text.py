@@ -18,6 +18,8 @@ LONGEST_LINE = 8_000_000
 _TOO_LONG = "\ufdd1too long"
 # Bytes that are not UTF-8, as Python's surrogateescape smuggles them through.
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
+# Tables pack tenfold; what packs so much more would fill the memory.
+FREE, RATIO = 16 << 20, 200
 _MAGIC = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file"}
 
 
@@ -37,10 +39,30 @@ def open_binary(path: Path) -> IO[bytes]:
         with path.open("rb") as file:
             start = file.read(4)
         if start[:2] == b"\x1f\x8b":
-            return cast(IO[bytes], gzip.open(path, "rb"))
+            return cast(IO[bytes], _Unpacked(path, "rb"))
         return path.open("rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed file that unpacks to no more than is honest."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._checked(super().read(-1 if size is None else size))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._checked(super().read1(size))
+
+    def _checked(self, found: bytes) -> bytes:
+        if self.tell() > FREE:
+            packed = Path(self.name).stat().st_size
+            if self.tell() > RATIO * packed:
+                raise DataError(
+                    f"{self.name} has {packed:,} bytes and unpacks to {self.tell():,} and more: no "
+                    "honest table does, and it is not read"
+                )
+        return found
 
 
 def lines(path: Path) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from legs.data.errors import DataError
+from legs.files import FileError, check_archive
 
 LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest known, are 0.36 GB
 _BLOCK = 8 << 20  # bytes parsed at a time, and the longest line
@@ -192,9 +193,12 @@ def _listing(path: Path) -> list[str]:
         return sorted(p.relative_to(path).as_posix() for p in found if p.is_file())
     try:
         with zipfile.ZipFile(path) as archive:
+            check_archive(archive, path)
             names = archive.namelist()
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file or folder") from error
+    except FileError as error:
+        raise DataError(str(error)) from error
     except Exception as error:
         raise DataError(f"{path}: not a zip file, or a damaged one ({error})") from error
     for name in names:

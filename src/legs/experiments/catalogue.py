@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from legs.files import one_writer
+
 if TYPE_CHECKING:
     from legs.experiments.outlook import Progress
     from legs.experiments.page import Report
@@ -60,5 +62,6 @@ def run(name: str, request: Request, progress: Progress = lambda facts: None) ->
     if request.shuffled and name in ("dataset-stats", "enzymes"):
         raise ValueError(f"--shuffle-labels is for tables of accuracies, not for {name}")
     module = import_module(f"legs.experiments.{EXPERIMENTS[name][0]}")
-    report: Report = module.run(request, progress)
+    with one_writer(request.folder):
+        report: Report = module.run(request, progress)
     return report

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from legs.experiments.cells import Cell
-from legs.models.saving import ModelError, write_atomically
+from legs.files import (
+    FileError,
+    check_digest,
+    digest_of,
+    parse_json,
+    write_atomically,
+    writing,
+)
+from legs.models.saving import ModelError
 from legs.training.checkpoint import check_settings
 
 FILE = "results.json"
@@ -66,10 +74,14 @@ class Ledger:
     def write(self, header: dict[str, Any]) -> None:
         """Writes all that is known; ``header`` tells of the run."""
         known = {"experiment": self.experiment, **header, "left_out": self.left_out}
+        # As a reader finds it: tuples are lists there.
+        plain = json.loads(json.dumps({**known, "rows": list(self.rows.values())}))
+        known["sha256"] = digest_of(plain)
         # A row a line: rows hold long lists, and files are compared line by line.
         rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in self.rows.values())
         text = f'{json.dumps(known, indent=1, ensure_ascii=False)[:-2]},\n "rows": [\n{rows}\n]}}\n'
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.folder / FILE, text.encode())
 
 
@@ -77,9 +89,22 @@ def _read(file: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(known, dict) or "rows" not in known:
+        known = check_digest(parse_json(file.read_bytes()), file)
+        if not isinstance(known.get("rows"), list):
             raise ValueError("it has no rows")
+        if not all(map(_is_row, known["rows"])):
+            raise ValueError("its rows are not those of an experiment")
+    except FileError as error:
+        raise ModelError(str(error)) from error
     except ValueError as error:
         raise ModelError(f"{file} is damaged: {error}; delete it to start anew") from error
     return known
+
+
+def _is_row(row: Any) -> bool:
+    """Whether something has what this module asks of a finished cell."""
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("cell"), str)
+        and isinstance(row.get("settings"), dict)
+    )

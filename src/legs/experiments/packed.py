@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,14 +21,14 @@ from torch.nn.functional import pad
 from legs.data import load, sources
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
+from legs.data.integrity import check_dataset
 from legs.data.splits import scaffold_split
-from legs.models.saving import write_atomically
+from legs.files import parse_json, read_arrays, write_atomically
 from legs.training.fit import fingerprint
 
 FOLDER = "packed"
 # In ``info`` of a packed set: for each seed of a split by scaffold, the part of every molecule.
 SCAFFOLDS = "scaffold_parts"
-_BROKEN = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 _WORDS = ("feature_names", "class_names", "target_names", "groups")
 
 
@@ -99,9 +98,8 @@ def pack(data: GraphDataset, path: str | Path, scaffold_seeds: Sequence[int] = (
 def unpack(path: str | Path) -> GraphDataset:
     """Reads what :func:`pack` wrote, and checks that it is what was packed."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        known = json.loads(bytes(arrays["known"]))
+        arrays = read_arrays(path)
+        known = parse_json(bytes(arrays["known"]))
         ptr, rowptr = _offsets(arrays["sizes"]), _offsets(arrays["degree"])
         start = torch.repeat_interleave(ptr[:-1], ptr.diff())
         col = torch.from_numpy(arrays["local"]).long()
@@ -123,9 +121,12 @@ def unpack(path: str | Path) -> GraphDataset:
             info=info,
             **words,
         )
-    except (*_BROKEN, KeyError, TypeError, RuntimeError) as error:
+        expected = known["fingerprint"]
+        check_dataset(data)
+    # Arrays of any shape and kind may be there, and every step fails in its own way.
+    except Exception as error:
         raise DataError(f"{path} is not a packed data set, or a damaged one: {error}") from error
-    if fingerprint(data) != known["fingerprint"]:
+    if fingerprint(data) != expected:
         raise DataError(f"{path} is damaged: it does not hold the numbers that were packed")
     return data
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from legs.models.saving import write_atomically
+from legs.files import parse_json, write_atomically, writing
 
 FILE = "seconds.json"
 KEEP_EVERY = 5.0
@@ -27,10 +28,11 @@ class Stopwatch:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         self.before = 0.0
-        if self.file.exists():
-            self.before = float(json.loads(self.file.read_text(encoding="utf-8")))
+        with suppress(OSError, ValueError, TypeError):  # time is told, nothing hangs on it
+            self.before = float(parse_json(self.file.read_bytes()))
         self.start = self.kept = time.monotonic()
 
     def seconds(self) -> float:

@@ -82,8 +82,11 @@ def make_batch(
 
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
     r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
-    weights = wavelet_weights(cumulative)
-    mixed = weights @ lazy_mixture(beyond_base(laziness), cumulative.shape[-1], like=weights)
+    mixed, beyond = wavelet_weights(cumulative), beyond_base(laziness)
+    if isinstance(beyond, Tensor) or beyond != 0:
+        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=mixed)
+        # Not a matrix product: those may be set to round their factors.
+        mixed = (mixed.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
     return mixed.expand(channels, *mixed.shape[-2:])
 
 

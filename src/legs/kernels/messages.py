@@ -136,6 +136,7 @@ def norm_relu(
     beta: Tensor,
     bias: Tensor | None = None,
     *,
+    weight: Tensor | None = None,
     eps: float = 1e-5,
     share: Tensor | None = None,
 ) -> Tensor:
@@ -147,15 +148,17 @@ def norm_relu(
         gamma: ``[..., channels]``, factors of the standardised states.
         beta: ``[..., channels]``, added to them.
         bias: ``[..., channels]``, added to ``z`` before (default nothing).
+        weight: ``[..., channels, inputs]``, of a linear layer that comes first: ``z`` has so many
+            inputs then (default none). Of few inputs, the layer's result is never written.
         eps: added to variances (default 1e-5).
         share: as in :func:`pool`, to get sums over graphs only (default: states of all nodes).
     """
-    return _rows(z, graphs, bias, gamma, beta, share, "norm", eps)
+    return _rows(z, graphs, bias, gamma, beta, weight, share, "norm", eps)
 
 
 def tanh(z: Tensor, graphs: Graphs, bias: Tensor, *, share: Tensor | None = None) -> Tensor:
     """``tanh(z + bias)``; with ``share`` its sums over graphs, as in :func:`pool`."""
-    return _rows(z, graphs, bias, None, None, share, "tanh", 0.0)
+    return _rows(z, graphs, bias, None, None, None, share, "tanh", 0.0)
 
 
 def pool(h: Tensor, graphs: Graphs, share: Tensor) -> Tensor:
@@ -173,7 +176,7 @@ def pool(h: Tensor, graphs: Graphs, share: Tensor) -> Tensor:
     >>> pool(torch.tensor([[1.0], [2.0], [3.0]]), pair, torch.ones(3, 1)).T
     tensor([[1., 5.]])
     """
-    return _rows(h, graphs, None, None, None, share, "none", 0.0)
+    return _rows(h, graphs, None, None, None, None, share, "none", 0.0)
 
 
 def attend(u: Tensor, graphs: Graphs, heads: int, slope: float = 0.2) -> Tensor:
@@ -209,21 +212,29 @@ def _rows(
     bias: Tensor | None,
     gamma: Tensor | None,
     beta: Tensor | None,
+    weight: Tensor | None,
     share: Tensor | None,
     act: str,
     eps: float,
 ) -> Tensor:
-    if not messages_cuda.applies(z):
+    fused = messages_cuda.applies(z)
+    if weight is not None:
+        channels, inputs = weight.shape[-2:]
+        if not (fused and messages_cuda.is_narrow(inputs, channels, z.dtype)):
+            z, weight = z @ weight.mT, None
+    if not fused:
         out = messages_reference.activate(z, bias, gamma, beta, act, eps)
         if share is None:
             return out
         return messages_reference.pool(out, share, graphs.batch, graphs.num_graphs)
     flat = z.reshape(-1, *z.shape[-2:])
-    layer = (
+    layer = [
         None if x is None else x.reshape(-1, x.shape[-1]).expand(flat.shape[0], -1)
         for x in (bias, gamma, beta)
-    )
-    given = (share, graphs.ptr, graphs.batch, act, eps)
+    ]
+    if weight is not None:
+        weight = weight.reshape(-1, channels, inputs).expand(flat.shape[0], -1, -1)
+    given = (weight, share, graphs.ptr, graphs.batch, act, eps)
     found: Tensor = Rows.apply(flat, *layer, *given)  # type: ignore[no-untyped-call]
     return found.reshape(*z.shape[:-2], *found.shape[-2:])
 

@@ -18,13 +18,17 @@ from legs.kernels import cuda
 THREADS = 256
 LONG = 64  # neighbours from which a row is the work of a whole block
 ROWS_EACH = 8  # rows one after another in the hands of a group of threads
+MOST_NARROW = 8  # inputs of a linear layer that is done row by row, times rows' pieces of a lane
 ACTS = {"none": 0, "norm": 1, "tanh": 2}
-_TYPES = {torch.float32: "float", torch.float64: "double"}
+TYPES = {torch.float32: "float", torch.float64: "double"}
 _PARTS = {
     "aggregate": ("messages.cuh", "messages_aggregate.cu"),
     "rows": ("messages.cuh", "messages_rows.cuh", "messages_rows.cu"),
     "attend": ("messages.cuh", "messages_attend.cuh", "messages_attend.cu"),
     "attend_grad": ("messages.cuh", "messages_attend.cuh", "messages_attend_grad.cu"),
+    "stack_adam": ("stack_adam.cu",),
+    "stack_norm": ("stack_norm.cu",),
+    "stack_batch": ("stack_batch.cu",),
 }
 
 
@@ -38,7 +42,7 @@ class Shape(NamedTuple):
 
 def applies(x: Tensor) -> bool:
     """Whether the kernels can be had where ``x`` is, and for its type."""
-    return x.device.type == "cuda" and x.dtype in _TYPES and cuda.available()
+    return x.device.type == "cuda" and x.dtype in TYPES and cuda.available()
 
 
 def shape_of(channels: int, dtype: torch.dtype) -> Shape:
@@ -74,16 +78,18 @@ def aggregate(
     post: Tensor | None,
     once: bool,
     side: int,
+    out: Tensor | None = None,
 ) -> Tensor:
     """See :func:`legs.kernels.messages.aggregate`; ``once`` stands for an ``own`` of one.
 
     ``side``: 1 where rows of ``h`` have a second half that is added to the result, 2 where rows of
-    the result have one that takes ``h``, else 0.
+    the result have one that takes ``h``, else 0. ``out``: columns of a wider tensor to write to.
     """
     models, rows, channels = h.shape
     channels = channels // 2 if side == 1 else channels
     shape = shape_of(channels, h.dtype)
-    out = h.new_empty(models, rows, channels * 2 if side == 2 else channels)
+    if out is None:
+        out = h.new_empty(models, rows, channels * 2 if side == 2 else channels)
     constants = {
         "WEIGHTED": int(weight is not None),
         "PRE": int(pre is not None),
@@ -95,9 +101,20 @@ def aggregate(
     cuts = -(-shape.pieces // shape.lanes)
     start, stride = _strided(h, shape.width)
     given: list[Any] = [rowptr, col, *_or_nothing(h, weight, pre, post, own)]
-    given += [start, out, rows, stride, blocks]
+    to, apart = _columns(out, shape.width)
+    given += [start, to, rows, stride, apart // shape.width, blocks]
     _run("aggregate", "aggregate", h, shape, constants, models * cuts * blocks, given)
     return out
+
+
+def is_narrow(inputs: int, channels: int, dtype: torch.dtype) -> bool:
+    """Whether a linear layer of so many inputs is done row by row: its weight fits in registers.
+
+    >>> is_narrow(2, 64, torch.float32), is_narrow(64, 64, torch.float32)
+    (True, False)
+    """
+    shape = shape_of(channels, dtype)
+    return 0 < inputs * -(-shape.pieces // shape.lanes) <= MOST_NARROW
 
 
 def rows_forward(
@@ -105,25 +122,29 @@ def rows_forward(
     bias: Tensor | None,
     gamma: Tensor | None,
     beta: Tensor | None,
+    weight: Tensor | None,
     share: Tensor | None,
     ptr: Tensor,
     act: str,
     eps: float,
 ) -> Tensor:
-    """A bias and an activation for every row; with ``share``, summed over the nodes of graphs."""
-    models, rows, channels = z.shape
+    """A bias and an activation for every row; with ``share``, summed over the nodes of graphs.
+
+    With ``weight``, ``[models, channels, inputs]``, ``z`` are inputs of a linear layer before that.
+    """
+    models, rows, channels = z.shape if weight is None else (*z.shape[:2], weight.shape[1])
     shape = shape_of(channels, z.dtype)
-    layer = [fit(z), *_or_nothing(z, bias, gamma, beta)]
-    constants = _row_constants(bias, share, act)
+    start = [fit(z), *_of_rows(z, bias, gamma, beta, weight)]
+    constants = _row_constants(bias, weight, share, act)
     if share is not None:
         graphs = ptr.shape[0] - 1
         out = z.new_empty(models, graphs, share.shape[1] * channels)
-        given = [*layer, fit(share), ptr, out, rows, graphs, eps]
+        given = [*start, fit(share), ptr, out, rows, graphs, eps]
         _run("rows", "rows_pooled", z, shape, constants, models * graphs, given)
         return out
-    out = torch.empty_like(z, memory_format=torch.contiguous_format)
+    out = z.new_empty(models, rows, channels)
     blocks, each = _row_blocks(rows, shape)
-    given = [*layer, out, rows, blocks, each, eps]
+    given = [*start, out, rows, blocks, each, eps]
     _run("rows", "rows_forward", z, shape, constants, models * blocks, given)
     return out
 
@@ -134,23 +155,33 @@ def rows_backward(
     bias: Tensor | None,
     gamma: Tensor | None,
     beta: Tensor | None,
+    weight: Tensor | None,
     share: Tensor | None,
     graph: Tensor,
     act: str,
     eps: float,
-) -> tuple[Tensor, Tensor]:
-    """Gradient of ``z``, and of gamma, beta and bias (those there are), ``[models, terms, …]``."""
+    wanted: bool = True,
+    out: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor]:
+    """Gradients of the rows, if they are ``wanted``, and of whatever is the same for all of them.
+
+    The latter are gamma, beta and bias, those there are, and the columns of the weight,
+    ``[models, terms, channels]``. ``out``: columns of a wider tensor to write the former to.
+    """
     models, rows = grad.shape[0], graph.shape[0]
     channels = grad.shape[2] if share is None else grad.shape[2] // share.shape[1]
     shape = shape_of(channels, grad.dtype)
-    constants = _row_constants(bias, share, act)
+    constants = _row_constants(bias, weight, share, act)
     blocks, each = _row_blocks(rows, shape)
-    terms = constants["BIASED"] + (2 if act == "norm" else 0)
-    out = grad.new_empty(models, rows, channels)
+    terms = constants["BIASED"] + (2 if act == "norm" else 0) + constants["NARROW"]
+    if out is None and wanted:
+        out = grad.new_empty(models, rows, channels)
     # One partial sum a block, added in a fixed order.
     partial = grad.new_empty(models, blocks, terms, channels)
-    given: list[Any] = [fit(grad), *_or_nothing(grad, z, bias, gamma, beta, share), graph]
-    given += [out, partial, rows, grad.shape[1], blocks, each, eps]
+    given: list[Any] = [fit(grad), *_or_nothing(grad, z)]
+    given += [*_of_rows(grad, bias, gamma, beta, weight), *_or_nothing(grad, share), graph]
+    to, apart = (grad.new_empty(0), 0) if out is None else _columns(out, shape.width)
+    given += [to, partial, rows, grad.shape[1], blocks, each, apart, eps]
     _run("rows", "rows_backward", grad, shape, constants, models * blocks, given)
     return out, partial.sum(1)
 
@@ -191,9 +222,9 @@ def fit(x: Tensor) -> Tensor:
 
 
 @cache
-def compiled(part: str, name: str, dtype: torch.dtype, device: int, **constants: int) -> Any:
+def compiled(part: str, name: str, dtype: torch.dtype, device: int, **constants: int | str) -> Any:
     """A kernel with its constants."""
-    known = {"real": _TYPES[dtype], **constants}
+    known = {"real": TYPES[dtype], **constants}
     source = "".join(f"#define {key} {value}\n" for key, value in known.items())
     source += "".join(cuda.source_of(file) for file in _PARTS[part])
     with torch.cuda.device(device):
@@ -229,14 +260,44 @@ def _strided(h: Tensor, width: int) -> tuple[Tensor, int]:
     return first, h.stride(1) // width
 
 
+def _columns(out: Tensor, width: int) -> tuple[Tensor, int]:
+    """Where rows of a result start, and how many numbers they are apart."""
+    apart = out.stride(1)
+    if out.stride(0) != apart * out.shape[1] or apart % width or out.storage_offset() % width:
+        raise ValueError("rows of a result must lie at one distance, where pieces can be written")
+    return (out.as_strided((1,), (1,), out.storage_offset()) if out.numel() else out), apart
+
+
+def layer(like: Tensor, *given: Tensor | None) -> list[Any]:
+    """What a layer has for every model, where it lies; then how far apart those of models are."""
+    starts, apart = [], []
+    for x in given:
+        if x is None or not x.numel():
+            starts.append(like.new_empty(0))  # its address is null
+            apart.append(0)
+            continue
+        if x.stride(1) != 1 or x.stride(0) % 4 or x.data_ptr() % 16:
+            x = fit(x)
+        starts.append(x.as_strided((1,), (1,), x.storage_offset()))
+        apart.append(x.stride(0))
+    return [*starts, *apart]
+
+
 def _or_nothing(like: Tensor, *given: Tensor | None) -> list[Tensor]:
     nothing = like.new_empty(0)  # its address is null
     return [nothing if x is None else fit(x) for x in given]
 
 
-def _row_constants(bias: Tensor | None, share: Tensor | None, act: str) -> dict[str, int]:
+def _of_rows(like: Tensor, *given: Tensor | None) -> list[Any]:
+    return layer(like, *(None if x is None else x.flatten(1) for x in given))
+
+
+def _row_constants(
+    bias: Tensor | None, weight: Tensor | None, share: Tensor | None, act: str
+) -> dict[str, int]:
     pool = 0 if share is None else share.shape[1]
-    return {"ACT": ACTS[act], "BIASED": int(bias is not None), "POOL": pool}
+    narrow = 0 if weight is None else weight.shape[2]
+    return {"ACT": ACTS[act], "BIASED": int(bias is not None), "POOL": pool, "NARROW": narrow}
 
 
 def _row_blocks(rows: int, shape: Shape) -> tuple[int, int]:

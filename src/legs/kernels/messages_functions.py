@@ -49,35 +49,42 @@ class Rows(torch.autograd.Function):
         bias: Tensor | None,
         gamma: Tensor | None,
         beta: Tensor | None,
+        weight: Tensor | None,
         share: Tensor | None,
         ptr: Tensor,
         graph: Tensor,
         act: str,
         eps: float,
     ) -> Tensor:
-        return kernels.rows_forward(z, bias, gamma, beta, share, ptr, act, eps)
+        return kernels.rows_forward(z, bias, gamma, beta, weight, share, ptr, act, eps)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        z, bias, gamma, beta, share, _, graph, ctx.act, ctx.eps = inputs
+        z, bias, gamma, beta, weight, share, _, graph, ctx.act, ctx.eps = inputs
         # A plain sum does not need what it summed.
         kept = None if ctx.act == "none" else z
-        ctx.save_for_backward(kept, bias, gamma, beta, share, graph)
+        ctx.save_for_backward(kept, bias, gamma, beta, weight, share, graph)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
-        found, terms = RowsGrad.apply(grads[0], *saved, ctx.act, ctx.eps)  # type: ignore[no-untyped-call]
+        _, bias, _, _, weight, *_ = saved = ctx.saved_tensors
+        known = (*saved, ctx.act, ctx.eps, ctx.needs_input_grad[0])
+        found, terms = RowsGrad.apply(grads[0], *known)  # type: ignore[no-untyped-call]
         of_norm: tuple[Tensor | None, ...] = (None, None)
+        rest = 0
         if ctx.act == "norm":
-            of_norm = (terms[:, 0], terms[:, 1])
-        of_bias = None if saved[1] is None else terms[:, -1]
-        return found, of_bias, *of_norm, *[None] * 5
+            of_norm, rest = (terms[:, 0], terms[:, 1]), 2
+        of_bias = None if bias is None else terms[:, rest]
+        of_weight = None
+        if weight is not None:
+            of_weight = terms[:, rest + (bias is not None) :].mT
+            found = None if found is None else torch.bmm(found, weight)
+        return found, of_bias, *of_norm, of_weight, *[None] * 5
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
-        own, size = _folded(info, in_dims, inputs, 4)
-        out: Tensor = Rows.apply(*own, *inputs[4:])  # type: ignore[no-untyped-call]
+        own, size = _folded(info, in_dims, inputs, 5)
+        out: Tensor = Rows.apply(*own, *inputs[5:])  # type: ignore[no-untyped-call]
         return out.unflatten(0, (size, -1)), 0
 
 
@@ -100,16 +107,19 @@ class RowsGrad(_Last):
     """:func:`legs.kernels.messages_cuda.rows_backward`."""
 
     @staticmethod
-    def forward(grad: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+    def forward(grad: Tensor, *given: Any) -> tuple[Tensor | None, Tensor]:
         return kernels.rows_backward(grad, *given)
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[Any, ...], *inputs: Any
-    ) -> tuple[tuple[Tensor, ...], tuple[int, int]]:
-        own, size = _folded(info, in_dims, inputs, 5)
-        out = RowsGrad.apply(*own, *inputs[5:])  # type: ignore[no-untyped-call]
-        return tuple(x.unflatten(0, (size, -1)) for x in out), (0, 0)
+    ) -> tuple[tuple[Tensor | None, ...], tuple[int | None, int]]:
+        own, size = _folded(info, in_dims, inputs, 6)
+        found, terms = RowsGrad.apply(*own, *inputs[6:])  # type: ignore[no-untyped-call]
+        terms = terms.unflatten(0, (size, -1))
+        if found is None:
+            return (None, terms), (None, 0)
+        return (found.unflatten(0, (size, -1)), terms), (0, 0)
 
 
 class Attend(torch.autograd.Function):
@@ -123,6 +133,7 @@ class Attend(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         u, rowptr, col, ctx.heads, ctx.slope = inputs
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # zeros for these
         ctx.save_for_backward(u, output[1], rowptr, col)
 
     @staticmethod

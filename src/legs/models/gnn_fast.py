@@ -31,15 +31,20 @@ def embed_fast(layers: Any, kind: str, states: Tensor, graphs: Graphs) -> Tensor
     dropping = layers.training and layers.dropout.p > 0
     pooled = False
     for place, (conv, norm) in enumerate(zip(convs, layers.norms, strict=False), start=1):
-        z, bias = way.convolve(conv, states)
+        z, weight, bias = way.convolve(conv, states)
         # The states before the last layer are only pooled: they need not be written.
         share = None if dropping or place < len(convs) else way.share
-        states = norm_relu(z, graphs, norm.weight, norm.bias, bias, eps=norm.eps, share=share)
+        own = (norm.weight, norm.bias, bias)
+        states = norm_relu(z, graphs, *own, weight=weight, eps=norm.eps, share=share)
         pooled = share is not None
         states = layers.dropout(states)
     if way.share is not None and not pooled:
         states = pool(states, graphs, way.share)
     return way.finish(last, states)
+
+
+# States, the weight that they are still to be multiplied by (if any) and the bias to be added.
+Convolved = tuple[Tensor, Tensor | None, Tensor]
 
 
 class Way(Protocol):
@@ -51,8 +56,8 @@ class Way(Protocol):
 
     def __init__(self, graphs: Graphs, dtype: torch.dtype) -> None: ...
 
-    def convolve(self, conv: Any, states: Tensor) -> tuple[Tensor, Tensor]:
-        """States of the nodes after a layer, and the bias that is still to be added to them."""
+    def convolve(self, conv: Any, states: Tensor) -> Convolved:
+        """States of the nodes after a layer, but for what is still to be done to them."""
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         """The last layer and the pooling."""
@@ -87,11 +92,11 @@ class GCNWay(Sizes):
         self.adjacency = normalised(graphs, dtype)
         self.share: Tensor | None = aggregate(self.mean, graphs, **self.adjacency)
 
-    def convolve(self, conv: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+    def convolve(self, conv: Any, states: Tensor) -> Convolved:
         weight = conv.lin.weight
         if weight.shape[1] < weight.shape[0]:
-            return aggregate(states, self.graphs, **self.adjacency) @ weight.t(), conv.bias
-        return aggregate(states @ weight.t(), self.graphs, **self.adjacency), conv.bias
+            return aggregate(states, self.graphs, **self.adjacency), weight, conv.bias
+        return aggregate(states @ weight.t(), self.graphs, **self.adjacency), None, conv.bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         out: Tensor = states @ conv.lin.weight.t() + self.present * conv.bias
@@ -107,14 +112,14 @@ class SAGEWay(Sizes):
         sent = aggregate(self.mean, graphs, pre=self.inverse)
         self.share: Tensor | None = torch.cat([sent, self.mean], dim=-1)
 
-    def convolve(self, conv: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+    def convolve(self, conv: Any, states: Tensor) -> Convolved:
         parts, bias = [conv.lin_l.weight, conv.lin_r.weight], conv.lin_l.bias
         if parts[0].shape[1] < parts[0].shape[0]:
             received = aggregate(states, self.graphs, post=self.inverse)
             both = torch.cat([received, states.expand_as(received)], dim=-1)
-            return both @ torch.cat(parts, dim=1).t(), bias
+            return both, torch.cat(parts, dim=1), bias
         both = states @ torch.cat(parts).t()
-        return aggregate(both, self.graphs, post=self.inverse, side=True), bias
+        return aggregate(both, self.graphs, post=self.inverse, side=True), None, bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         weight = torch.cat([conv.lin_l.weight, conv.lin_r.weight], dim=1)
@@ -129,13 +134,15 @@ class GINWay(Sizes):
 
     def hidden(self, conv: Any, states: Tensor, share: Tensor | None = None) -> Tensor:
         """Between the two linear layers."""
-        z = aggregate(states, self.graphs, own=1 + conv.eps) @ conv.nn.lins[0].weight.t()
-        norm, bias = conv.nn.norms[0], conv.nn.lins[0].bias
-        return norm_relu(z, self.graphs, norm.weight, norm.bias, bias, eps=norm.eps, share=share)
+        summed = aggregate(states, self.graphs, own=1 + conv.eps)
+        norm, first = conv.nn.norms[0], conv.nn.lins[0]
+        own = (norm.weight, norm.bias, first.bias)
+        known = {"weight": first.weight, "eps": norm.eps, "share": share}
+        return norm_relu(summed, self.graphs, *own, **known)
 
-    def convolve(self, conv: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+    def convolve(self, conv: Any, states: Tensor) -> Convolved:
         last = conv.nn.lins[1]
-        return self.hidden(conv, states) @ last.weight.t(), last.bias
+        return self.hidden(conv, states), last.weight, last.bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         last = conv.nn.lins[1]
@@ -149,19 +156,17 @@ class GATWay(Sizes):
 
     share: Tensor | None = None
 
-    def convolve(self, conv: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+    def convolve(self, conv: Any, states: Tensor) -> Convolved:
         weight = conv.lin.weight
         by_head = weight.unflatten(0, (conv.heads, conv.out_channels))
         # Scores are linear in the states, too: two more rows a head of the same layer.
-        scores = [
-            (by_head * att.reshape(conv.heads, -1, 1)).sum(1)
-            for att in (conv.att_src, conv.att_dst)
-        ]
-        u = states @ torch.cat([weight, *scores]).t()
-        return attend(u, self.graphs, conv.heads, conv.negative_slope), conv.bias
+        att = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
+        scores = (by_head * att).sum(2).flatten(0, 1)
+        u = states @ torch.cat([weight, scores]).t()
+        return attend(u, self.graphs, conv.heads, conv.negative_slope), None, conv.bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
-        z, bias = self.convolve(conv, states)
+        z, _, bias = self.convolve(conv, states)
         return pool(z, self.graphs, self.mean) + self.present * bias
 
 

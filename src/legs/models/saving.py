@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,37 +14,38 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from legs.files import (
+    FileError,
+    digest_of,
+    parse_json,
+    write_atomically,
+    write_together,
+    writing,
+)
+from legs.models.bounds import check_shapes, check_sizes
 from legs.models.network import Network
+
+__all__ = [
+    "DESCRIPTION",
+    "WEIGHTS",
+    "ModelError",
+    "describe_network",
+    "load_directory",
+    "load_network",
+    "rebuild_network",
+    "save_directory",
+    "save_network",
+    "versions",
+    "write_atomically",
+]
 
 FORMAT = 1
 WEIGHTS = "weights.safetensors"
 DESCRIPTION = "model.json"
 
 
-class ModelError(ValueError):
+class ModelError(FileError):
     """A model directory that cannot be used; the message says why."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name, flushes and renames it: all of it or nothing."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            # mkstemp's files are their owner's alone; models are passed around.
-            os.fchmod(handle, 0o666 & ~_umask())
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def versions() -> dict[str, str]:
@@ -63,19 +62,17 @@ def versions() -> dict[str, str]:
 def save_directory(
     directory: str | Path, description: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Writes tensors, and a description that names their checksum, into a directory."""
+    """Writes tensors, and a description with their checksum and its own, into a directory."""
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     content = save_tensors({k: v.detach().cpu().contiguous() for k, v in tensors.items()})
-    known = {
-        "format": FORMAT,
-        **description,
-        "versions": versions(),
-        "sha256": {WEIGHTS: hashlib.sha256(content).hexdigest()},
-    }
-    write_atomically(folder / WEIGHTS, content)
+    # As a reader finds it: tuples are lists there.
+    known = json.loads(json.dumps({"format": FORMAT, **description, "versions": versions()}))
+    digests = {WEIGHTS: hashlib.sha256(content).hexdigest(), DESCRIPTION: digest_of(known)}
+    text = json.dumps({**known, "sha256": digests}, indent=1).encode()
     # The description comes last: a directory without it holds no model.
-    write_atomically(folder / DESCRIPTION, json.dumps(known, indent=1).encode())
+    write_together({folder / WEIGHTS: content, folder / DESCRIPTION: text})
 
 
 def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -84,16 +81,22 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
     if not (folder / DESCRIPTION).is_file():
         raise ModelError(f"{folder} holds no model: {DESCRIPTION} is missing")
     try:
-        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        found, expected = description["format"], description["sha256"][WEIGHTS]
+        description = parse_json((folder / DESCRIPTION).read_bytes())
+        found, digests = description["format"], description["sha256"]
+        expected = digests[WEIGHTS]
     except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder / DESCRIPTION} is damaged: {error}") from error
+        raise ModelError(f"{folder / DESCRIPTION} is damaged: {_short(error)}") from error
     if found != FORMAT:
-        writer = description.get("versions", {}).get("torch-legs", "an unknown version")
+        about = description.get("versions")
+        writer = about.get("torch-legs") if isinstance(about, dict) else None
         raise ModelError(
-            f"{folder} is in format {found}, written by torch-legs {writer}; this version reads "
-            f"format {FORMAT}"
+            f"{folder} is in format {found}, written by torch-legs "
+            f"{writer or 'of an unknown version'}; this version reads format {FORMAT}"
         )
+    rest = {name: value for name, value in description.items() if name != "sha256"}
+    # Models saved before the description had a checksum have none.
+    if digests.get(DESCRIPTION, digest := digest_of(rest)) != digest:
+        raise ModelError(f"{folder / DESCRIPTION} is damaged: its checksum is wrong")
     try:
         content = (folder / WEIGHTS).read_bytes()
     except FileNotFoundError:
@@ -102,8 +105,8 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
         raise ModelError(f"{folder / WEIGHTS} is damaged: its checksum is wrong")
     try:
         return description, load_tensors(content)
-    except SafetensorError as error:
-        raise ModelError(f"{folder / WEIGHTS} is damaged: {error}") from error
+    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"{folder / WEIGHTS} is damaged: {_short(error)}") from error
 
 
 def describe_network(network: Network) -> dict[str, Any]:
@@ -114,11 +117,20 @@ def describe_network(network: Network) -> dict[str, Any]:
 def rebuild_network(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Network:
     """The network that was described, with its weights, in evaluation mode."""
     try:
-        network = Network.kinds[described["kind"]].rebuild(described["description"])
+        kind, description = Network.kinds[described["kind"]], described["description"]
+        check_sizes(description)
+        check_shapes(lambda: kind.rebuild(description), tensors)
+        network = kind.rebuild(description)
         network.load_state_dict(dict(tensors))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"the model cannot be rebuilt: {error}") from error
+    # Descriptions may hold anything, and every layer has its own way to refuse it.
+    except Exception as error:
+        raise ModelError(f"the model cannot be rebuilt: {_short(error)}") from error
     return network.eval()
+
+
+def _short(error: Exception) -> str:
+    told = " ".join(str(error).split())[:300]
+    return told if isinstance(error, ValueError) and told else f"{type(error).__name__}: {told}"
 
 
 def save_network(network: Network, directory: str | Path) -> None:

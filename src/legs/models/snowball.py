@@ -4,12 +4,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from torch_geometric.nn import GCNConv
 
 from legs.kernels import messages
 from legs.models.gnn_fast import Sizes, normalised
 from legs.models.network import Network, graph_mean
+from legs.models.snowball_fast import snowball
 from legs.nn import InputScale
 
 
@@ -87,24 +87,14 @@ class Snowball(Network):
         return self.regular_graphs and messages.wanted(x)
 
     def _embed_fast(self, states: Tensor, graphs: messages.Graphs) -> Tensor:
-        # A layer's sum over neighbours is taken once for all later layers, before any weights.
-        adjacency = normalised(graphs, states.dtype)
-        inputs = states.shape[-1]
-        first = messages.aggregate(states, graphs, **adjacency)
-        # Rows are read fastest if they start at multiples of 16 bytes.
-        first = pad(first, (0, -inputs % 4))
-        seen: list[Tensor] = []
-
-        def mixed(weight: Tensor) -> Tensor:
-            order = torch.cat([weight[:, inputs:], weight[:, :inputs]], dim=1)
-            return torch.cat([*seen, first], dim=-1) @ pad(order, (0, -inputs % 4)).t()
-
-        layer: Any
-        for layer in self.layers:
-            new = messages.tanh(mixed(layer.lin.weight), graphs, layer.bias)
-            seen.append(messages.aggregate(self.dropout(new), graphs, **adjacency))
-        share = Sizes(graphs, states.dtype).mean
-        return messages.tanh(mixed(self.last.lin.weight), graphs, self.last.bias, share=share)
+        layers = [(layer.lin.weight, layer.bias) for layer in (*self.layers, self.last)]
+        drops = []
+        if self.training and self.dropout.p > 0:
+            # From the states, so that every model that is mapped over draws its own.
+            ones = torch.ones_like(states[:, :1]).expand(-1, layers[0][0].shape[0])
+            drops = [self.dropout(ones) for _ in self.layers]
+        scale, share = normalised(graphs, states.dtype)["pre"], Sizes(graphs, states.dtype).mean
+        return snowball(states, graphs, scale, layers, share, drops)
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from legs.kernels import batch_norm
+
 
 class GraphBatchNorm(nn.Module):
     r"""Batch norm over graph features that may leave graphs out of its statistics.
@@ -45,9 +47,17 @@ class GraphBatchNorm(nn.Module):
         self.running_var.fill_(1)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalises ``[graphs, in_channels]``; ``mask`` is ``[graphs]``, default all."""
+        """Normalises ``[graphs, in_channels]``.
+
+        ``mask`` (``[graphs]``) names the graphs to take statistics of, by ``True`` or one; default
+        all.
+        """
         if not self.training:
             mean, variance = self.running_mean, self.running_var
+        elif batch_norm.applies(x, self.weight):
+            mask = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
+            layer = (self.weight, self.bias, self.running_mean, self.running_var)
+            return batch_norm.batch_norm(x, mask, *layer, self.eps, self.momentum)
         else:
             mean, variance = self._statistics(x, mask)
         scale = self.weight * torch.rsqrt(variance + self.eps)
@@ -64,13 +74,13 @@ class GraphBatchNorm(nn.Module):
         with torch.no_grad():
             unbiased = variance * (count / (count - 1).clamp_min(1))
             step = self.momentum * enough.to(x.dtype)
-            new_mean = self.running_mean + step * (mean - self.running_mean)
-            new_var = self.running_var + step * (unbiased - self.running_var)
-        mean = torch.where(enough, mean, self.running_mean)
-        variance = torch.where(enough, variance, self.running_var)
-        self.running_mean.copy_(new_mean)
-        self.running_var.copy_(new_var)
-        return mean, variance
+            self.running_mean += step * (mean - self.running_mean)
+            self.running_var += step * (unbiased - self.running_var)
+        # Where there were not enough, the averages are what they were.
+        return (
+            torch.where(enough, mean, self.running_mean),
+            torch.where(enough, variance, self.running_var),
+        )
 
     def extra_repr(self) -> str:
         return f"{self.weight.numel()}"

@@ -28,7 +28,7 @@ from legs.training import Fitted, Predictor, Task, TrainingOptions, fit
 from legs.training.methods import ENSEMBLES
 from legs.training.svm import ScatteringSVM
 
-Precision = Literal["float32", "bfloat16", "float64"]
+Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 
 # Options of the network, which keeps its own default where one is None.
 NETWORK_OPTIONS = (

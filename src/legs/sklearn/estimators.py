@@ -58,7 +58,7 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
             ``gcn-legs-…`` keep them always.
         clip: largest norm of the gradient (default ``None``: not clipped).
         class_weight: ``"balanced"`` for rare classes to weigh more in the loss (default ``None``).
-        precision: ``"float32"`` (default), ``"bfloat16"`` or ``"float64"``, of training.
+        precision: ``"float32"`` (default), ``"tf32"``, ``"bfloat16"`` or ``"float64"`` in training.
         device: to train on (default ``"cpu"``); predictions are made on the CPU.
         random_state: seed of weights, batches and validation graphs (default 0).
         verbose: whether to print losses (default ``False``).

@@ -54,11 +54,15 @@ def load_state(path: Path, settings: dict[str, Any]) -> State | None:
     if not path.exists():
         return None
     known, tensors = read_sealed(path, "state")
-    check_settings(path.parent, known["settings"], settings)
-    state = State(known["epoch"], known["best_epoch"], known["best_loss"], known["history"])
-    for key, tensor in tensors.items():
-        group, name = key.split("/", 1)
-        state.tensors.setdefault(group, {})[name] = tensor
+    try:
+        old, history = dict(known["settings"]), list(known["history"])
+        state = State(known["epoch"], known["best_epoch"], known["best_loss"], history)
+        for key, tensor in tensors.items():
+            group, name = key.split("/", 1)
+            state.tensors.setdefault(group, {})[name] = tensor
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path} is no checkpoint: {error!r}; delete it to start anew") from error
+    check_settings(path.parent, old, settings)
     return state
 
 
@@ -66,8 +70,9 @@ def check_settings(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> No
     """A run goes on with the settings it began with; the error names those that changed."""
     changed = _changed(old, plain(new))
     if changed:
+        told = ", ".join(name[:60] for name in changed[:8]) + (", …" if len(changed) > 8 else "")
         raise ModelError(
-            f"{folder} holds a run with other settings ({', '.join(changed)}); "
+            f"{folder} holds a run with other settings ({told}); "
             "choose another directory, or delete it to start anew"
         )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, save_splits
+from legs.files import one_writer
 from legs.training.cv_grid import check_grid
 from legs.training.cv_measures import Measure
 from legs.training.cv_plan import CVOptions, plan_splits
@@ -76,9 +78,6 @@ def cross_validate(
     if measures:
         settings["measures"] = sorted(measures)
     folder = None if directory is None else Path(directory)
-    store = Store(folder, settings)
-    if folder is not None and not (folder / "splits.json").exists():
-        save_splits(folder / "splits.json", flat)
     training = options.training
     tracker = Tracker(
         paces(methods, planned, options),
@@ -87,22 +86,26 @@ def cross_validate(
         len(options.grid),
         progress,
     )
-    runner = Runner(
-        data,
-        planned,
-        options,
-        dict(model_options or {}),
-        store,
-        tracker,
-        device,
-        way,
-        workers or os.cpu_count() or 1,
-        chunk,
-        keep_features,
-        measures or {},
-    )
-    found = [
-        score_method(data, planned, method, runner.train(number))
-        for number, method in enumerate(methods)
-    ]
+    with nullcontext() if folder is None else one_writer(folder):
+        store = Store(folder, settings)
+        if folder is not None and not (folder / "splits.json").exists():
+            save_splits(folder / "splits.json", flat)
+        runner = Runner(
+            data,
+            planned,
+            options,
+            dict(model_options or {}),
+            store,
+            tracker,
+            device,
+            way,
+            workers or os.cpu_count() or 1,
+            chunk,
+            keep_features,
+            measures or {},
+        )
+        found = [
+            score_method(data, planned, method, runner.train(number))
+            for number, method in enumerate(methods)
+        ]
     return CVResult(data, options, planned, found, guess_scores(data, planned))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
@@ -23,7 +24,11 @@ from legs.training.task import Task
 
 
 def fit_machine(
-    data: GraphDataset, split: Split, options: TrainingOptions, workers: int = 1
+    data: GraphDataset,
+    split: Split,
+    options: TrainingOptions,
+    workers: int = 1,
+    features: Tensor | None = None,
 ) -> Trained:
     """GS-SVM; it needs no validation graphs, and is trained on all that do not test.
 
@@ -32,12 +37,13 @@ def fit_machine(
         split: of a test set.
         options: how to train.
         workers: processes for the choice of C and γ.
+        features: of all graphs, if they are known already.
     """
     start = time.monotonic()
     train = torch.as_tensor(np.sort(np.concatenate([split.train, split.validation])))
     task = Task.of(data, train, options.balanced)
     validation = torch.as_tensor(split.validation)
-    machine = fit_svm(data, task, train, validation, folds=3, workers=workers)
+    machine = fit_svm(data, task, train, validation, folds=3, workers=workers, features=features)
     answers = machine.answers(data.subset(split.test), task, 512)
     return Trained(answers, 0.0, 0, 0, machine.num_parameters(), time.monotonic() - start, "svm")
 

@@ -12,8 +12,8 @@ import torch
 from legs.data.dataset import GraphDataset
 from legs.models import Ensemble, Network
 from legs.training.cv_store import Store, Trained
-from legs.training.inputs import Inputs, embed, predict
-from legs.training.members import Job, learned_scales, prepared
+from legs.training.inputs import Inputs, embed
+from legs.training.members import Job, learned_scales, outputs_of_tests, prepared
 from legs.training.methods import ENSEMBLES
 from legs.training.options import TrainingOptions
 from legs.training.stack import Member, Standing, train_stack
@@ -67,10 +67,12 @@ def train_ensembles(
         together, inputs, y, options, report=tell, checkpoint=checkpoints("head")
     )
     seconds = (time.monotonic() - start) / len(jobs)
+    for member in together:
+        member.network.to(y.device)
+    outs = outputs_of_tests(together, inputs, "stacked")
     found = []
-    for member, outcome in zip(together, outcomes, strict=True):
-        network = member.network.to(y.device)
-        out = predict(inputs, network, torch.as_tensor(member.split.test).to(y.device))
+    for member, outcome, out in zip(together, outcomes, outs, strict=True):
+        network = member.network
         found.append(
             Trained(
                 member.task.answers(out.float()).cpu(),

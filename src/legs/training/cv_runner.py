@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -13,13 +13,14 @@ from legs.data.splits import Split
 from legs.training.cv_apart import fit_ensemble, fit_machine
 from legs.training.cv_ensembles import Files, keep_ensembles, train_ensembles
 from legs.training.cv_grid import stacks
-from legs.training.cv_measures import Measure, train_measured
+from legs.training.cv_measures import Measure
 from legs.training.cv_plan import CVOptions
 from legs.training.cv_progress import Step
 from legs.training.cv_store import Store, Trained
 from legs.training.cv_tracker import Pace, Tracker
 from legs.training.members import Job, Way, choose_way, train_members
 from legs.training.methods import ENSEMBLES
+from legs.training.svm import scattering_features
 
 
 def paces(methods: list[str], planned: list[list[Split]], options: CVOptions) -> list[Pace]:
@@ -122,8 +123,7 @@ class Runner:
                 last = first + len(some) - 1
                 settings = group[first // len(self.flat) : last // len(self.flat) + 1]
                 self.tracker.begin(number, settings, "networks", before + first, len(some))
-                train = partial(train_measured, measures=self.measures)
-                part = (train if self.measures else train_members)(
+                part = train_members(
                     method,
                     some,
                     self.data,
@@ -134,6 +134,7 @@ class Runner:
                     report=self.tracker,
                     checkpoint=self.store.partial(name, len(some)),
                     features=self.features,
+                    measures=self.measures,
                 )
                 self.store.save(name, part)
                 self.tracker.end(part)
@@ -164,10 +165,12 @@ class Runner:
     def _machines(self, number: int) -> list[list[Trained]]:
         """One a test set: no partition validates, so none rotates."""
         found = []
+        features = cache(lambda: scattering_features(self.data))  # if any is needed at all
         for k, group in enumerate(self.planned):
 
             def fit(split: Split = group[0]) -> Trained:
-                return fit_machine(self.data, split, self.options.training, self.workers)
+                training = self.options.training
+                return fit_machine(self.data, split, training, self.workers, features())
 
             found.append(self._apart(number, f"gs-svm-{k}", (), "machine", k, fit))
         return found

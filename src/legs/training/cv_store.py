@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from legs.models.saving import write_atomically
+from legs.files import FileError, check_digest, parse_json, with_digest, write_atomically, writing
+from legs.models.saving import ModelError
 from legs.training.checkpoint import check_settings, load_state, plain
 from legs.training.sealed import read_sealed, write_sealed
 
@@ -62,11 +63,11 @@ class Store:
         self.directory = directory
         if directory is None:
             return
-        directory.mkdir(parents=True, exist_ok=True)
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
         file = directory / "settings.json"
         if file.exists():
-            old = json.loads(file.read_text(encoding="utf-8"))
-            check_settings(directory, old, settings)
+            check_settings(directory, _read(file), settings)
         else:
             write_atomically(file, json.dumps(plain(settings), indent=1).encode())
 
@@ -97,12 +98,19 @@ class Store:
         file = self.directory and self.directory / "ways.json"
         if file is None or not file.exists():
             return {}
-        return dict(json.loads(file.read_text(encoding="utf-8")))
+        known = _read(file)
+        if "ways" not in known:  # written by an older version, without a checksum
+            return known
+        if set(known) != {"ways"} or not isinstance(known["ways"], dict):
+            raise ModelError(f"{file} is damaged: it holds more than ways; delete it to start anew")
+        return dict(known["ways"])
 
     def note(self, ways: dict[str, str]) -> None:
         """Keeps :meth:`notes`."""
         if self.directory is not None:
-            write_atomically(self.directory / "ways.json", json.dumps(ways).encode())
+            write_atomically(
+                self.directory / "ways.json", json.dumps(with_digest({"ways": ways})).encode()
+            )
 
     def load(self, group: str) -> list[Trained] | None:
         """A finished group, or ``None``."""
@@ -110,17 +118,12 @@ class Store:
         if file is None or not file.exists():
             return None
         known, tensors = read_sealed(file, "models", "delete it to do it again")
-        found = []
-        for k, row in enumerate(known):
-            more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
-            start = f"{k}.{_MEASURED}"
-            more["measured"] = {
-                name.removeprefix(start): tensor
-                for name, tensor in tensors.items()
-                if name.startswith(start)
-            }
-            found.append(Trained(tensors[str(k)], **row, **more))
-        return found
+        try:
+            return [_trained(row, k, tensors) for k, row in enumerate(known)]
+        except (KeyError, TypeError) as error:
+            raise ModelError(
+                f"{file} holds no trained models: {error!r}; delete it to do it again"
+            ) from error
 
     def save(self, group: str, models: list[Trained]) -> None:
         """Keeps a finished group."""
@@ -140,6 +143,27 @@ class Store:
             rows.append(known)
         write_sealed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
+
+
+def _trained(row: dict[str, Any], k: int, tensors: dict[str, Tensor]) -> Trained:
+    more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
+    start = f"{k}.{_MEASURED}"
+    more["measured"] = {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }
+    return Trained(tensors[str(k)], **row, **more)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A JSON file of a store, checked."""
+    try:
+        return check_digest(parse_json(file.read_bytes()), file)
+    except FileError as error:
+        raise ModelError(str(error)) from error
+    except ValueError as error:
+        raise ModelError(f"{file} is damaged: {error}; delete it to start anew") from error
 
 
 def answers_of(models: list[Trained]) -> Tensor:

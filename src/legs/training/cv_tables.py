@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from legs.models.saving import versions, write_atomically
+from legs.files import file_digests, with_digest, write_atomically
+from legs.models.saving import versions
 from legs.training.cv_grid import chosen_names
 from legs.training.cv_scores import CVResult, MethodResult
 from legs.training.votes import corrected_t_test
@@ -127,7 +128,9 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
         "guess": result.guess,
         "comparisons": tables["comparisons"].to_dict("records"),
     }
-    write_atomically(folder / "results.json", json.dumps(known, indent=1).encode())
+    # A reader can tell whether these tables are still what was written.
+    known["files"] = file_digests(folder, [*(f"{name}.csv" for name in tables), "results.md"])
+    write_atomically(folder / "results.json", json.dumps(with_digest(known), indent=1).encode())
 
 
 def _chosen(result: CVResult, method: MethodResult) -> list[str]:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphBatch, GraphDataset
+from legs.kernels import messages_cuda, stack_cuda
+from legs.kernels.dispatch import chosen
 
 # Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
 # and all would wait for it.
@@ -29,13 +31,13 @@ class FilledBatches:
     def __init__(self, data: GraphDataset, graphs: int) -> None:
         self.data, self.graphs = data, graphs
         self.slots = graphs + FILLERS
-        self.sizes = data.sizes
-        self.first_edge = data.rowptr[data.ptr[:-1]]
-        self.edge_counts = data.rowptr[data.ptr].diff()
-        nodes = torch.arange(data.num_nodes, device=data.ptr.device)
+        nodes = torch.arange(data.num_nodes, device=data.ptr.device, dtype=data.col.dtype)
         self.row = torch.repeat_interleave(nodes, data.rowptr.diff())
+        starts, edges = data.ptr[:-1], data.rowptr[data.ptr]
+        # Of each graph: nodes, edges, the first node and the first edge.
+        self.rows = torch.stack([data.sizes, edges.diff(), starts, edges[:-1]], dim=1)
         # On the host too: whether a batch fits must be known without asking the GPU.
-        self.host = torch.stack([self.sizes, self.edge_counts]).cpu()
+        self.host = self.rows[:, :2].T.cpu()
         self.nodes, self.edges = (_room(counts.double(), graphs) for counts in self.host)
 
     def grow(self, index: Tensor) -> bool:
@@ -51,35 +53,41 @@ class FilledBatches:
 
         The batch has ``slots`` graphs; those that are not valid have no nodes, or filling ones.
         """
-        data = self.data
-        sizes = self.sizes[index] * valid
-        graph, place, inside, ends = _deal(sizes, self.nodes)
-        starts = data.ptr[index]
-        node = torch.where(inside, starts[graph] + place, 0)
-        x = torch.where(inside.unsqueeze(-1), data.x[node], 0)
-        spare = torch.arange(self.nodes, device=x.device) - ends[-1]
-        free = self.nodes - ends[-1]  # at least one
-        batch = torch.where(inside, graph, self.graphs + spare * FILLERS // free)
+        data, rows = self.data, self.rows[index]
+        counts = rows[:, :2] * valid.unsqueeze(-1)
+        ends = counts.cumsum(0)
+        if messages_cuda.applies(data.x) and chosen() != "reference":
+            known = (data.x, self.row, data.col, data.edge_weight, self.nodes, self.edges, FILLERS)
+            x, batch, edge_index, weight = stack_cuda.gather(rows, ends, *known)
+            return GraphBatch(x, edge_index, weight, batch, self.slots, None)
+        starts, (used, used_edges) = ends - counts, ends[-1]
+        free = self.nodes - used  # at least one
 
-        graph, place, inside, edge_ends = _deal(self.edge_counts[index] * valid, self.edges)
-        edge = torch.where(inside, self.first_edge[index][graph] + place, 0)
-        shift = (ends - sizes - starts)[graph]
+        graph, place = _deal(ends[:, 0].contiguous(), self.nodes)
+        inside = place < used
+        node = torch.where(inside, (rows[:, 2] - starts[:, 0])[graph] + place, 0)
+        x = torch.where(inside.unsqueeze(-1), data.x[node], 0)
+        batch = torch.where(inside, graph, self.graphs + (place - used) * FILLERS // free)
+
+        graph, place = _deal(ends[:, 1].contiguous(), self.edges)
+        inside = place < used_edges
+        edge = torch.where(inside, (rows[:, 3] - starts[:, 1])[graph] + place, 0)
+        shift = (starts[:, 0] - rows[:, 2])[graph]
         # What is left over: edges from a filling node to itself, no node with very many of them, in
         # the order of their targets as all edges are.
-        idle = torch.arange(self.edges, device=x.device) - edge_ends[-1]
-        filler = ends[-1] + idle * free // (self.edges - edge_ends[-1]).clamp_min(1)
-        source = torch.where(inside, data.col[edge] + shift, filler)
-        target = torch.where(inside, self.row[edge] + shift, filler)
+        idle = (self.edges - used_edges).clamp_min(1)
+        filler = used + (place - used_edges) * free // idle
+        ends_of_edges = torch.stack([data.col[edge], self.row[edge]])
+        edge_index = torch.where(inside, ends_of_edges + shift, filler)
         weight = None if data.edge_weight is None else data.edge_weight[edge]
-        return GraphBatch(x, torch.stack([source, target]), weight, batch, self.slots, None)
+        return GraphBatch(x, edge_index, weight, batch, self.slots, None)
 
 
-def _deal(counts: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Deals places out to groups of so many: whose each is, which of its places, if any's; ends."""
-    ends = counts.cumsum(0)
-    place = torch.arange(room, device=counts.device)
-    group = torch.searchsorted(ends, place, right=True).clamp_max(len(counts) - 1)
-    return group, place - (ends - counts)[group], place < ends[-1], ends
+def _deal(ends: Tensor, room: int) -> tuple[Tensor, Tensor]:
+    """Places of a room, and which group each is of, given where groups end."""
+    place = torch.arange(room, device=ends.device)
+    group = torch.searchsorted(ends, place, right=True).clamp_max(len(ends) - 1)
+    return group, place
 
 
 def _room(counts: Tensor, batch: int) -> int:

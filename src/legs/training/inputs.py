@@ -108,6 +108,13 @@ class Inputs:
         for place, network in enumerate(networks):
             self.own_features[place] = embed(network, self.data) if place else first
 
+    @property
+    def rows(self) -> Tensor:
+        """What there is to compute for each graph: its nodes, or one row of features."""
+        if self.features is None and self.own_features is None:
+            return self.data.sizes
+        return torch.ones_like(self.data.sizes)
+
     @cached_property
     def regular(self) -> bool:
         """Whether all edges go both ways, with the same weight, and none from a node to itself."""

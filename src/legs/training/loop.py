@@ -83,33 +83,34 @@ def train(
         raise TrainingError("no validation graph has a target: nothing would tell when to stop")
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
-    while state.epoch < options.max_epochs and not _finished(state, options):
-        epoch = state.epoch + 1
-        row = {
-            "epoch": epoch,
-            "train_loss": _epoch(
-                network, inputs, target, draw(epoch), task, options, optimizer, epoch
-            ),
-        }
-        # After a finite loss the last step may still have sent the weights to infinity.
-        if not (math.isfinite(row["train_loss"]) and _finite_weights(network)):
-            raise TrainingError(_not_finite(epoch, options, checkpoint))
-        if epoch % options.validate_every == 0 or epoch == options.max_epochs:
-            out = predict(inputs, network, validation_index, max(options.batch_size, 512))
-            scale, row["validation_loss"] = _validation(
-                task, network, out, target[validation_index], options
-            )
-            if not math.isfinite(row["validation_loss"]):
+    with matrix_products(options):
+        while state.epoch < options.max_epochs and not _finished(state, options):
+            epoch = state.epoch + 1
+            row = {
+                "epoch": epoch,
+                "train_loss": _epoch(
+                    network, inputs, target, draw(epoch), task, options, optimizer, epoch
+                ),
+            }
+            # After a finite loss the last step may still have sent the weights to infinity.
+            if not (math.isfinite(row["train_loss"]) and _finite_weights(network)):
                 raise TrainingError(_not_finite(epoch, options, checkpoint))
-            if row["validation_loss"] < state.best_loss:
-                state.best_loss, state.best_epoch = row["validation_loss"], epoch
-                state.tensors["best"] = _scaled(network, scale)
-        state.epoch = epoch
-        state.history.append(row)
-        report(row)
-        if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
-            _save(checkpoint, network, optimizer, state, known)
-            last_saved = time.monotonic()
+            if epoch % options.validate_every == 0 or epoch == options.max_epochs:
+                out = predict(inputs, network, validation_index, max(options.batch_size, 512))
+                scale, row["validation_loss"] = _validation(
+                    task, network, out, target[validation_index], options
+                )
+                if not math.isfinite(row["validation_loss"]):
+                    raise TrainingError(_not_finite(epoch, options, checkpoint))
+                if row["validation_loss"] < state.best_loss:
+                    state.best_loss, state.best_epoch = row["validation_loss"], epoch
+                    state.tensors["best"] = _scaled(network, scale)
+            state.epoch = epoch
+            state.history.append(row)
+            report(row)
+            if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+                _save(checkpoint, network, optimizer, state, known)
+                last_saved = time.monotonic()
     if checkpoint:
         _save(checkpoint, network, optimizer, state, known)
     if "best" in state.tensors:
@@ -205,6 +206,26 @@ def _finished(state: State, options: TrainingOptions) -> bool:
 
 def _finite_weights(network: Network) -> bool:
     return math.isfinite(float(torch.nn.utils.get_total_norm(list(network.parameters()))))
+
+
+@contextmanager
+def matrix_products(options: TrainingOptions) -> Iterator[None]:
+    """Inside, GPUs take matrix products in TensorFloat-32 if the options say so.
+
+    Other options leave it as it was set.
+    """
+    flags = torch.backends.cuda.matmul
+    before = flags.fp32_precision
+    if options.precision != "tf32" or before == "tf32":
+        yield
+        return
+    # The older of two names for it sets both, and whoever asks by either gets an answer.
+    flags.allow_tf32 = True
+    try:
+        yield
+    finally:
+        flags.allow_tf32 = False
+        flags.fp32_precision = before
 
 
 def _precision(options: TrainingOptions, device: torch.device) -> AbstractContextManager[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,10 +17,12 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import Network, create
 from legs.nn import RBF, Scattering
+from legs.training.cv_measures import Measure
 from legs.training.cv_store import Trained
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.options import TrainingOptions
 from legs.training.stack import Member, Outcome, Standing, train_single, train_stack
+from legs.training.stack_predict import predict_stacked
 from legs.training.task import Task
 
 Way = Literal["auto", "stacked", "single"]
@@ -96,6 +98,7 @@ def train_members(
     report: Reported = lambda standing: None,
     checkpoint: Path | None = None,
     features: bool = False,
+    measures: Mapping[str, Measure] | None = None,
 ) -> list[Trained]:
     """Trains networks of one architecture; returns what is kept of them.
 
@@ -110,6 +113,7 @@ def train_members(
         report: called now and then.
         checkpoint: file for the state of a stack.
         features: whether to keep the graph features of all graphs, too.
+        measures: taken of every network at the end, by name; kept in ``Trained.measured``.
     """
     members, inputs, y = prepared(model, jobs, data, options, device)
     start = time.monotonic()
@@ -120,10 +124,11 @@ def train_members(
     else:
         outcomes = _one_by_one(members, inputs, y, options, workers, report)
     seconds = (time.monotonic() - start) / len(members)
+    outs = outputs_of_tests(members, inputs, way)
     found = []
-    for member, outcome in zip(members, outcomes, strict=True):
+    for member, outcome, out in zip(members, outcomes, outs, strict=True):
         network = member.network
-        out = predict(inputs, network, torch.as_tensor(member.split.test).to(y.device))
+        measured = {name: take(member, inputs, y) for name, take in (measures or {}).items()}
         found.append(
             Trained(
                 member.task.answers(out.float()).cpu(),
@@ -135,9 +140,23 @@ def train_members(
                 way,
                 learned_scales(network),
                 embed(network.cpu().float(), data).float() if features else None,
+                {name: value.cpu() for name, value in measured.items() if value is not None},
             )
         )
     return found
+
+
+def outputs_of_tests(
+    members: list[Member], inputs: Inputs, way: Literal["stacked", "single"]
+) -> list[Tensor]:
+    """Outputs of trained networks for their test graphs, ``[test graphs, outputs]`` each."""
+    parts = [torch.as_tensor(member.split.test) for member in members]
+    networks = [member.network for member in members]
+    if way == "stacked":
+        return predict_stacked(networks, inputs, parts)
+    device = inputs.data.x.device
+    pairs = zip(networks, parts, strict=True)
+    return [predict(inputs, network, part.to(device)) for network, part in pairs]
 
 
 def learned_scales(network: Network) -> Tensor | None:

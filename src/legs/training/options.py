@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,11 @@ class TrainingOptions:
         calibrate: whether the validation loss of classes is measured at the best scale of the
             scores, which the kept weights then have (default ``True``; see
             :mod:`legs.training.calibration`). The paper's is ``False``.
-        precision: ``"float32"`` (default), ``"bfloat16"`` for mixed precision (scattering itself
-            stays in float32), or ``"float64"``.
+        precision: ``"float32"`` (default), ``"tf32"`` for float32 with the factors of matrix
+            products rounded to ten bits (TensorFloat-32: faster on NVIDIA GPUs from Ampere on, the
+            same as float32 elsewhere; scattering kernels and moments are no matrix products and
+            stay exact), ``"bfloat16"`` for mixed precision (scattering itself stays in float32), or
+            ``"float64"``.
         seed: of weights, batches and dropout (default 0).
     """
 
@@ -37,7 +42,7 @@ class TrainingOptions:
     clip: float | None = None
     balanced: bool = False
     calibrate: bool = True
-    precision: Literal["float32", "bfloat16", "float64"] = "float32"
+    precision: Precision = "float32"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -48,9 +53,10 @@ class TrainingOptions:
             raise ValueError(f"weight_decay must not be negative; got {self.weight_decay}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive; got {self.clip}")
-        if self.precision not in ("float32", "bfloat16", "float64"):
+        if self.precision not in get_args(Precision):
+            *most, last = get_args(Precision)
             raise ValueError(
-                f"precision must be float32, bfloat16 or float64; got {self.precision!r}"
+                f"precision must be {', '.join(most)} or {last}; got {self.precision!r}"
             )
 
     def to_json(self) -> dict[str, Any]:

@@ -144,7 +144,10 @@ def load_predictor(directory: str | Path) -> Predictor:
             description["method"],
             {**description.get("input", {})},  # models saved before it was noted have none
         )
-    except (KeyError, TypeError) as error:
+    except ModelError:
+        raise
+    # A description may hold anything, and each part of a model has its own way to refuse it.
+    except Exception as error:
         raise ModelError(f"{directory} is damaged: {error!r} is missing or wrong") from error
 
 

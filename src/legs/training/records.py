@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from legs.models.saving import ModelError, write_atomically
+from legs.files import parse_json, write_atomically, writing
+from legs.models.saving import ModelError
 from legs.training.checkpoint import State, check_settings, plain
 
 COLUMNS = ("epoch", "train_loss", "validation_loss")
@@ -28,7 +29,8 @@ class Records:
         self.board: Any = None
         if folder is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         self._check(folder / "settings.json", settings)
         self._mend(folder / "metrics.jsonl")
         try:
@@ -42,7 +44,7 @@ class Records:
             write_atomically(path, json.dumps(plain(settings), indent=1).encode())
             return
         try:
-            old = dict(json.loads(path.read_text(encoding="utf-8")))
+            old = dict(parse_json(path.read_bytes()))
         except (ValueError, TypeError) as error:
             raise ModelError(f"{path} is damaged: {error}; delete it to start anew") from error
         check_settings(path.parent, old, settings)
@@ -58,7 +60,8 @@ class Records:
         """Notes an epoch."""
         if self.folder is None:
             return
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        log = self.folder / "metrics.jsonl"
+        with writing(log), log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         if self.board is not None:
             for name in COLUMNS[1:]:

@@ -24,7 +24,6 @@ class Stepper(Protocol):
     y: Tensor
     options: TrainingOptions
     version: int
-    adam: Any
     running: Tensor
 
     def step(
@@ -66,6 +65,7 @@ class Replay:
         slots = size if self.filled is None else self.filled.slots
         self.index = torch.zeros(slots, dtype=torch.long, device=device)
         self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
+        self.used = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.version, self.warm_up = -1, WARM_UP
 
@@ -79,8 +79,10 @@ class Replay:
             if self.filled.grow(index):
                 self.graph = None
         self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
-        self.valid[: len(index)] = True
-        self.valid[len(index) :] = False
+        if len(index) != self.used:
+            self.valid[: len(index)] = True
+            self.valid[len(index) :] = False
+            self.used = len(index)
         if self.version != self.stack.version:
             self.version, self.graph, self.warm_up = self.stack.version, None, self.warm_up or 1
         if self.graph is not None:
@@ -94,7 +96,6 @@ class Replay:
                 self._step()
             torch.cuda.current_stream().wait_stream(stream)
         else:
-            self.stack.adam.zero_grad()
             self.graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph):
                 self._step()

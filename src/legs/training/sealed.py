@@ -13,7 +13,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.models.saving import ModelError, write_atomically
+from legs.files import parse_json, write_atomically
+from legs.models.saving import ModelError
 
 DIGEST = 32  # bytes of SHA-256, in front of a safetensors file
 
@@ -59,7 +60,8 @@ def read_sealed(
     try:
         tensors = load_tensors(content)
         size = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + size])
-        return json.loads(header["__metadata__"][key]), tensors
-    except (SafetensorError, ValueError, KeyError) as error:
+        header = parse_json(content[8 : 8 + size])
+        return parse_json(header["__metadata__"][key]), tensors
+    # A file with a right checksum may still be another program's.
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(f"{path} is damaged: {error}; {advice}") from error

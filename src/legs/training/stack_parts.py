@@ -2,13 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
+from torch.func import functional_call, vmap
 
 from legs.models import Network
-from legs.training.task import Task
+from legs.nn import Scattering
+from legs.training.inputs import Inputs, trust_graphs
+
+# To start one more pass over graphs costs as much as so many rows of a model, by type of device.
+PASS_COSTS = {"cuda": 4_000_000, "cpu": 2_000}
+# Rows of all models that are looked at in one pass without gradients: bounds the memory of it.
+ROWS_AT_ONCE = 8_000_000
+
+
+class Mapped:
+    """A network mapped over the parameters of many models.
+
+    Args:
+        network: one of the models; none of its own parameters counts.
+        inputs: the data set.
+    """
+
+    def __init__(self, network: Network, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self.base = copy.deepcopy(network).to("meta")
+        for module in self.base.modules():
+            if isinstance(module, Scattering):
+                module.validate = False  # the data set was checked once
+        trust_graphs(self.base, inputs)
+
+    def __call__(
+        self,
+        state: dict[str, Tensor],
+        given: tuple[Any, ...],
+        powers: Tensor | None,
+        mask: Tensor,
+        training: bool,
+        models: Tensor | None = None,
+    ) -> Tensor:
+        """Outputs of all models, ``[models, graphs, out_channels]``.
+
+        Args:
+            state: parameters and buffers by name, ``[models, ...]``; in training, batch norm
+                changes its own.
+            given: what :meth:`Inputs.gather` gives first.
+            powers: what it gives second.
+            mask: the graphs that batch norm may see, ``[models, graphs]``.
+            training: whether batch norm and dropout do what they do in training.
+            models: numbers of the models, where every model has features of its own.
+        """
+        self.base.train(training)
+        features, over = (given[0] if len(given) == 1 else None), None  # else given are graphs
+        if features is not None and features.dim() == 3:
+            features, over = features if models is None else features[models], 0
+
+        def run(state: dict[str, Tensor], mask: Tensor, features: Tensor | None) -> Tensor:
+            if features is not None:
+                head = {f"network.{name}": value for name, value in state.items()}
+                return cast(Tensor, functional_call(Head(self.base), head, (features, mask)))
+            known = {"powers": powers, "mask": mask}
+            return cast(Tensor, functional_call(self.base, state, given, known))
+
+        mapped = vmap(run, in_dims=(0, 0, over), randomness="different")
+        return mapped(state, mask, features)
+
+    def evaluate(self, state: dict[str, Tensor], parts: Iterable[Tensor], models: Tensor) -> Tensor:
+        """Outputs in evaluation mode for graphs in parts, as :meth:`__call__` has them."""
+        found = []
+        for index in parts:
+            mask = torch.ones(len(models), len(index), dtype=torch.bool, device=index.device)
+            found.append(self(state, *self.inputs.gather(index), mask, False, models))
+        return torch.cat(found, dim=1)
 
 
 class Head(torch.nn.Module):
@@ -23,30 +92,41 @@ class Head(torch.nn.Module):
         return self.network.predict_from(features, mask)
 
 
-def inside_head(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A network's state as that of its :class:`Head`."""
-    return {f"network.{name}": value for name, value in state.items()}
+class Pass(NamedTuple):
+    """Models that look at the same graphs, and these graphs."""
+
+    models: Tensor
+    graphs: Tensor
+    parts: tuple[Tensor, ...]  # of the graphs, as many as may be looked at at once
 
 
-# Models with this many different sets of graphs and more look at all graphs together: one pass over
-# many graphs is faster than very many over few.
-MOST_GROUPS = 20
+def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
+    """How models look at the graphs they need: all together, or by equal sets of graphs.
 
+    One pass over many graphs costs less than many over few, as long as what models look at in vain
+    does not cost more.
 
-def together(masks: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Models that need the same graphs, and these graphs, given which graphs each model needs.
+    Args:
+        masks: the graphs that each model needs, ``[models, graphs]``.
+        rows: what there is to compute for each graph: its nodes, for example.
 
-    >>> [(models.tolist(), graphs.tolist()) for models, graphs in together(torch.eye(2) > 0)]
-    [([1], [1]), ([0], [0])]
+    >>> needed = torch.tensor([[True, False], [False, True]])
+    >>> [one.graphs.tolist() for one in passes(needed, torch.tensor([10, 10]))]
+    [[0, 1]]
+    >>> [one.graphs.tolist() for one in passes(needed, torch.tensor([1_000_000, 1_000_000]))]
+    [[1], [0]]
     """
-    rows, group = torch.unique(masks, dim=0, return_inverse=True)
-    if len(rows) > MOST_GROUPS:
-        everyone = torch.arange(len(masks), device=masks.device)
-        return [(everyone, masks.any(0).nonzero().flatten())]
-    return [
-        ((group == number).nonzero().flatten(), row.nonzero().flatten())
-        for number, row in enumerate(rows)
+    sets, group = torch.unique(masks, dim=0, return_inverse=True)
+    everyone = torch.arange(len(masks), device=masks.device)
+    every = masks.any(0).nonzero().flatten()
+    found = [
+        ((group == number).nonzero().flatten(), own.nonzero().flatten())
+        for number, own in enumerate(sets)
     ]
+    in_vain = len(everyone) * rows[every].sum() - sum(len(m) * rows[g].sum() for m, g in found)
+    if in_vain < PASS_COSTS.get(masks.device.type, 0) * (len(found) - 1):
+        found = [(everyone, every)]
+    return [Pass(models, graphs, _cut(graphs, rows, len(models))) for models, graphs in found]
 
 
 def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
@@ -57,7 +137,8 @@ def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
     return masks.to(device)
 
 
-def scales_of(tasks: list[Task], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    """What scales the targets and weighs the classes of each task, ``[tasks, ...]``."""
-    names = [n for n in ("class_weights", "mean", "deviation") if getattr(tasks[0], n) is not None]
-    return {n: torch.stack([getattr(t, n) for t in tasks]).to(device, dtype) for n in names}
+def _cut(graphs: Tensor, rows: Tensor, models: int) -> tuple[Tensor, ...]:
+    """Runs of graphs that are looked at at once."""
+    place = (rows[graphs].cumsum(0) - 1).clamp_min(0) * models // ROWS_AT_ONCE
+    cuts = (place.diff().nonzero().flatten() + 1).cpu()
+    return torch.tensor_split(graphs, cuts)

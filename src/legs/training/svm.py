@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -27,6 +27,9 @@ Floats = NDArray[np.float64]
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Times 1 / number of features.
 WIDTHS = (0.01, 0.1, 1.0, 10.0)
+# C and γ are chosen on so many training graphs at most: sixty machines are fitted for that, and the
+# time of each grows with the square of the graphs and more.
+MOST_TUNED = 2000
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,12 @@ class ScatteringSVM:
     def rebuild(cls, described: dict[str, Any], tensors: dict[str, Tensor]) -> ScatteringSVM:
         """Fits the machine again on what it was fitted on."""
         fields: dict[str, Any] = {**described, **tensors}
-        return cls(**fields)
+        made = cls(**fields)
+        if made.kind == "classification":
+            values = made.decisions(made.features[:1]).shape[1]
+            if made.calibration.dim() != 2 or made.calibration.shape[1] != values + 1:
+                raise ValueError(f"the calibration is not one of {values} decision values")
+        return made
 
 
 def scattering_features(data: GraphDataset) -> Tensor:
@@ -129,13 +137,25 @@ def fit_svm(
     folds: int = 5,
     seed: int = 0,
     workers: int = 1,
+    features: Tensor | None = None,
 ) -> ScatteringSVM:
     """Chooses C and γ by cross-validation within the training graphs, then fits on all of them.
 
     The validation graphs calibrate class probabilities; they choose nothing. Each target of a
-    regression gets a machine, with C and γ of its own, from the graphs in which it is known.
+    regression gets a machine, with C and γ of its own, from the graphs in which it is known. Of
+    very many training graphs, ``MOST_TUNED`` drawn at random choose, every class in its share.
+
+    Args:
+        data: with targets.
+        task: scaled by the training graphs.
+        train: training graphs.
+        validation: graphs that calibrate probabilities.
+        folds: of the choice (default 5).
+        seed: of folds and draws (default 0).
+        workers: processes for the choice (default 1).
+        features: :func:`scattering_features` of all graphs, if they are known already.
     """
-    features = scattering_features(data)
+    features = scattering_features(data) if features is None else features
     assert data.y is not None
     target = task.targets(data.y)[train]
     weights = torch.zeros(0) if task.class_weights is None else task.class_weights
@@ -148,6 +168,7 @@ def fit_svm(
     for k, (x, y) in enumerate(_columns(features[train], target)):
         if len(y) < 2:
             raise ValueError(f"gs-svm needs two training graphs with a value of {task.names[k]}")
+        x, y = _drawn(task.kind, x, y, seed)
         cv = _folds(task.kind, y, folds, seed)
         search = GridSearchCV(
             _machine(task.kind, weights), grid, cv=cv, refit=False, n_jobs=workers
@@ -175,6 +196,17 @@ def _columns(features: Tensor, target: Tensor) -> Iterator[tuple[Floats, Any]]:
     for column in target.reshape(len(target), -1).unbind(1):
         known = ~column.isnan().numpy()
         yield x[known], column.numpy()[known]
+
+
+def _drawn(kind: str, x: Floats, y: Any, seed: int) -> tuple[Floats, Any]:
+    """At most ``MOST_TUNED`` graphs, every class in its share."""
+    if len(y) <= MOST_TUNED:
+        return x, y
+    classes = y if kind == "classification" else None
+    some, _ = train_test_split(
+        np.arange(len(y)), train_size=MOST_TUNED, random_state=seed, stratify=classes
+    )
+    return x[some], y[some]
 
 
 def _folds(kind: str, y: Any, folds: int, seed: int) -> Any:

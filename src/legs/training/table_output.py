@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from legs.data.errors import DataError
-from legs.training.runs import writing
+from legs.files import open_temporary, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +29,7 @@ class TableWriter:
         path: of the file; an older one is replaced.
         source: what the table is made from, where that is a file: it is not overwritten.
 
-    >>> import pandas as pd
+    >>> import pandas as pd, tempfile
     >>> file = Path(tempfile.mkdtemp(), "table.csv")
     >>> with TableWriter(file) as writer:
     ...     writer.add(pd.DataFrame({"a": [1]}))
@@ -57,10 +56,8 @@ class TableWriter:
 
     def __enter__(self) -> TableWriter:
         with writing(self.path):
-            handle, self._temporary = tempfile.mkstemp(
-                dir=self.path.parent, prefix=f".{self.path.name}."
-            )
-        self._file: IO[bytes] = os.fdopen(handle, "wb")
+            self._temporary = open_temporary(self.path)
+        self._file: IO[bytes] = self._temporary.file
         return self
 
     def add(self, part: pd.DataFrame) -> None:
@@ -88,21 +85,17 @@ class TableWriter:
                 with writing(self.path):
                     self._finish()
         finally:
-            self._file.close()
-            Path(self._temporary).unlink(missing_ok=True)
+            with suppress(OSError):  # a full disk has been told of already
+                self._file.close()
+            self._temporary.drop()
 
     def _finish(self) -> None:
         if self.ending == ".parquet":
             self._flush()
             if self._parquet is not None:
                 self._parquet.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        # mkstemp makes files that only their owner can read.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(self._temporary, 0o666 & ~mask)
-        os.replace(self._temporary, self.path)
+        self._temporary.flush()
+        self._temporary.put_in_place(self.path)
 
     def _add_parquet(self, part: pd.DataFrame) -> None:
         import pyarrow as pa

@@ -164,7 +164,21 @@ class Task:
             key: None if values[key] is None else torch.tensor(values[key])
             for key in ("class_weights", "mean", "deviation")
         }
-        return cls(values["kind"], tuple(values["names"]), **tensors)
+        made = cls(values["kind"], tuple(values["names"]), **tensors)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        """Of what a file says: parts that fit together."""
+        size = (len(self.names),)
+        if self.kind not in ("classification", "regression") or not self.names:
+            raise ValueError(f"a task of kind {self.kind!r} with {len(self.names)} names")
+        needed = self.kind == "regression"
+        for tensor in (self.mean, self.deviation):
+            if (tensor is not None) != needed or (tensor is not None and tensor.shape != size):
+                raise ValueError("mean and deviation are those of numbers, one each")
+        if self.class_weights is not None and self.class_weights.shape != size:
+            raise ValueError("class weights are one a class")
 
 
 def _numbered(count: int) -> tuple[str, ...]:

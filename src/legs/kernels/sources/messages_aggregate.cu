@@ -3,9 +3,8 @@
 // Further constants: PIECES of a row that are summed; WEIGHTED, PRE, POST: whether there are edge
 // weights and scales of nodes; OWN: nothing (0), once (1) or a number a model (2); SIDE: rows of h
 // have a second half that is added to out as it is (1), rows of out have a second half that takes h
-// as it is (2), neither (0). Rows of h lie `stride` pieces apart.
+// as it is (2), neither (0). Rows of h lie `stride` pieces apart, rows of out `apart`.
 
-#define OUT (SIDE == 2 ? 2 * PIECES : PIECES)
 #define CUTS ((PIECES + LANES - 1) / LANES)
 
 struct Neighbours {
@@ -16,7 +15,7 @@ struct Neighbours {
     const Piece* h;
     Piece* out;
     real own;
-    int i, piece, stride;
+    int i, piece, stride, apart;
 
     __device__ const Piece& at(int j) const { return h[(long long)j * stride + piece]; }
 
@@ -68,8 +67,8 @@ struct Neighbours {
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w) result.part[w] += there.part[w];
         }
-        out[(long long)i * OUT + piece] = result;
-        if (SIDE == 2) out[(long long)i * OUT + PIECES + piece] = at(i);
+        out[(long long)i * apart + piece] = result;
+        if (SIDE == 2) out[(long long)i * apart + PIECES + piece] = at(i);
     }
 };
 
@@ -77,12 +76,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 aggregate(const int* __restrict__ rowptr, const int* __restrict__ col,
           const real* __restrict__ weight, const real* __restrict__ pre,
           const real* __restrict__ post, const real* __restrict__ own, const Piece* __restrict__ h,
-          Piece* __restrict__ out, int rows, int stride, int blocks) {
+          Piece* __restrict__ out, int rows, int stride, int apart, int blocks) {
     const int model = blockIdx.x / blocks / CUTS, cut = blockIdx.x / blocks % CUTS;
     Neighbours work;
     work.col = col, work.weight = weight, work.pre = pre, work.post = post;
     work.h = h + (long long)model * rows * stride, work.stride = stride;
-    work.out = out + (long long)model * rows * OUT;
+    work.out = out + (long long)model * rows * apart, work.apart = apart;
     work.own = OWN == 2 ? own[model] : real(1);
     work.piece = cut * LANES + threadIdx.x % LANES;
     each_row(rowptr, blockIdx.x % blocks * GROUPS, rows, work);

@@ -1,7 +1,8 @@
 // What is done to every row of states by itself: a bias, then layer norm and ReLU, or tanh.
 //
 // Further constants: PIECES of a row; ACT: nothing (0), layer norm and ReLU (1), tanh (2); BIASED;
-// POOL: number of weights a node of a sum over the nodes of each graph, or 0 for no such sum.
+// POOL: number of weights a node of a sum over the nodes of each graph, or 0 for no such sum; NARROW:
+// number of inputs of a linear layer that makes the rows, or 0 where rows are given themselves.
 
 #define FEATURES (PIECES * WIDTH)
 #define PER ((PIECES + LANES - 1) / LANES)
@@ -54,12 +55,33 @@ struct Row {
 };
 
 struct Layer {
-    Row gamma, beta, bias;
+    Row gamma, beta, bias, weight[NARROW + !NARROW];
 
-    __device__ void read(const real* gammas, const real* betas, const real* biases, int model) {
-        if (ACT == 1) gamma.read(gammas + (long long)model * FEATURES);
-        if (ACT == 1) beta.read(betas + (long long)model * FEATURES);
-        if (BIASED) bias.read(biases + (long long)model * FEATURES);
+    // What a layer has for a model lies among other parameters of it: so many numbers `apart`.
+    __device__ void read(int model, const real* gammas, int gammas_apart, const real* betas,
+                         int betas_apart, const real* biases, int biases_apart,
+                         const real* weights, int weights_apart) {
+        if (ACT == 1) gamma.read(gammas + (long long)model * gammas_apart);
+        if (ACT == 1) beta.read(betas + (long long)model * betas_apart);
+        if (BIASED) bias.read(biases + (long long)model * biases_apart);
+        const real* own = weights + (long long)model * weights_apart;
+#pragma unroll
+        for (int c = 0; c < NARROW; ++c)
+#pragma unroll
+            for (int p = 0; p < PER; ++p)
+#pragma unroll
+                for (int w = 0; w < WIDTH; ++w) {
+                    const int place = (p * LANES + threadIdx.x % LANES) * WIDTH + w;
+                    weight[c].part[p][w] = place < FEATURES ? own[place * NARROW + c] : 0;
+                }
+    }
+
+    // Row i: as it lies in memory, or from its inputs, which do.
+    __device__ void fetch(Row& row, const real* z, long long i) const {
+        if (!NARROW) return row.read(z + i * FEATURES);
+        row.fill(0);
+#pragma unroll
+        for (int c = 0; c < NARROW; ++c) row.add(weight[c], z[i * NARROW + c]);
     }
 
     // The row standardised, for layer norm; returns one over the deviation.

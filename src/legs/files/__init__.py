@@ -1,0 +1,45 @@
+"""Files that are whole or absent, folders with one writer, JSON that knows its own checksum.
+
+Everything this package keeps on disk is written through here.
+"""
+
+from legs.files.arrays import check_archive, read_arrays
+from legs.files.atomic import (
+    Temporary,
+    clear_leftovers,
+    open_temporary,
+    sync_folder,
+    write_atomically,
+    write_together,
+    writing,
+)
+from legs.files.digests import (
+    FileError,
+    check_digest,
+    check_files,
+    digest_of,
+    file_digests,
+    parse_json,
+    with_digest,
+)
+from legs.files.locking import one_writer
+
+__all__ = [
+    "FileError",
+    "Temporary",
+    "check_archive",
+    "check_digest",
+    "check_files",
+    "clear_leftovers",
+    "digest_of",
+    "file_digests",
+    "one_writer",
+    "open_temporary",
+    "parse_json",
+    "read_arrays",
+    "sync_folder",
+    "with_digest",
+    "write_atomically",
+    "write_together",
+    "writing",
+]

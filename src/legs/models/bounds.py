@@ -1,0 +1,73 @@
+"""Bounds on what a saved model may claim to be, before anything of that size is made.
+
+A few bytes of JSON can ask for terabytes of weights or for hours of listing paths. What honest
+models ask for is bounded by the weights that lie beside the description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import comb
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# Largest values by name; other whole numbers are bounded by the last.
+_MOST = {"order": 16, "num_layers": 1_000, "num_scales": 1_000, "state_channels": 10_000}
+_MOST_ANY = 10_000_000
+_MOST_COLUMNS = 2_000_000
+
+
+def check_sizes(described: Any) -> None:
+    """Raises ``ValueError`` for numbers in a description that no model of ours has.
+
+    >>> check_sizes({"head": {"hidden_channels": 10**12}})
+    Traceback (most recent call last):
+    ...
+    ValueError: hidden_channels is 1000000000000, more than any model has
+    """
+    waiting: list[tuple[str, Any]] = [("a size", described)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(str(key), inner) for key, inner in value.items()]
+            _check_paths(value)
+        elif isinstance(value, list):
+            waiting += [(name, inner) for inner in value]
+        elif isinstance(value, int) and abs(value) > _MOST.get(name, _MOST_ANY):
+            raise ValueError(f"{name} is {value}, more than any model has")
+
+
+def _check_paths(options: Mapping[str, Any]) -> None:
+    """Of scattering: the number of paths grows with the power of the order."""
+    order, scales, channels = (options.get(n) for n in ("order", "num_scales", "in_channels"))
+    if isinstance(options.get("scales"), list):
+        scales = len(options["scales"])
+    if all(isinstance(value, int) and value > 0 for value in (order, scales, channels)):
+        assert isinstance(scales, int) and isinstance(order, int) and isinstance(channels, int)
+        lengths = range(order + 1)
+        increasing = options.get("paths") == "increasing"
+        paths = sum(comb(scales, k) if increasing else scales**k for k in lengths)
+        if paths * channels > _MOST_COLUMNS:
+            raise ValueError(
+                f"scattering of order {order} with {scales} scales and {channels} channels has "
+                "more columns than any model"
+            )
+
+
+def check_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -> None:
+    """Raises ``ValueError`` unless the network that ``make`` builds has the shapes of ``tensors``.
+
+    It is built without memory for its weights.
+    """
+    with torch.device("meta"):
+        wanted = {name: tensor.shape for name, tensor in make().state_dict().items()}
+    for name in sorted(wanted.keys() | tensors.keys()):
+        if name not in tensors:
+            raise ValueError(f"the weights {name} are missing")
+        if name not in wanted:
+            raise ValueError(f"there are weights {name}, which the network has not")
+        if wanted[name] != tensors[name].shape:
+            found, expected = list(tensors[name].shape), list(wanted[name])
+            raise ValueError(f"the weights {name} have the shape {found}, not {expected}")

@@ -1,0 +1,3 @@
+from tests.data.conftest import legs_data
+
+__all__ = ["legs_data"]

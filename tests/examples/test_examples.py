@@ -1,0 +1,57 @@
+"""The examples run, show what they say, and stay short."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+SCRIPTS = sorted(FOLDER.glob("[0-9]*.py"))
+Found = dict[str, Any]
+
+# What each must have found, in the names it defines.
+SHOWN: dict[str, Callable[[Found], bool]] = {
+    "01": lambda s: float((s["moved"] - s["features"]).abs().max()) < 1e-3,
+    "02": lambda s: s["accuracy"] > 0.7,
+    "03": lambda s: s["result"].methods[0].mean > sum(s["result"].guess) / 5,
+    "04": lambda s: s["model"].score(s["test"], s["y_test"]) > 0.5,
+    "05": lambda s: list(s["distances"][0]) == sorted(s["distances"][0]) and len(s["found"]) == 5,
+    "06": lambda s: s["scores"].mean() > 0.8 and s["search"].best_score_ > 0.8,
+    "07": lambda s: s["upper"] <= 1 + 1e-9 and abs(s["learned"] - s["start"]).max() > 0.05,
+    "08": lambda s: s["sizes"] == [6, 6, 12, 12, 24] and s["right"] > s["guess"],
+    "09": lambda s: s["found"]["GCN, 3 layers"] == 0.5 and s["found"]["LEGS, 16 steps"] > 0.9,
+    "10": lambda s: len(s["molecules"]) == 2 and len(s["data"]) == 60,
+}
+PICTURES = {
+    "01": "wavelets.png",
+    "04": "tpsa.png",
+    "05": "similar.png",
+    "07": "responses.png",
+    "08": "groups.png",
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_example(script: Path, tmp_path: Path, monkeypatch) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="examples draw")
+    pytest.importorskip("rdkit", reason="examples read molecules")
+    pyplot.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    # Made graphs, not what happens to be on this machine.
+    monkeypatch.delenv("LEGS_DATA", raising=False)
+    found = runpy.run_path(str(script), run_name="__main__")
+    number = script.name[:2]
+    assert SHOWN[number](found)
+    if number in PICTURES:
+        assert (tmp_path / PICTURES[number]).stat().st_size > 5_000
+    pyplot.close("all")
+
+
+def test_there_are_ten_and_they_are_short() -> None:
+    assert [script.name[:2] for script in SCRIPTS] == [f"{i:02}" for i in range(1, 11)]
+    for script in SCRIPTS:
+        assert len(script.read_text(encoding="utf-8").splitlines()) <= 60, script.name

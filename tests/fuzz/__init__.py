@@ -1,0 +1,1 @@
+"""Damaged and hostile files against every parser. ``python -m tests.fuzz --help``"""

@@ -1,0 +1,268 @@
+"""Readers of what runs leave: models, checkpoints, results. Each with bytes damaged and, since a
+checksum stops most of that, with other values under a right checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from legs.data.cache import load_dataset, save_dataset
+from legs.experiments.ledger import FILE, Ledger
+from legs.experiments.packed import pack, unpack
+from legs.files import digest_of
+from legs.models import create
+from legs.training import load
+from legs.training.checkpoint import State, load_state, save_state
+from legs.training.cv_store import Store, Trained
+from legs.training.records import Records
+from legs.training.runs import find_model
+from tests.fuzz.mutate import mutated, mutated_json
+from tests.fuzz.seeds import folder_of
+from tests.fuzz.target import Broken, Files, Target
+from tests.fuzz.targets_data import whole
+from tests.training.made import QUICK, made_data, made_split
+
+SETTINGS = {"model": "gcn", "training": {"lr": 0.001, "seed": 0}}
+
+
+def network_folders() -> list[Files]:
+    """Bare networks of several kinds."""
+    options: dict[str, dict[str, Any]] = {
+        "legs-fcn": {"hidden_channels": 4, "num_scales": 2, "steps": 4},
+        "legs-rbf": {"num_anchors": 3, "num_scales": 2, "steps": 4},
+        "gcn": {"hidden_channels": 4, "num_layers": 2},
+        "baseline": {"hidden_channels": 4},
+    }
+    return [folder_of(create(name, 2, 3, **given).save) for name, given in options.items()]
+
+
+@cache
+def run_folders() -> tuple[Files, ...]:
+    """Directories of runs: a network, and support vector machines."""
+    from legs.training import fit
+
+    found = []
+    for name, given in {"baseline": {"hidden_channels": 4}, "gs-svm": {}}.items():
+        how = {"options": QUICK, "model_options": given}
+        make = partial(fit, made_data(graphs=30), name, made_split(30), **how)
+        found.append(folder_of(lambda folder, make=make: make(directory=folder)))
+    return tuple(found)
+
+
+def predictor_folders() -> list[Files]:
+    """Models with all they need for raw input."""
+    return [
+        {name[6:]: content for name, content in files.items() if name.startswith("model/")}
+        for files in run_folders()
+    ]
+
+
+def resealed(rng: Random, files: Files, description: str, weights: str) -> Files:
+    """Other values in a model's description or weights, under right checksums."""
+    known = json.loads(files[description])
+    content = files[weights]
+    if rng.random() < 0.8:
+        known = mutated_json(rng, known)
+    else:
+        content = _other_tensors(rng, content)
+    if isinstance(known, dict):
+        rest = {name: value for name, value in known.items() if name != "sha256"}
+        known["sha256"] = {
+            weights: hashlib.sha256(content).hexdigest(),
+            description: digest_of(rest),
+        }
+    return {**files, description: json.dumps(known).encode(), weights: content}
+
+
+def _other_tensors(rng: Random, content: bytes) -> bytes:
+    tensors = load_tensors(content)
+    name = rng.choice(sorted(tensors))
+    match rng.randrange(5):
+        case 0:
+            del tensors[name]
+        case 1:
+            tensors[name] = torch.full((rng.randrange(4), 2), float("nan"))
+        case 2:
+            tensors[name] = tensors[name].to(rng.choice((torch.int64, torch.float64, torch.bool)))
+        case 3:
+            tensors[name + "x"] = tensors[name].clone()
+        case _:
+            tensors[name] = tensors[name].flatten()[:1].clone()
+    return save_tensors(tensors)
+
+
+def _sealed(rng: Random, files: Files) -> Files:
+    """Other values in a file of :mod:`legs.training.sealed`, under a right checksum."""
+    name = rng.choice([file for file in sorted(files) if file.endswith((".bin", ".partial"))])
+    content = files[name][32:]
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    about = {key: json.loads(text) for key, text in header["__metadata__"].items()}
+    about = mutated_json(rng, about) if rng.random() < 0.8 else about
+    tensors = load_tensors(content)
+    if rng.random() < 0.3 and tensors:
+        tensors = load_tensors(_other_tensors(rng, content))
+    texts = about.items() if isinstance(about, dict) else ()
+    content = save_tensors(
+        tensors,
+        metadata={str(k).encode("utf-8", "replace").decode(): json.dumps(v) for k, v in texts},
+    )
+    if rng.random() < 0.3:
+        content = mutated(rng, content)
+    return {**files, name: hashlib.sha256(content).digest() + content}
+
+
+def _json(name: str, sealed: bool = True) -> Callable[[Random, Files], Files]:
+    """Other values in a JSON file, under a right checksum."""
+
+    def make(rng: Random, files: Files) -> Files:
+        known = mutated_json(rng, json.loads(files[name]))
+        if sealed and isinstance(known, dict):
+            known["sha256"] = digest_of({k: v for k, v in known.items() if k != "sha256"})
+        return {**files, name: json.dumps(known).encode()}
+
+    return make
+
+
+def _cached(rng: Random, files: Files) -> Files:
+    """Other values in a prepared set, under right checksums."""
+    known, data = json.loads(files["dataset.json"]), files["tensors.safetensors"]
+    if rng.random() < 0.6:
+        known = mutated_json(rng, known)
+    else:
+        data = _other_tensors(rng, data)
+    if isinstance(known, dict):
+        known.pop("sha256", None)
+        text = json.dumps(known, sort_keys=True).encode()
+        known["sha256"] = [hashlib.sha256(part).hexdigest() for part in (data, text)]
+    return {"dataset.json": json.dumps(known).encode(), "tensors.safetensors": data}
+
+
+def read_model(folder: Path) -> Any:
+    """A model, asked for an answer: what loads must also work."""
+    found = load(find_model(folder))
+    data = made_data(graphs=4)
+    if hasattr(found, "predict"):
+        if found.feature_names == data.feature_names:
+            return found.predict(data)
+        return None
+    batch = data.whole()
+    return found(data.x, batch.edge_index) if found else None
+
+
+def read_checkpoint(folder: Path) -> Any:
+    """The state of a run."""
+    return load_state(folder / "checkpoint.bin", SETTINGS)
+
+
+def read_store(folder: Path) -> Any:
+    """Results of a cross-validation."""
+    store = Store(folder, SETTINGS)
+    return (
+        store.notes(),
+        store.load("gcn-0-0"),
+        load_state(folder / "models" / "gin-0-0.partial", {}),
+    )
+
+
+def read_ledger(folder: Path) -> Any:
+    """Results of an experiment."""
+    from legs.experiments.cells import make_cell
+    from legs.experiments.request import Request
+
+    ledger = Ledger(folder, "classification")
+    return ledger.find(make_cell(Request(folder), "MUTAG", "gcn"))
+
+
+def read_records(folder: Path) -> Any:
+    """What a run that goes on finds of itself. Losses are mended in place: the file stays."""
+    Records(folder, SETTINGS)
+
+
+def store_folder() -> Files:
+    """A group that is done and one in training."""
+
+    def make(folder: Path) -> None:
+        store = Store(folder, SETTINGS)
+        store.note({"gcn-0": "stacked", "gin-0": "single"})
+        row = (0.5, 3, 5, 7, 1.5, "stacked")
+        store.save("gcn-0-0", [Trained(torch.rand(2, 3), *row), Trained(torch.rand(2, 3), *row)])
+        path = store.partial("gin-0-0", 1)
+        assert path is not None
+        save_state(path, State(1, 1, 0.5, [{"epoch": 1}], {"adam": {"a": torch.rand(2)}}), {})
+
+    return folder_of(make)
+
+
+def checkpoint_folder() -> Files:
+    """A run in training."""
+    state = State(
+        3, 2, 0.25, [{"epoch": 1.0, "train_loss": 0.5}], {"network": {"w": torch.rand(2, 2)}}
+    )
+    return folder_of(lambda folder: save_state(folder / "checkpoint.bin", state, SETTINGS))
+
+
+def ledger_folder() -> Files:
+    """Two finished cells."""
+    from legs.experiments.cells import make_cell
+    from legs.experiments.request import Request
+    from tests.experiments.made import row
+
+    def make(folder: Path) -> None:
+        ledger = Ledger(folder, "classification")
+        for name in ("gcn", "gin"):
+            ledger.add(
+                row(make_cell(Request(folder), "MUTAG", name)), {"seed": 0, "title": "Table"}
+            )
+
+    return folder_of(make)
+
+
+def finite(found: Any) -> None:
+    """Nothing: whatever a hostile model answers, it answers."""
+    if found is not None and not isinstance(found, torch.Tensor):
+        raise Broken(f"an answer that is {type(found).__name__}")
+
+
+def run_targets() -> list[Target]:
+    """All of them."""
+    networks, predictors = network_folders(), predictor_folders()
+    data = made_data(graphs=4, weighted=True)
+    prepared = folder_of(lambda folder: save_dataset(folder / "set", data))
+    prepared = {name.removeprefix("set/"): content for name, content in prepared.items()}
+    packed = folder_of(lambda folder: pack(made_data(graphs=4), folder / "some.npz"))
+    store, checkpoint, ledger = store_folder(), checkpoint_folder(), ledger_folder()
+    records = {
+        "settings.json": json.dumps(SETTINGS).encode(),
+        "metrics.jsonl": b'{"epoch": 1}\n{"ep',
+    }
+
+    def model(rng: Random, files: Files) -> Files:
+        return resealed(rng, files, "model.json", "weights.safetensors")
+
+    return [
+        Target("networks", networks, read_model, finite),
+        Target("networks, right checksums", networks, read_model, finite, model),
+        Target("models", predictors, read_model, finite),
+        Target("models, right checksums", predictors, read_model, finite, model),
+        Target("run directories", run_folders(), read_model, finite),
+        Target("checkpoints", [checkpoint], read_checkpoint),
+        Target("checkpoints, right checksums", [checkpoint], read_checkpoint, make=_sealed),
+        Target("cross-validations", [store], read_store),
+        Target("cross-validations, right checksums", [store], read_store, make=_sealed),
+        Target("results of reproduce", [ledger], read_ledger),
+        Target("results of reproduce, right checksums", [ledger], read_ledger, make=_json(FILE)),
+        Target("records of runs", [records], read_records),
+        Target("prepared sets", [prepared], load_dataset, whole),
+        Target("prepared sets, right checksums", [prepared], load_dataset, whole, _cached),
+        Target("packed sets", [packed], lambda folder: unpack(folder / "some.npz"), whole),
+    ]

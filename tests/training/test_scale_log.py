@@ -1,0 +1,100 @@
+"""Scales epoch by epoch: of the right network, once each, few enough."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.modules import module
+
+from legs.models import create
+from legs.training import fit
+from legs.training.scale_log import ScaleLog, thinned
+from tests.training.made import QUICK, made_data, made_split
+
+
+def rows(folder):
+    return [json.loads(line) for line in (folder / "scales.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", ["legs-fcn", "legs-rbf", "mp-legs-fcn", "gcn-legs-fcn"])
+def test_every_epoch_of_learned_scales(tmp_path, name):
+    options = replace(QUICK, lr=3e-2)
+    fitted = fit(made_data(), name, made_split(), options, directory=tmp_path)
+    found = rows(tmp_path)
+    assert [row["epoch"] for row in found] == [0, 1, 2, 3, 4]
+    weights = np.array([row["weights"] for row in found])
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
+    assert np.abs(np.diff(weights, axis=0)).max(axis=(1, 2)).min() > 0  # they move every epoch
+    start = create("legs-fcn", 2, 2).scattering.scale_weights().detach().numpy()
+    np.testing.assert_allclose(weights[0], start, atol=1e-4)
+    assert {row["laziness"] for row in found} == {0.5}
+    network = fitted.predictor.network
+    scattering = (network.second if name == "gcn-legs-fcn" else network).scattering
+    kept = scattering.scale_weights().detach().numpy()
+    best = fitted.state.best_epoch
+    if name == "gcn-legs-fcn":  # the epochs are the LEGS network's, the best one the head's
+        best = int(np.abs(weights - kept).max((1, 2)).argmin())
+    np.testing.assert_allclose(weights[best], kept, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["legs-fixed", "gcn", "gs-svm", "baseline"])
+def test_nothing_where_nothing_is_learned(tmp_path, name):
+    fit(made_data(), name, made_split(), QUICK, directory=tmp_path)
+    assert not (tmp_path / "scales.jsonl").exists()
+
+
+def test_laziness_of_every_channel(tmp_path):
+    options = {"learn_laziness": "channel"}
+    fit(made_data(), "legs-fcn", made_split(), QUICK, model_options=options, directory=tmp_path)
+    assert all(len(row["laziness"]) == 2 for row in rows(tmp_path))
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    class Killed(Exception):
+        pass
+
+    def stop(row):
+        if row["epoch"] == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit(made_data(), "legs-fcn", made_split(), QUICK, directory=tmp_path, report=stop)
+    with (tmp_path / "scales.jsonl").open("a") as file:
+        file.write('{"epoch": 9, "wei')
+    fit(made_data(), "legs-fcn", made_split(), QUICK, directory=tmp_path)
+    fit(made_data(), "legs-fcn", made_split(), QUICK, directory=tmp_path / "undisturbed")
+    assert rows(tmp_path) == rows(tmp_path / "undisturbed")
+    before = (tmp_path / "scales.jsonl").read_text()
+    fit(made_data(), "legs-fcn", made_split(), QUICK, directory=tmp_path)  # nothing left to train
+    assert (tmp_path / "scales.jsonl").read_text() == before
+
+
+def test_the_hook_goes(tmp_path):
+    before = dict(module._global_forward_hooks)
+    fit(made_data(), "gcn", made_split(), QUICK, directory=tmp_path)
+    assert dict(module._global_forward_hooks) == before
+    log = ScaleLog(tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    with log.watching():
+        network = create("legs-fcn", 2, 2)
+        assert len(module._global_forward_hooks) == len(before) + 1
+        network(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]]))
+        assert log.module is network.scattering
+        assert dict(module._global_forward_hooks) == before
+    with pytest.raises(ZeroDivisionError), ScaleLog(tmp_path).watching():
+        raise ZeroDivisionError
+    assert dict(module._global_forward_hooks) == before
+
+
+def test_long_runs_are_thinned():
+    kept = thinned(range(1001), 200, best=501)
+    assert kept[0] == 0
+    assert kept[-1] == 1000
+    assert 501 in kept
+    assert len(kept) in (200, 201)
+    assert max(np.diff(kept)) <= 6
+    assert thinned([0, 1, 2], 200, best=2) == [0, 1, 2]
