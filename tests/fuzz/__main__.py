@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -16,21 +15,19 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.worker import COLUMNS, SECONDS
-from tests.robustness.origin import origin, write_json
+from tests.robustness.origin import parser_of, write_counts
 
-OUT = Path("docs/results/reliability/fuzz.json")
 KEPT = Path("fuzz-broken.jsonl")
 
 
 def main() -> int:
     """Runs and writes; the exit code is 1 if anything broke."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = parser_of("tests.fuzz", __doc__, "fuzz.json")
     parser.add_argument("--minutes", type=float, default=60.0, help="at most so long (60)")
     parser.add_argument("--inputs", type=int, default=0, help="at most so many (no limit)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parsers", default="", help="names, with semicolons between them")
-    parser.add_argument("-o", "--output", type=Path, default=OUT, help=f"({OUT})")
     given = parser.parse_args()
     names = [name.strip() for name in given.parsers.split(";") if name.strip()]
     start = time.monotonic()
@@ -49,9 +46,8 @@ def main() -> int:
         "crashes": sum(row["broken"] for row in rows.values()),
         "parsers": rows,
         "broken": sorted({f"{row['parser']}: {row['what']}"[:300] for row in broken})[:100],
-        **origin(),
     }
-    write_json(given.output, known)
+    write_counts(given, known)
     if broken:
         KEPT.write_text("".join(json.dumps(row) + "\n" for row in broken))
         print(f"the inputs are in {KEPT}")

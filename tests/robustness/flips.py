@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -30,10 +29,8 @@ from legs.training.records import Records
 from tests.fuzz import targets_runs as runs
 from tests.fuzz.seeds import folder_of, splits
 from tests.fuzz.target import Files, write
-from tests.robustness.origin import FOLDER, origin, write_json
+from tests.robustness.origin import parser_of, write_counts
 from tests.training.made import made_data
-
-OUT = FOLDER / "flips.json"
 
 
 class Kept(NamedTuple):
@@ -153,10 +150,9 @@ def _settings(folder: Path) -> Any:
 
 def main() -> int:
     """Tries all bytes, and writes the counts; the exit code is 1 if any was accepted silently."""
-    parser = argparse.ArgumentParser(prog="python -m tests.robustness.flips", description=__doc__)
+    parser = parser_of("tests.robustness.flips", __doc__, "flips.json")
     parser.add_argument("--every", type=int, default=1, help="one in so many bytes (1)")
     parser.add_argument("--rounds", type=int, default=1, help="so many times, other bits (1)")
-    parser.add_argument("-o", "--output", type=Path, default=OUT)
     given = parser.parse_args()
     start, rng = time.monotonic(), Random(0)
     rows: dict[str, dict[str, int]] = {}
@@ -173,9 +169,8 @@ def main() -> int:
         "tried": sum(row["tried"] for row in rows.values()),
         "silent": sum(row["silent"] for row in rows.values()),
         "files": rows,
-        **origin(),
     }
-    write_json(given.output, known)
+    write_counts(given, known)
     return 1 if known["silent"] else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import multiprocessing
@@ -21,9 +20,8 @@ from tests.cli.molecules import rows, write
 from tests.data.tu_sets import write_zip
 from tests.fuzz.target import listing
 from tests.robustness.made import tu_parts
-from tests.robustness.origin import FOLDER, origin, write_json
+from tests.robustness.origin import parser_of, write_counts
 
-OUT = FOLDER / "kills.json"
 # What tells of time and place, not of results.
 ASIDE = {"seconds", "date", "machine", "versions", "command", "commit", "device", "sha256", "files"}
 
@@ -232,12 +230,11 @@ def _without(value: Any) -> Any:
 
 def main() -> int:
     """Kills, counts and writes; the exit code is 1 if anything was lost."""
-    parser = argparse.ArgumentParser(prog="python -m tests.robustness.kills", description=__doc__)
+    parser = parser_of("tests.robustness.kills", __doc__, "kills.json")
     parser.add_argument("--kills", type=int, default=100, help="of each command (100)")
     parser.add_argument("--in-a-run", type=int, default=4, help="before it may end (4)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fork", action="store_true", help="from a server: faster")
-    parser.add_argument("-o", "--output", type=Path, default=OUT)
     given = parser.parse_args()
     begun, rng = time.monotonic(), Random(given.seed)
     found: dict[str, Counts] = {}
@@ -260,9 +257,8 @@ def main() -> int:
         "kills": sum(counts.kills for counts in found.values()),
         "lost": sum(counts.lost for counts in found.values()),
         "commands": {name: vars(counts) for name, counts in found.items()},
-        **origin(),
     }
-    write_json(given.output, known)
+    write_counts(given, known)
     return 1 if known["lost"] else 0
 
 

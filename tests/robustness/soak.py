@@ -5,7 +5,6 @@ A leak of a few hundred bytes a batch shows after ten thousand of them.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
@@ -18,10 +17,9 @@ import torch
 
 from legs import kernels
 from legs.models import create
-from tests.robustness.origin import FOLDER, origin, write_json
+from tests.robustness.origin import parser_of, write_counts
 from tests.training.made import made_data
 
-OUT = FOLDER / "soak.json"
 BATCHES = 10_000
 MOST = 8.0  # megabytes that memory may grow by, once everything has been used
 WARM = 0.2  # of the batches, until libraries have what they keep
@@ -78,9 +76,8 @@ def resident() -> float:
 
 def main() -> int:
     """Runs both ways and writes; the exit code is 1 if memory grew."""
-    parser = argparse.ArgumentParser(prog="python -m tests.robustness.soak", description=__doc__)
+    parser = parser_of("tests.robustness.soak", __doc__, "soak.json")
     parser.add_argument("--batches", type=int, default=BATCHES)
-    parser.add_argument("-o", "--output", type=Path, default=OUT)
     given = parser.parse_args()
     start = time.monotonic()
     ways = [soak(given.batches, way) for way in ("reference", "fused")]
@@ -90,9 +87,8 @@ def main() -> int:
         "grown": max(row["grown"] for row in ways),
         "most": MOST,
         "ways": ways,
-        **origin(),
     }
-    write_json(given.output, known)
+    write_counts(given, known)
     print(*ways, sep="\n")
     return 1 if known["grown"] > MOST else 0
 

@@ -1,0 +1,38 @@
+"""The page says what the files say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.robustness.origin import FOLDER
+from tests.robustness.page import PAGE, page
+
+ORIGIN = {
+    "label": "",
+    "date": "2030-01-02T03:04:05+00:00",
+    "seconds": 60.0,
+    "machine": "M",
+    "device": "CPU, 2 cores",
+    "versions": {"torch": "2"},
+    "commit": "abcdef0123456789",
+}
+FLIPS = {"tried": 1234, "silent": 0, "every": 1, **ORIGIN}
+FLIPS["files"] = {"models": {"tried": 1234, "refused": 1230, "same": 4, "silent": 0}}
+
+
+def test_counts_and_their_origin():
+    text = page({"flips": FLIPS})
+    assert "| bytes changed on disk | 1,234 | silently accepted | 0 | 2030-01-02 | long |" in text
+    assert "| processes killed | not run yet | results lost | | | |" in text
+    assert "| models | 1,234 | 1,230 | 4 | 0 |" in text
+    assert "2030-01-02 03:04 UTC, 60 s, M, CPU, 2 cores; torch 2; commit abcdef0123" in text
+    assert "| 2030-01-02 | two minutes |" in page({"flips": {**FLIPS, "label": "two minutes"}})
+
+
+def test_the_page_is_that_of_the_files():
+    if not PAGE.exists():
+        pytest.skip("no page has been written yet")
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+    assert PAGE.read_text() == page(found), "python -m tests.robustness.page writes it anew"
