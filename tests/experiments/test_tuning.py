@@ -26,6 +26,7 @@ def test_the_smallest_geometric_mean_is_chosen():
 
 def test_a_chosen_rate_is_the_only_one_of_a_cell(monkeypatch, tmp_path):
     request = Request(folder=tmp_path)
+    monkeypatch.setattr("legs.experiments.settings.settings", dict)  # before anything is tuned
     both = cells.make_cell(request, "MUTAG", "gcn")
     monkeypatch.setattr(
         "legs.experiments.settings.settings", lambda: {"biochemical": {"gcn": 0.01}}

@@ -22,7 +22,7 @@ MOST_SCRATCH = 2 * 2**30
 MOST_BLOCKS = 16_384  # of teams at a time; they take more than one graph each if there are more
 # Enough blocks to fill a GPU a few times; with more work than that, a block does several models.
 ENOUGH_BLOCKS = 2048
-MOST_MODELS = 8  # of a block
+MOST_MODELS = 16  # of a block
 _BLOCK = ("block.cuh", "block_walk.cuh", "block_moments.cuh")
 _TEAM = ("team.cuh", "team_nodes.cuh", "team_columns.cuh", "team_groups.cuh")
 PARTS = {
