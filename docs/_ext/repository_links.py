@@ -15,8 +15,8 @@ LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s#:]+)\)")
 def titled(docname: str, text: str) -> str:
     """A page of results with a title that tells where it comes from.
 
-    >>> titled("results/protocol/h200", "| a |")
-    '# protocol: h200\\n\\n| a |'
+    >>> titled("results/every-model/MUTAG", "| a |")
+    '# every-model: MUTAG\\n\\n| a |'
     >>> titled("results/every-model/ZINC/results", "# zinc-bbab")
     '# every-model: zinc-bbab'
     """

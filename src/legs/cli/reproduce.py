@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from legs.experiments.page import Report
 
 FOLDER = Path("legs-reproduce")
+ASIDE = ("-o", "--output", "--reuse", "--minutes")  # options that change no number
 
 
 def reproduce(
@@ -111,7 +112,7 @@ def reproduce(
         minutes=minutes,
         reuse=tuple(reuse or ()),
         observed=observed,
-        command=shlex.join(["legs", *sys.argv[1:]]),
+        command=_command(sys.argv[1:]),
     )
     console = Console(highlight=False)
     try:
@@ -130,6 +131,21 @@ def _names(text: str | None, option: str) -> tuple[str, ...]:
     if not found:
         raise ValueError(f"{option} takes names with commas between them; got {text!r}")
     return found
+
+
+def _command(given: list[str]) -> str:
+    """The command line for the record, without what changes no number: folders and minutes.
+
+    >>> _command(["reproduce", "qm9", "-o", "x", "--reuse=y", "--minutes", "5", "--seed", "1"])
+    'legs reproduce qm9 --seed 1'
+    """
+    kept, words = ["legs"], iter(given)
+    for word in words:
+        if word in ASIDE:
+            next(words, None)  # its value
+        elif word.partition("=")[0] not in ASIDE:
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def _list() -> None:
