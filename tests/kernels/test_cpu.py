@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legs import functional as fn
-from legs.kernels import cpu
+from legs.kernels import cpu, cpu_fork, cpu_threads
 from tests.kernels.scattered import Case, clear_of_kinks, moments, reference, worst
 from tests.strategies import batches, from_pairs, path_pairs, ring_pairs, signals, star_pairs
 
@@ -209,6 +209,27 @@ def test_a_large_graph():
     case = case.to(torch.float32)
     found = cpu.forward(case.x, None, *case.compressed(), filters.float())
     assert worst(found.double(), wanted) < 1e-4
+
+
+@pytest.mark.skipif(cpu_fork.addresses() == cpu_fork.NOWHERE, reason="another OpenMP, or none")
+def test_threads_of_pytorch_and_our_own_give_the_same_bits(monkeypatch):
+    torch.set_num_threads(3)
+    case = line_up(*[from_pairs(n, path_pairs(n)) for n in range(1, 12)])
+    filters = filters_of(case)
+    grad = torch.rand(1, 11, 16, 2, 4, dtype=filters.dtype)
+
+    def both():
+        call = (case.x, None, *case.compressed(), filters)
+        return cpu.forward(*call), cpu.backward(*call, grad)
+
+    found = both()
+    started = []
+    run = cpu_threads.run
+    monkeypatch.setattr(cpu_threads, "run", lambda calls: started.append(len(calls)) or run(calls))
+    monkeypatch.setattr(cpu_fork, "addresses", lambda: cpu_fork.NOWHERE)
+    for one, other in zip(both(), found, strict=True):
+        assert one.equal(other)
+    assert started == [3, 3]
 
 
 def _in_a_child(case: Case, filters: torch.Tensor, queue: Any) -> None:

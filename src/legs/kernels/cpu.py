@@ -67,7 +67,7 @@ def forward(
     call = cpu_call.prepare(x, powers, rowptr, col, weight, ptr, filters, policy, laziness)
     size = call.size
     out = torch.empty(filters.shape[0], size.graphs, size.paths, size.channels, 4, dtype=x.dtype)
-    call.run(cpu_kernels.forward, lambda k: (cpu_call.flat(out, x.dtype),))
+    call.run(cpu_kernels.forward, cpu_call.flat(out, x.dtype))
     return out
 
 
@@ -100,7 +100,7 @@ def backward(
         raise ValueError(f"grad must have shape {wanted}; got {list(grad.shape)}")
     given = cpu_call.flat(grad, x.dtype)
     found = torch.empty(len(call.ranges), *filters.shape, dtype=x.dtype)
-    call.run(cpu_kernels.backward, lambda k: (given, cpu_call.flat(found[k], x.dtype)))
+    call.run(cpu_kernels.backward, given, found.flatten(1).numpy())
     total = found[0]
     for more in found[1:]:
         total += more

@@ -6,18 +6,17 @@ Importing this module imports numba.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache, lru_cache, partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from legs.functional.scattering import PathPolicy
-from legs.kernels import cpu_threads
+from legs.kernels import cpu_fork, cpu_threads
 from legs.kernels.cpu_banks import Sizes
 from legs.kernels.cpu_edges import share_out
 from legs.kernels.cpu_parts import Arrays
@@ -33,22 +32,43 @@ _MESSAGES = {
 
 
 class Call(NamedTuple):
-    """One call. ``ranges``: the graphs and the groups of units of each thread."""
+    """One call. ``ranges``: the graphs and the groups of units of each thread, ``[threads, 4]``."""
 
     shape: Shape
     size: Sizes
     arrays: Arrays
-    ranges: list[tuple[int, int, int, int]]
+    ranges: NDArray[np.int64]
 
-    def run(self, kernel: Any, targets: Callable[[int], tuple[Any, ...]]) -> None:
-        """Calls a kernel for every range; ``targets`` are the arrays of one of them."""
-        calls = [
-            partial(kernel, self.shape, self.size, self.arrays, *targets(k), *limits)
-            for k, limits in enumerate(self.ranges)
-        ]
-        trouble = max(cpu_threads.run(calls))
-        if trouble:
-            raise ValueError(_MESSAGES[trouble])
+    def run(self, kernel: Any, *targets: Any, shared: int = 1) -> None:
+        """Calls a kernel for every range.
+
+        Args:
+            kernel: of :mod:`legs.kernels.cpu_kernels`.
+            targets: the arrays it writes and further ones that it reads.
+            shared: how many of them are for all ranges (default 1); others have a row for each.
+        """
+        places, parts = cpu_fork.addresses(), len(self.ranges)
+        trouble = np.zeros(parts, np.int64)
+        known = (places, self.shape, self.size, self.arrays)
+        if parts == 1 or places != cpu_fork.NOWHERE:
+            kernel(*known, *targets, self.ranges, trouble)
+        else:
+            of_one = (slice(k, k + 1) for k in range(parts))
+            cpu_threads.run(
+                [
+                    partial(
+                        kernel,
+                        *known,
+                        *targets[:shared],
+                        *(target[one] for target in targets[shared:]),
+                        self.ranges[one],
+                        trouble[one],
+                    )
+                    for one in of_one
+                ]
+            )
+        if trouble.any():
+            raise ValueError(_MESSAGES[int(trouble.max())])
 
 
 def prepare(
@@ -176,15 +196,21 @@ def _features() -> dict[str, bool]:
     return dict(llvmlite.binding.get_host_cpu_features())
 
 
-def _ranges(size: Sizes, arrays: Arrays) -> list[tuple[int, int, int, int]]:
+def _ranges(size: Sizes, arrays: Arrays) -> NDArray[np.int64]:
     """Graphs, or groups of units if the graphs are few, for every thread."""
     threads = torch.get_num_threads()
     if threads == 1 or size.graphs == 0:
-        return [(0, size.graphs, 0, size.groups)]
+        return np.array([[0, size.graphs, 0, size.groups]])
     cuts = np.empty(threads + 1, np.int64)
     if size.graphs < 4 * threads <= size.groups * size.graphs:
         cuts[:] = np.arange(threads + 1) * size.groups // threads
-        whole = (0, size.graphs)
-        return [(*whole, *part) for part in pairwise(cuts.tolist()) if part[0] < part[1]]
-    share_out(arrays.ptr, arrays.rowptr, cuts)
-    return [(*part, 0, size.groups) for part in pairwise(cuts.tolist()) if part[0] < part[1]]
+        cut, whole = (2, 3), (0, 1)
+        other = size.graphs
+    else:
+        share_out(arrays.ptr, arrays.rowptr, cuts)
+        cut, whole = (0, 1), (2, 3)
+        other = size.groups
+    found = np.empty((threads, 4), np.int64)
+    found[:, cut] = np.stack([cuts[:-1], cuts[1:]], 1)
+    found[:, whole] = 0, other
+    return found[cuts[:-1] < cuts[1:]]

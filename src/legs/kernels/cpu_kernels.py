@@ -9,7 +9,8 @@ from typing import Any
 
 from legs.kernels.cpu_banks import gather, make_routes, scatter, unpack_banks
 from legs.kernels.cpu_first import gradient_first, rows_to_gradients
-from legs.kernels.cpu_jit import entry
+from legs.kernels.cpu_fork import fork
+from legs.kernels.cpu_jit import entry, inner
 from legs.kernels.cpu_moments import centred_means, gradient_cubic, moments_of
 from legs.kernels.cpu_parts import extra_gradient, first_order, load_graph, prepare, second_order
 from legs.kernels.cpu_room import LEFT
@@ -17,8 +18,8 @@ from legs.kernels.cpu_second import children_to_gradients, gradient_second
 from legs.kernels.cpu_vectors import fill, load, store, zeros
 
 
-@entry
-def forward(
+@inner
+def _forward(
     shape: Any, size: Any, arrays: Any, out: Any, begin: int, end: int, first: int, last: int
 ) -> Any:
     """Moments of the graphs ``begin`` to ``end`` and of the groups of units ``first`` to ``last``.
@@ -68,8 +69,8 @@ def forward(
     return 0
 
 
-@entry
-def backward(
+@inner
+def _backward(
     shape: Any,
     size: Any,
     arrays: Any,
@@ -80,7 +81,7 @@ def backward(
     first: int,
     last: int,
 ) -> Any:
-    """What a range adds to the gradient of the filters; as :func:`forward`.
+    """What a range adds to the gradient of the filters; as :func:`_forward`.
 
     Args:
         grad: gradient of the moments, ``[models, graphs, paths, channels, 4]``, flat.
@@ -154,3 +155,80 @@ def backward(
                 )
     unpack_banks(size, work, room.found_first, room.found_second, found)
     return 0
+
+
+@inner
+def _forward_some(
+    shape: Any, size: Any, arrays: Any, out: Any, ranges: Any, trouble: Any, me: int, all_: int
+) -> None:
+    for k in range(me, ranges.shape[0], all_):
+        begin, end, first, last = ranges[k]
+        trouble[k] = _forward(shape, size, arrays, out, begin, end, first, last)
+
+
+@inner
+def _backward_some(
+    shape: Any,
+    size: Any,
+    arrays: Any,
+    grad: Any,
+    found: Any,
+    ranges: Any,
+    trouble: Any,
+    me: int,
+    all_: int,
+) -> None:
+    for k in range(me, ranges.shape[0], all_):
+        begin, end, first, last = ranges[k]
+        trouble[k] = _backward(shape, size, arrays, grad, found[k], begin, end, first, last)
+
+
+@entry
+def forward(
+    places: Any,
+    shape: Any,
+    size: Any,
+    arrays: Any,
+    out: Any,
+    ranges: Any,
+    trouble: Any,
+) -> None:
+    """Moments of some ranges of graphs and units, each by a thread of its own.
+
+    Args:
+        places: :func:`~legs.kernels.cpu_fork.addresses`, for more than one range.
+        shape: :class:`~legs.kernels.cpu_shape.Shape`.
+        size: :class:`~legs.kernels.cpu_banks.Sizes`.
+        arrays: :class:`~legs.kernels.cpu_parts.Arrays`.
+        out: where to write moments, ``[models, graphs, paths, channels, 4]``, flat.
+        ranges: first and last graph and group of units, ``[parts, 4]``.
+        trouble: zero, or what is wrong with the graphs of a range; ``[parts]``.
+    """
+    if ranges.shape[0] == 1:
+        _forward_some(shape, size, arrays, out, ranges, trouble, 0, 1)
+    else:
+        fork(places, ranges.shape[0], _forward_some, (shape, size, arrays, out, ranges, trouble))
+
+
+@entry
+def backward(
+    places: Any,
+    shape: Any,
+    size: Any,
+    arrays: Any,
+    grad: Any,
+    found: Any,
+    ranges: Any,
+    trouble: Any,
+) -> None:
+    """What ranges add to the gradient of the filters; as :func:`forward`.
+
+    Args:
+        grad: gradient of the moments, ``[models, graphs, paths, channels, 4]``, flat.
+        found: where to write that of the filters, ``[parts, units * scales * steps]``.
+    """
+    if ranges.shape[0] == 1:
+        _backward_some(shape, size, arrays, grad, found, ranges, trouble, 0, 1)
+    else:
+        given = (shape, size, arrays, grad, found, ranges, trouble)
+        fork(places, ranges.shape[0], _backward_some, given)

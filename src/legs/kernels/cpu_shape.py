@@ -30,6 +30,7 @@ from numba.extending import (
 _FILES = (
     "banks",
     "first",
+    "fork",
     "graph",
     "jit",
     "kernels",
