@@ -49,15 +49,19 @@ class Call(NamedTuple):
         """
         places, parts = cpu_fork.addresses(), len(self.ranges)
         trouble = np.zeros(parts, np.int64)
-        known = (places, self.shape, self.size, self.arrays)
+        known = (self.shape, self.size, self.arrays)
         if parts == 1 or places != cpu_fork.NOWHERE:
-            kernel(*known, *targets, self.ranges, trouble)
+            # The parts are the same whoever does them: so are the sums, to the last bit.
+            threads = 1 if parts == 1 or cpu_fork.busy() else parts
+            kernel(places, threads, *known, *targets, self.ranges, trouble)
         else:
             of_one = (slice(k, k + 1) for k in range(parts))
             cpu_threads.run(
                 [
                     partial(
                         kernel,
+                        places,
+                        1,
                         *known,
                         *targets[:shared],
                         *(target[one] for target in targets[shared:]),

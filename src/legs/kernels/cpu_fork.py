@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from legs.kernels.cpu_vectors import intrinsic
 NOWHERE = (0, 0, 0)
 _NAMES = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 _forked = False
+# Processes in line for a core from which on threads do not pay, and how old that number may be.
+BUSY_FROM, SECONDS = 1.5, 1.0
+_looked, _busy = 0.0, False
 
 
 def addresses() -> tuple[int, int, int]:
@@ -47,6 +51,21 @@ def _found() -> tuple[int, int, int]:
     except (OSError, AttributeError):  # another system, or another OpenMP
         return NOWHERE
     return first, second, third
+
+
+def busy() -> bool:
+    """Whether so many processes want the machine's cores that a second thread would have to wait.
+
+    Threads that wait awake for one that the system has put aside burn the time it needs.
+
+    >>> busy() in (True, False)
+    True
+    """
+    global _looked, _busy
+    now = time.monotonic()
+    if now - _looked > SECONDS and hasattr(os, "getloadavg"):
+        _looked, _busy = now, os.getloadavg()[0] > BUSY_FROM * (os.cpu_count() or 1)
+    return _busy
 
 
 def _forget() -> None:

@@ -186,6 +186,7 @@ def _backward_some(
 @entry
 def forward(
     places: Any,
+    threads: int,
     shape: Any,
     size: Any,
     arrays: Any,
@@ -193,10 +194,11 @@ def forward(
     ranges: Any,
     trouble: Any,
 ) -> None:
-    """Moments of some ranges of graphs and units, each by a thread of its own.
+    """Moments of some ranges of graphs and units, which threads share.
 
     Args:
-        places: :func:`~legs.kernels.cpu_fork.addresses`, for more than one range.
+        places: :func:`~legs.kernels.cpu_fork.addresses`, for more than one thread.
+        threads: how many.
         shape: :class:`~legs.kernels.cpu_shape.Shape`.
         size: :class:`~legs.kernels.cpu_banks.Sizes`.
         arrays: :class:`~legs.kernels.cpu_parts.Arrays`.
@@ -204,15 +206,16 @@ def forward(
         ranges: first and last graph and group of units, ``[parts, 4]``.
         trouble: zero, or what is wrong with the graphs of a range; ``[parts]``.
     """
-    if ranges.shape[0] == 1:
+    if threads == 1:
         _forward_some(shape, size, arrays, out, ranges, trouble, 0, 1)
     else:
-        fork(places, ranges.shape[0], _forward_some, (shape, size, arrays, out, ranges, trouble))
+        fork(places, threads, _forward_some, (shape, size, arrays, out, ranges, trouble))
 
 
 @entry
 def backward(
     places: Any,
+    threads: int,
     shape: Any,
     size: Any,
     arrays: Any,
@@ -227,8 +230,8 @@ def backward(
         grad: gradient of the moments, ``[models, graphs, paths, channels, 4]``, flat.
         found: where to write that of the filters, ``[parts, units * scales * steps]``.
     """
-    if ranges.shape[0] == 1:
+    if threads == 1:
         _backward_some(shape, size, arrays, grad, found, ranges, trouble, 0, 1)
     else:
         given = (shape, size, arrays, grad, found, ranges, trouble)
-        fork(places, ranges.shape[0], _backward_some, given)
+        fork(places, threads, _backward_some, given)
