@@ -16,8 +16,15 @@ STAMP     := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
 STAMP_DOC := $(VENV)/.installed-docs
 
+# The lowest supported versions have an environment of their own. What LOWEST names replaces a
+# bound, where no wheel of it is at hand: make test-lowest LOWEST=torch==2.13.0
+VENV_LOW  := .venv-lowest
+STAMP_LOW := $(VENV_LOW)/.installed
+LOWEST    ?=
+
 .DEFAULT_GOAL := help
-.PHONY: help test lint types imports pytest test-long demo bench docs docs-links format clean
+.PHONY: help test lint types imports pytest test-long test-lowest demo bench docs docs-links \
+	format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' \
@@ -46,6 +53,9 @@ pytest: $(STAMP_DEV) ## tests and doctests
 test-long: $(STAMP_DEV) ## the tests that take minutes
 	$(BIN)/python -m pytest -m long
 
+test-lowest: $(STAMP_LOW) ## tests against the lowest supported versions, in .venv-lowest
+	$(ONE_THREAD) $(VENV_LOW)/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider
+
 demo: $(STAMP) ## set up .venv and run `legs demo`
 	$(BIN)/legs demo
 
@@ -64,7 +74,7 @@ format: $(STAMP_DEV) ## let ruff fix and format the code
 	$(BIN)/ruff format .
 
 clean: ## remove .venv, caches and build outputs
-	rm -rf $(VENV) build dist docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(VENV_LOW) build dist docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -93,3 +103,12 @@ $(STAMP_DOC): $(INPUTS) | $(BIN)/python
 		"(a few minutes the first time)"
 	@$(PIP_INSTALL) -e '.[all,docs]'
 	@touch $(STAMP) $@
+
+# Test tools are the newest: only what the package itself needs is the lowest.
+$(STAMP_LOW): pyproject.toml tests/lowest.py
+	@echo "Installing the lowest supported versions into $(VENV_LOW) (a few minutes)"
+	@$(PYTHON) -m venv --clear $(VENV_LOW)
+	@$(VENV_LOW)/bin/python tests/lowest.py $(LOWEST) > $(VENV_LOW)/lowest.txt
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV_LOW)/bin/python -m pip install -qq \
+		-c $(VENV_LOW)/lowest.txt -e '.[all]' hypothesis networkx pytest pytest-xdist
+	@touch $@

@@ -74,3 +74,39 @@ def test_errors_are_one_line(args, words, tmp_path, capsys, monkeypatch):
     for word in words:
         assert word in err
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_folder_is_made_in_parts_and_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("legs.engine.local.os.cpu_count", lambda: 1)
+    data = tmp_path / "data.csv"
+    data.write_text("smiles,id\nCO,a\nC1CC,b\nCC,c\n")
+    out = tmp_path / "out"
+    args = ["embed", "legs-fixed", str(data), "-o", str(out), "--set", "order=1"]
+    assert main(args) == 1
+    assert "data.csv line 3" in told(capsys)
+    assert main([*args, "--on-error", "skip"]) == 0
+    said = capsys.readouterr().out
+    assert f"3 rows in {out}: row, id and" in said
+    assert f"1 row without features, listed in {out / '_bad_rows.csv'}" in said
+    table = pd.read_parquet(out)
+    assert table["row"].tolist() == [0, 1, 2]
+    assert table["id"].tolist() == ["a", "b", "c"]
+    assert table.isna().any(axis=1).tolist() == [False, True, False]
+    (bad,) = read(out / "_bad_rows.csv")
+    assert bad["where"] == "data.csv line 3"
+    assert main([*args, "--on-error", "skip", "--set", "lowpass=true"]) == 1
+    assert "other settings (columns, embedder.options.lowpass)" in told(capsys)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["-o", "out.csv", "--engine", "ray"], "a folder of Parquet files, not out.csv"),
+        (["-o", "out", "--address", "1.2.3.4:5"], "add --engine ray"),
+    ],
+)
+def test_engines_are_asked_for_what_they_do(more, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = write(tmp_path / "data.csv", ("smiles",), rows(5))
+    assert main(["embed", "legs-fixed", str(data), *more]) == 1
+    assert words in told(capsys)

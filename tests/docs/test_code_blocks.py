@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from legs import kernels
 from legs.cli import main
 from tests.docs.pages import Block, blocks, hand_written, name_of
 
@@ -48,8 +49,10 @@ def test_code_runs(page: Path, request: pytest.FixtureRequest, tmp_path: Path, m
         except pytest.skip.Exception:
             code = [block for block in code if block not in waiting]
     names: dict[str, Any] = {"__name__": "__main__"}
-    for block in code:
-        run(block, names, f"{name_of(page)}, line {block.line}")
+    # Commands with compiled kernels are tests/cli's; to compile them here takes a minute.
+    with kernels.use("reference"):
+        for block in code:
+            run(block, names, f"{name_of(page)}, line {block.line}")
     if waiting:
         pytest.skip(f"{len(waiting)} blocks need real data: set LEGS_DATA; the others ran")
 

@@ -25,6 +25,8 @@ PUBLIC = {"cli", "data", "explain", "functional", "kernels", "models", "nn", "re
 PUBLIC |= {"training"}
 # Of every command.
 FOREIGN = {"--help", "--version", "--debug"}
+# Of torchrun.
+FOREIGN |= {"--nnodes", "--nproc-per-node", "--rdzv-endpoint", "--no-python"}
 
 
 def children(page: Path) -> set[Path]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from legs.data.errors import DataError
 from legs.files import FileError
+from legs.report.folders import ReportError
 from tests.fuzz.mutate import mutated
 
 Files = dict[str, bytes]  # by their names in a folder
@@ -79,7 +80,7 @@ class Target:
             outcome, told = "accepted", ""
         except Broken:
             raise
-        except (DataError, FileError) as error:
+        except (DataError, FileError, ReportError) as error:
             outcome, told = "refused", str(error)
         except ValueError as error:
             if not self.plain or type(error) is not ValueError:

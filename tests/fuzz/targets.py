@@ -19,6 +19,7 @@ SEALED = (
     "cross-validations",
     "results of reproduce",
     "prepared sets",
+    "results of runs",
 )
 RUNS = (
     "run directories",

@@ -20,10 +20,12 @@ from legs.experiments.ledger import FILE, Ledger
 from legs.experiments.packed import pack, unpack
 from legs.files import digest_of
 from legs.models import create
+from legs.report.folders import kind_of, read_train
 from legs.training import load
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.cv_store import Store, Trained
 from legs.training.records import Records
+from legs.training.results import FILES
 from legs.training.runs import find_model
 from tests.fuzz.mutate import mutated, mutated_json
 from tests.fuzz.seeds import folder_of
@@ -183,6 +185,44 @@ def read_ledger(folder: Path) -> Any:
     return ledger.find(make_cell(Request(folder), "MUTAG", "gcn"))
 
 
+def result_folders() -> list[Files]:
+    """What ``legs report`` reads of a run; of a network with learned scales as well."""
+    from legs.training import fit
+
+    options = {"hidden_channels": 4, "num_scales": 2, "steps": 4}
+    make = partial(fit, made_data(graphs=30), "legs-fcn", made_split(30), QUICK)
+    learned = folder_of(lambda folder: make(model_options=options, directory=folder))
+    return [
+        {name: files[name] for name in ("results.json", *FILES) if name in files}
+        for files in (learned, run_folders()[0])
+    ]
+
+
+def read_run(folder: Path) -> Any:
+    """A run as a page sees it."""
+    return read_train(folder) if kind_of(folder) == "train" else None
+
+
+def _other_results(rng: Random, files: Files) -> Files:
+    """Other values in a run's results or tables, under right checksums."""
+    name = rng.choice(sorted(files))
+    known, changed = json.loads(files["results.json"]), dict(files)
+    if name == "results.json":
+        known = mutated_json(rng, known)
+    else:
+        changed[name] = mutated(rng, files[name], (b"nan,",))
+    if isinstance(known, dict):
+        if isinstance(known.get("files"), dict):
+            known["files"] = {
+                file: hashlib.sha256(text).hexdigest()
+                for file, text in changed.items()
+                if file != "results.json"
+            }
+        known.pop("sha256", None)
+        known["sha256"] = digest_of(known)
+    return {**changed, "results.json": json.dumps(known).encode()}
+
+
 def read_records(folder: Path) -> Any:
     """What a run that goes on finds of itself. Losses are mended in place: the file stays."""
     Records(folder, SETTINGS)
@@ -241,6 +281,7 @@ def run_targets() -> list[Target]:
     prepared = {name.removeprefix("set/"): content for name, content in prepared.items()}
     packed = folder_of(lambda folder: pack(made_data(graphs=4), folder / "some.npz"))
     store, checkpoint, ledger = store_folder(), checkpoint_folder(), ledger_folder()
+    results = result_folders()
     records = {
         "settings.json": json.dumps(SETTINGS).encode(),
         "metrics.jsonl": b'{"epoch": 1}\n{"ep',
@@ -262,6 +303,8 @@ def run_targets() -> list[Target]:
         Target("results of reproduce", [ledger], read_ledger),
         Target("results of reproduce, right checksums", [ledger], read_ledger, make=_json(FILE)),
         Target("records of runs", [records], read_records),
+        Target("results of runs", results, read_run),
+        Target("results of runs, right checksums", results, read_run, make=_other_results),
         Target("prepared sets", [prepared], load_dataset, whole),
         Target("prepared sets, right checksums", [prepared], load_dataset, whole, _cached),
         Target("packed sets", [packed], lambda folder: unpack(folder / "some.npz"), whole),

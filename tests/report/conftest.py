@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from legs import kernels
 from legs.cli import main
 from legs.cli.paper import paper_number
 from legs.explain import explain_folder
@@ -30,7 +31,10 @@ QUICK = TrainingOptions(max_epochs=6, validate_every=2, batch_size=16, lr=3e-3)
 
 def page_of(folder: Path) -> Path:
     """Makes the page of a run, as ``legs report`` does."""
-    explain_folder(folder)
+    # For a picture a reader waits longer than a test.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("legs.explain.runs.QUALITY", {"draws": 1, "tolerance": 0.1, "most": 60})
+        explain_folder(folder)
     return write_page(folder, paper=paper_number)
 
 
@@ -80,7 +84,8 @@ def demo_run(tmp_path_factory) -> Path:
     """The demonstration on a few of its molecules."""
     pytest.importorskip("rdkit", reason="the demo reads the compounds inside RDKit's package")
     folder = tmp_path_factory.mktemp("demo") / "demo"
-    assert main(["demo", "--limit", "100", "-o", str(folder)]) == 0
+    with kernels.use("reference"):  # to compile them takes longer than to train
+        assert main(["demo", "--limit", "100", "-o", str(folder)]) == 0
     return folder
 
 

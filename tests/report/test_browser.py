@@ -149,7 +149,7 @@ def test_the_button_changes_all_colours(browser, pages):
 
 def test_html_in_names_is_text(browser, pages):
     with opened(browser, pages["classes"]) as page:
-        assert page.title() == "LEGS-FCN on a<b>&c"
+        assert page.title() == "Predicting classes of a<b>&c with LEGS-FCN"
         for text in (SCRIPT, IMAGE):
             assert text in page.locator(".lead").inner_text()
             assert (

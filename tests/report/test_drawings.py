@@ -10,7 +10,6 @@ import pytest
 
 from legs.report.drawings import ATTRIBUTES, SHAPES, clean_svg, graph_svg
 from legs.report.layouts import graph_layout
-from legs.report.maps import map_places
 from legs.report.molecules import molecule_svg
 from legs.report.wavelets import central_node, wavelets_around
 
@@ -106,17 +105,6 @@ def test_components_stand_side_by_side():
     assert places[:2, 0].max() < places[2:4, 0].min()
     assert places[2:4, 0].max() < places[4, 0]
     assert graph_layout(np.zeros((0, 2), dtype=int), 0).shape == (0, 2)
-
-
-def test_maps():
-    features = np.random.default_rng(0).normal(size=(40, 6))
-    for how in ("pca", "tsne"):
-        assert map_places(features, how).shape == (40, 2)
-        np.testing.assert_array_equal(map_places(features, how), map_places(features, how))
-    assert map_places(features[:3], "tsne").shape == (3, 2)
-    assert map_places(np.ones((4, 1))).shape == (4, 2)
-    with pytest.raises(ValueError, match="pca"):
-        map_places(features, "som")
 
 
 def test_wavelets_around_a_node():

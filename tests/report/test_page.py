@@ -93,9 +93,9 @@ def test_words_of_a_model_of_classes(pages, classes_run):
     for title in (
         "Scores",
         "Learned scales and filters",
-        "Map of the graphs",
+        "Map of the molecules",
         "Best and worst predictions",
-        "Which part of the graph mattered",
+        "Which part of the molecule mattered",
         "How to get this again",
     ):
         assert title in text
@@ -124,6 +124,24 @@ def test_words_of_a_cross_validation(pages, cv_run):
     assert f"{100 * best['mean']:.2f} ± {100 * best['std']:.2f} %" in text
     assert "legs cv MUTAG" in text
     assert "corrected resampled t-test" in text
+    assert "expected calibration error" in text  # how sure the models were is known from answers
+    assert "legs train MUTAG --model" in text  # no model is kept; how to get one
+
+
+def test_a_model_in_the_folder_of_a_cross_validation_is_explained(cv_run, tmp_path):
+    from legs.training import fit
+    from tests.report.conftest import QUICK, page_of
+    from tests.training.made import made_data, made_split
+
+    folder = tmp_path / "cv"
+    shutil.copytree(cv_run, folder)
+    fit(made_data(), "legs-fcn", made_split(), QUICK, directory=folder / "one-model")
+    text = parsed(page_of(folder)).text
+    assert "From one more LEGS-FCN, trained apart from the cross-validation on 36 graphs" in text
+    assert "raises the odds of the class that the model chose" in text
+    assert "legs train MUTAG" not in text
+    (folder / "one-model" / "results.json").unlink()  # killed before its end
+    assert "legs train MUTAG" in parsed(page_of(folder)).text
 
 
 def test_the_papers_numbers_stand_beside_ours(cv_run, tmp_path):

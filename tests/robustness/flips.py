@@ -23,9 +23,11 @@ from legs.experiments.ledger import Ledger
 from legs.experiments.packed import pack, unpack
 from legs.files import FileError
 from legs.models.saving import load_directory
+from legs.report.folders import ReportError, read_train
 from legs.training.checkpoint import load_state
 from legs.training.cv_store import Store
 from legs.training.records import Records
+from legs.training.results import FILES
 from tests.fuzz import targets_runs as runs
 from tests.fuzz.seeds import folder_of, splits
 from tests.fuzz.target import Files, write
@@ -46,6 +48,8 @@ def kinds() -> dict[str, Kept]:
     prepared = folder_of(lambda folder: save_dataset(folder / "set", data))
     packed = folder_of(lambda folder: pack(made_data(graphs=6), folder / "some.npz"))
     network, predictor = runs.predictor_folders()[0], runs.predictor_folders()[1]
+    finished = runs.run_folders()[0]
+    results = {name: finished[name] for name in ("results.json", *FILES) if name in finished}
     settings = {"settings.json": json.dumps(runs.SETTINGS, indent=1).encode()}
     return {
         "models (networks)": Kept(network, _model),
@@ -57,6 +61,7 @@ def kinds() -> dict[str, Kept]:
         "packed data sets": Kept(packed, lambda folder: _dataset(unpack(folder / "some.npz"))),
         "splits": Kept(splits(), lambda folder: load_splits(folder / "s.json", 12)),
         "settings of runs": Kept(settings, _settings),
+        "results of runs": Kept(results, _results),
     }
 
 
@@ -80,7 +85,7 @@ def flip(kind: Kept, folder: Path, every: int, rng: Random) -> Counter[str]:
             found["tried"] += 1
             try:
                 found["same" if same(kind.read(folder), truth) else "silent"] += 1
-            except (DataError, FileError):
+            except (DataError, FileError, ReportError):
                 found["refused"] += 1
         # A file that ends too early, at all lengths.
         for end in range(0, len(content), max(every * 10, 1)):
@@ -88,7 +93,7 @@ def flip(kind: Kept, folder: Path, every: int, rng: Random) -> Counter[str]:
             found["tried"] += 1
             try:
                 found["same" if same(kind.read(folder), truth) else "silent"] += 1
-            except (DataError, FileError):
+            except (DataError, FileError, ReportError):
                 found["refused"] += 1
         (folder / name).write_bytes(content)
     return found
@@ -146,6 +151,21 @@ def _dataset(data: GraphDataset) -> Any:
 def _settings(folder: Path) -> Any:
     Records(folder, runs.SETTINGS)  # settings that differ are refused
     return None
+
+
+def _results(folder: Path) -> Any:
+    run = read_train(folder)
+    splits = load_splits(folder / "split.json")
+    # The digest itself is no result, whatever its name has become.
+    known = {name: value for name, value in run.results.items() if not _digest(value)}
+    tables = [run.history, run.predictions, run.shown and run.shown.table]
+    texts = [None if table is None else table.to_csv() for table in tables]
+    arrays = run.shown and {k: v for k, v in vars(run.shown).items() if k != "table"}
+    return known, texts, arrays, splits
+
+
+def _digest(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64
 
 
 def main() -> int:

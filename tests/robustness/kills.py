@@ -32,8 +32,8 @@ class Process(Protocol):
     def wait(self, seconds: float | None) -> int | None:
         """Its exit code, or ``None`` if it has not ended within the time."""
 
-    def kill(self) -> None:
-        """Ends it at once, whatever it is doing."""
+    def kill(self) -> bool:
+        """Ends it at once, whatever it is doing; false if it had just ended by itself."""
 
 
 Start = Callable[[list[str], dict[str, str], Path], Process]
@@ -111,11 +111,12 @@ def disturb(
         folder.mkdir()
         done = 0
         while done < min(a_run, kills - counts.kills):
+            begun = time.monotonic()
             process = start(_words(case, folder), variables, folder / "log")
-            if process.wait(rng.uniform(0, 1.05 * usual)) is None:
-                process.kill()
+            if process.wait(rng.uniform(0, 1.05 * usual)) is None and process.kill():
                 done += 1
-            else:  # it was faster; another run is killed in its place
+            else:  # it was faster than thought; another run is killed in its place
+                usual = min(usual, time.monotonic() - begun)
                 break
         if not done:
             empty += 1
@@ -165,10 +166,10 @@ class Forked:
         self.process.join(seconds)
         return self.process.exitcode
 
-    def kill(self) -> None:
+    def kill(self) -> bool:
         self.process.kill()
         self.process.join()
-        assert self.process.exitcode == -signal.SIGKILL
+        return self.process.exitcode == -signal.SIGKILL
 
 
 class Started:
@@ -191,9 +192,9 @@ class Started:
         except subprocess.TimeoutExpired:
             return None
 
-    def kill(self) -> None:
+    def kill(self) -> bool:
         self.process.kill()
-        self.process.wait()
+        return self.process.wait() == -signal.SIGKILL
 
 
 def _bytes(path: Path) -> Any:

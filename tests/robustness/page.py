@@ -23,9 +23,9 @@ PROMISES = """## What is promised
 - **Whole or absent.** Results, checkpoints, caches, models and pages are written under a temporary
   name, flushed to the disk and renamed; then the folder is flushed. A killed process leaves the
   file that was there before, or the new one. What it left half-written is removed by the next run.
-- **Go on.** `legs train`, `legs cv` and `legs reproduce` go on where they were when the same
-  command is given again; the results are those of an undisturbed run, bit for bit on the same
-  machine.
+- **Go on.** `legs train`, `legs cv`, `legs reproduce` and `legs embed` into a folder go on where
+  they were when the same command is given again; the results are those of an undisturbed run, bit
+  for bit on the same machine.
 - **One writer.** A directory of a run is locked while it is written. A second process is told which
   one holds it. The system frees the lock when the holder ends, however it ends.
 - **Checksums.** Models, checkpoints, results of cross-validations and experiments, prepared data
@@ -59,7 +59,14 @@ def page(found: dict[str, Known]) -> str:
             ``embed``.
     """
     parts = [HEAD, _summary(found)]
-    for name, section in (("kills", _kills), ("flips", _flips), ("fuzz", _fuzz), ("soak", _soak)):
+    sections = (
+        ("kills", _kills),
+        ("embed", _embed),
+        ("flips", _flips),
+        ("fuzz", _fuzz),
+        ("soak", _soak),
+    )
+    for name, section in sections:
         if name in found:
             parts.append(section(found[name]))
     return "\n".join([*parts, PROMISES])
@@ -101,6 +108,24 @@ def _kills(known: Known) -> str:
     ]
     for name, row in known["commands"].items():
         lines.append(f"| `legs {name}` | {row['kills']:,} | {row['runs']:,} | {row['lost']:,} |")
+    return "\n".join([*lines, _origin(known)])
+
+
+def _embed(known: Known) -> str:
+    lines = [
+        "## Rows of a long table\n",
+        "SMILES of ZINC and QM9 in a table, some bad rows among them, are embedded into a folder",
+        f"of Parquet files (`legs embed -o FOLDER`, engine {known['engine']}) and ended by",
+        "`kill -9`: first the command alone, then with all its workers. The same command goes on.",
+        "Every row of the input must come out once, under its number and its id, with features",
+        "unless it is bad. `python -m tests.robustness.embed_kills`\n",
+        "| rows in | rows out | missing | twice | wrong | bad, listed | kills | parts | "
+        "kept by the last run | MB |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    words = ("rows_in", "rows_out", "missing", "twice", "wrong", "listed", "kills", "parts", "kept")
+    numbers = " | ".join(f"{known[word]:,}" for word in words)
+    lines.append(f"| {numbers} | {known['megabytes']:,.0f} |")
     return "\n".join([*lines, _origin(known)])
 
 

@@ -18,6 +18,7 @@ NAMES = (
     "packed data sets",
     "splits",
     "settings of runs",
+    "results of runs",
 )
 TRIES = 150
 

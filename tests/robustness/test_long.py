@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = {
     "fuzz": ["tests.fuzz", "--inputs", "200000", "--minutes", "30"],
     "kills": ["tests.robustness.kills", "--kills", "20"],
+    "embed": ["tests.robustness.embed_kills", "--rows", "20000"],
     "flips": ["tests.robustness.flips"],
     "soak": ["tests.robustness.soak"],
 }
@@ -26,7 +27,7 @@ def test_program(name, tmp_path):
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
     known = json.loads(out.read_text())
-    count = {"fuzz": "crashes", "kills": "lost", "flips": "silent"}.get(name)
+    count = {"embed": "missing", "fuzz": "crashes", "kills": "lost", "flips": "silent"}.get(name)
     assert known["seconds"] > 0
     if count is not None:
         assert known[count] == 0

@@ -31,6 +31,17 @@ def test_counts_and_their_origin():
     assert "| 2030-01-02 | two minutes |" in page({"flips": {**FLIPS, "label": "two minutes"}})
 
 
+def test_rows_of_a_long_table():
+    words = ("rows_in", "rows_out", "missing", "twice", "wrong", "listed", "kills", "parts", "kept")
+    known = {word: 1000 + number for number, word in enumerate(words)}
+    text = page({"embed": {**known, "engine": "local", "megabytes": 12.6, **ORIGIN}})
+    row = "| 1,000 | 1,001 | 1,002 | 1,003 | 1,004 | 1,005 | 1,006 | 1,007 | 1,008 | 13 |"
+    assert row in text
+    assert (
+        "| rows embedded, with kills | 1,000 | rows missing | 1,002 | 2030-01-02 | long |" in text
+    )
+
+
 def test_the_page_is_that_of_the_files():
     if not PAGE.exists():
         pytest.skip("no page has been written yet")

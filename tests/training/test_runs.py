@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from legs.data import DataError
 from legs.data.splits import save_splits
+from legs.files import FileError
 from legs.models import ModelError
 from legs.training.methods import methods
 from legs.training.runs import (
@@ -36,9 +38,13 @@ def test_a_run_is_left_or_nothing_is(tmp_path):
 
 
 def test_one_writer(tmp_path):
-    with run_directory(tmp_path / "run"):
-        with pytest.raises(ModelError, match="another process"), run_directory(tmp_path / "run"):
+    def second():
+        with pytest.raises(FileError) as caught, run_directory(tmp_path / "run"):
             pass
+        return str(caught.value)
+
+    with run_directory(tmp_path / "run"), ThreadPoolExecutor() as pool:
+        assert "is being written by another thread" in pool.submit(second).result()
         assert (tmp_path / "run").exists()
     with run_directory(tmp_path / "run"):
         pass

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.modules import module
 
 from legs.models import create
 from legs.training import fit
@@ -73,21 +71,28 @@ def test_a_killed_run_goes_on(tmp_path):
     assert (tmp_path / "scales.jsonl").read_text() == before
 
 
-def test_the_hook_goes(tmp_path):
-    before = dict(module._global_forward_hooks)
-    fit(made_data(), "gcn", made_split(), QUICK, directory=tmp_path)
-    assert dict(module._global_forward_hooks) == before
-    log = ScaleLog(tmp_path / "other")
-    (tmp_path / "other").mkdir()
-    with log.watching():
-        network = create("legs-fcn", 2, 2)
-        assert len(module._global_forward_hooks) == len(before) + 1
-        network(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]]))
-        assert log.module is network.scattering
-        assert dict(module._global_forward_hooks) == before
-    with pytest.raises(ZeroDivisionError), ScaleLog(tmp_path).watching():
-        raise ZeroDivisionError
-    assert dict(module._global_forward_hooks) == before
+def test_the_first_network_that_learns_scales_is_noted(tmp_path):
+    log = ScaleLog(tmp_path)
+    log.watch(create("gcn", 2, 2))
+    assert log.module is None
+    log.watch(create("legs-fixed", 2, 2))
+    assert log.module is None
+    first, second = create("legs-fcn", 2, 2), create("legs-fcn", 2, 2)
+    log.watch(first)
+    log.watch(second)
+    assert log.module is first.scattering
+    assert [row["epoch"] for row in rows(tmp_path)] == [0]
+    first.requires_grad_(False)
+    log.add(1)  # frozen under another head: noted before
+    assert [row["epoch"] for row in rows(tmp_path)] == [0]
+
+
+def test_nothing_is_kept_without_a_folder():
+    log = ScaleLog(None)
+    log.watch(create("legs-fcn", 2, 2))
+    log.add(1)
+    log.finish(1)
+    assert log.module is None
 
 
 def test_long_runs_are_thinned():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from legs.cli.choices import Data
+from legs.cli.engines import Address, EngineName, EngineOption, check_address, spread_over
 from legs.cli.train import Device, Kind
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def cv(
     limit: Annotated[
         int | None, typer.Option(min=20, help="Use only the first LIMIT graphs.")
     ] = None,
+    engine: EngineOption = EngineName.local,
+    address: Address = None,
 ) -> None:
     """Cross-validate methods by the paper's protocol, on the same partitions for all.
 
@@ -96,6 +99,7 @@ def cv(
     from legs.training.cv_tables import write_results
     from legs.training.shown_cv import write_cv_shown
 
+    check_address(engine, address)
     methods = model or ["legs-fcn"]
     settings = parse_grid(grid, tune)
     check_grid(methods, settings)
@@ -115,7 +119,7 @@ def cv(
     )
     folder = output or Path("legs-cv") / loaded.name
     try:
-        with Plan(console) as progress:
+        with Plan(console) as progress, spread_over(engine, address) as workers:
             result = cross_validate(
                 loaded,
                 methods,
@@ -125,6 +129,7 @@ def cv(
                 device=_device(device.value),
                 way=way.value,
                 progress=progress,
+                engine=workers,
             )
     except KeyboardInterrupt:
         typer.echo("legs: interrupted; the same command goes on from here", err=True)

@@ -17,6 +17,7 @@ from legs.cli.choices import (
     counted,
     parse_settings,
 )
+from legs.cli.engines import Address, EngineName, EngineOption, check_address
 
 
 def embed(
@@ -30,7 +31,13 @@ def embed(
     data: Data,
     out: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="OUT", help="A .parquet, .csv or .tsv file."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="A .parquet, .csv or .tsv file; or a folder, for Parquet in parts: computed on "
+            "all cores, and going on after a stop.",
+        ),
     ],
     on_error: Bad = OnError.stop,
     smiles_column: SmilesColumn = None,
@@ -47,16 +54,28 @@ def embed(
         bool, typer.Option("--hydrogens", help="Make hydrogens nodes (legs-fixed only).")
     ] = False,
     settings: Settings = None,
+    engine: EngineOption = EngineName.local,
+    address: Address = None,
 ) -> None:
     """Write features of graphs to a table with named columns: scattering, or a trained model's.
 
     Tables of molecules may be larger than memory. With --on-error skip, rows that cannot be used
-    are listed in OUT.bad_rows.csv.
+    are listed in OUT.bad_rows.csv. A folder gets a row for each row of the input, without features
+    where it cannot be used, and the list is OUT/_bad_rows.csv.
     """
     options = parse_settings(settings)
+    check_address(engine, address)
+    parts = not out.suffix
+    if engine is EngineName.ray and not parts:
+        raise ValueError(
+            f"--engine ray writes a folder of Parquet files, not {out.name}; name a folder, such "
+            f"as {out.with_suffix('')}"
+        )
     from rich.console import Console
 
     from legs.cli.progress import Rows
+    from legs.engine import open_engine
+    from legs.training.embed_folder import embed_folder
     from legs.training.embedding import embed_file, open_embedder
 
     console = Console(highlight=False)
@@ -69,15 +88,31 @@ def embed(
         options=options,
     )
     with Rows(console, f"{model}:") as progress:
-        done = embed_file(embedder, data, out, on_error=on_error.value, report=progress)
+        if not parts:
+            done = embed_file(embedder, data, out, on_error=on_error.value, report=progress)
+        else:
+            try:
+                with open_engine(engine.value, address) as workers:
+                    done = embed_folder(
+                        embedder,
+                        data,
+                        out,
+                        engine=workers,
+                        on_error=on_error.value,
+                        report=progress,
+                    )
+            except KeyboardInterrupt:
+                typer.echo("legs: interrupted; the same command goes on from here", err=True)
+                raise typer.Exit(130) from None
     console.print(
-        f"{counted(done.rows, 'row')} in {out}: id and {done.columns:,} features",
+        f"{counted(done.rows, 'row')} in {out}: {'row, ' * parts}id and {done.columns:,} features",
         soft_wrap=True,
         markup=False,
     )
     if done.bad_file is not None:
         console.print(
-            f"{counted(done.skipped, 'row')} skipped, listed in {done.bad_file}",
+            f"{counted(done.skipped, 'row')} {'without features' if parts else 'skipped'}, "
+            f"listed in {done.bad_file}",
             soft_wrap=True,
             markup=False,
         )

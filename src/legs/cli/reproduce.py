@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from legs.cli.engines import Address, EngineName, EngineOption, check_address
 from legs.cli.progress import PlanBar
 from legs.cli.progress import plan_lines as cell_lines
 from legs.cli.train import Device
@@ -78,6 +79,8 @@ def reproduce(
             metavar="CSV", help="For enzymes: observed exchanges between the six classes."
         ),
     ] = None,
+    engine: EngineOption = EngineName.local,
+    address: Address = None,
 ) -> None:
     """Run an experiment of the paper and print its numbers with the paper's beside them.
 
@@ -90,6 +93,7 @@ def reproduce(
         _list()
         return
     check_name(name)
+    check_address(engine, address)
     # Imported here: torch takes seconds, and `legs --help` must not.
     import torch
     from rich.console import Console

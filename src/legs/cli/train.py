@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import ExitStack, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,17 +117,25 @@ def train(
     seed: Annotated[int, typer.Option(help="Of the split, weights and batches.")] = 0,
     settings: Settings = None,
     device: Annotated[Device, typer.Option(help="Where to train.")] = Device.auto,
+    devices: Annotated[
+        int,
+        typer.Option(
+            min=1, help="GPUs, or processes on CPUs, that share every batch; torchrun sets it too."
+        ),
+    ] = 1,
 ) -> None:
     """Train a model on a file of molecules or graphs, keep it, and score it on held-out graphs.
 
     Example: legs train molecules.csv --target soluble -o run
     """
+    given = dict(locals())
     options = parse_settings(settings)
     # Imported here: torch takes seconds, and `legs train --help` must not.
     from rich.console import Console
 
     from legs.cli.progress import Epochs
-    from legs.training import TrainingOptions, fit
+    from legs.training import TrainingOptions, fit, joined
+    from legs.training.launching import launch, processes_to_start
     from legs.training.raw_input import read_training, write_bad_rows
     from legs.training.runs import (
         BAD_ROWS,
@@ -149,8 +158,14 @@ def train(
         seed=seed,
     )
     place = choose_device(device.value)
-    console = Console(highlight=False)
-    with run_directory(run) as folder:
+    if processes_to_start(place, devices) > 1:
+        launch(devices, train, given)
+        return
+    with ExitStack() as stack:
+        group = stack.enter_context(joined(place))
+        # The others neither write nor speak.
+        folder = stack.enter_context(nullcontext(run) if group.rank else run_directory(run))
+        console = Console(highlight=False, quiet=group.rank > 0)
         with console.status(f"Reading {data}"):
             graphs = read_training(
                 data,
@@ -166,7 +181,7 @@ def train(
             )
         _show_data(console, graphs)
         bad = graphs.info.get("bad", ())
-        if bad:
+        if bad and not group.rank:
             write_bad_rows(folder / BAD_ROWS, bad)
             _line(console, f"skipped    {counted(len(bad), 'row')}, listed in {folder / BAD_ROWS}")
         chosen = choose_split(graphs, split, seed)
@@ -182,6 +197,7 @@ def train(
                     directory=folder,
                     report=progress,
                     command=shlex.join(["legs", *sys.argv[1:]]),
+                    group=group,
                 )
         except KeyboardInterrupt:
             again = (

@@ -190,7 +190,9 @@ def _adjacency(
 
 def _pattern(rows: _Array, columns: _Array, count: int) -> sparse.csr_matrix:
     ones = np.ones(len(rows), np.bool_)  # sums of ones stay ones: repeated edges count once
-    return sparse.csr_matrix((ones, (rows, columns)), shape=(count, count))
+    matrix = sparse.csr_matrix((ones, (rows, columns)), shape=(count, count))
+    matrix.sum_duplicates()  # some versions of SciPy leave that to the caller
+    return matrix
 
 
 def _node_columns(files: TUFiles, part: str, kind: Any, count: int) -> list[_Array]:

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from legs.experiments.ledger import Row
+from legs.report.gdt import Point as Point
+from legs.report.gdt import gdt_panels
 from legs.report.parameters import parameter_figure
 from legs.report.responses import response_panels
 from legs.report.theme import drawing, new_figure, save
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
-# Group, mean of its target, improvement in per cent.
-Point = tuple[str, float, float]
 _COLUMNS = 4
 # Room for the legend, where there is one panel only.
 _LEAST_WIDTH = 6.5
@@ -100,21 +100,7 @@ def draw_improvement(
         panels: by title: of each target its name, mean score and improvement in per cent.
         names: of the two methods.
     """
-    up = f"{names[0]} over {names[1]}: smaller MSE, %"
-    with drawing("light") as colors:
-        figure, axes = _panels(len(panels), "mean GDT_TS of the target", up, (3.6, 3.2))
-        for axis, (title, points) in zip(axes, panels.items(), strict=True):
-            axis.axhline(0, color=colors.muted, lw=0.8, ls="--")
-            for name, mean, value in points:
-                axis.plot(mean, value, "o", ms=4, color=colors.color(int(value < 0)))
-                axis.annotate(
-                    name, (mean, value), fontsize=5, xytext=(3, 2), textcoords="offset points"
-                )
-            if min((value for _, _, value in points), default=0.0) < -100:
-                axis.set_yscale("symlog", linthresh=100)  # one bad target must not hide the rest
-                axis.yaxis.set_major_formatter("{x:g}")
-            axis.set_title(title, fontsize=9)
-    return save(figure, path)
+    return save(gdt_panels(panels, names), path)
 
 
 def _panels(

@@ -31,6 +31,8 @@ class Request:
         observed: a CSV file of observed exchanges, for ``enzymes``.
         workers: processes on the CPU (default: one a core).
         command: the command line, for the record.
+        engine: where cells are done: ``"local"`` (default), one after the other, or ``"ray"``.
+        address: of the Ray cluster.
     """
 
     folder: Path
@@ -46,6 +48,8 @@ class Request:
     observed: Path | None = None
     workers: int | None = None
     command: str = ""
+    engine: str = "local"
+    address: str | None = None
 
     def sets(self, known: Sequence[str], quick: Sequence[str]) -> list[str]:
         """The sets to take.

@@ -28,6 +28,7 @@ from legs.training.cv_progress import CVProgress
 # On a GPU all models of a cell at once, both learning rates; fewer where memory does not suffice.
 GPU_CHUNK = 180
 CPU_CHUNK = 90
+NO_TIME = "no time was left; the same command goes on"
 
 
 def run_cells(
@@ -53,18 +54,24 @@ def run_cells(
         more: what else is kept of a finished cell.
         kept: what is kept of a finished cell and its seconds (default: accuracies).
     """
-    check_device(request.device)
+    if request.engine == "local":  # the nodes of a cluster may have what this one has not
+        check_device(request.device)
     outlook = Outlook(cells, progress)
     here = provenance(request.device)
     for cell in cells:
         if (row := ledger.find(cell)) is not None:
             outlook.end(cell, row["seconds"] if row["device"] == here["device"] else None)
+    if request.engine != "local":
+        from legs.experiments.spreading import spread_cells
+
+        spread_cells(request, cells, ledger, header, outlook, more, kept)
+        return
     start, loaded, first_error = time.monotonic(), _Loaded(), None
     for cell in cells:
         if cell.key in outlook.finished:
             continue
         if request.minutes is not None and time.monotonic() - start > 60 * request.minutes:
-            ledger.left_out[cell.key] = "no time was left; the same command goes on"
+            ledger.left_out[cell.key] = NO_TIME
             continue
         outlook.tell(cell)
         try:

@@ -12,10 +12,12 @@ import torch
 from torch_geometric.data import Data
 
 from legs.explain.attributing import Attribution, attribute
+from legs.explain.certainty import write_certainty
 from legs.models import ModelError
 from legs.models.saving import write_atomically
+from legs.report.cv_page import CERTAINTY, ONE
 from legs.report.demo_page import detailed, read_demo
-from legs.report.folders import kind_of
+from legs.report.folders import RESULTS, kind_of, read_json
 from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
 from legs.training.runs import find_model
 from legs.training.shown import GRAPHS
@@ -62,20 +64,30 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
     """Explains the run that the page of a folder shows in detail, unless that has been done.
 
     Args:
-        folder: of ``legs train`` or ``legs demo``; of others nothing is explained.
+        folder: of ``legs train`` or ``legs demo``. Of ``legs cv``, the model that was trained in
+            its folder ``one-model``, if there is one; and how sure its answers are is noted. Of
+            others nothing is explained.
         targets: as in :func:`explain_run`.
     """
     folder = Path(folder).expanduser()
     kind = kind_of(folder)
-    if kind == "demo":
+    if kind == "cv":
+        if not _newer(folder / CERTAINTY, folder / RESULTS):
+            write_certainty(folder)
+        folder = folder / ONE
+        if "scores" not in read_json(folder / RESULTS):
+            return None
+    elif kind == "demo":
         folder = detailed(read_demo(folder)).folder
     elif kind != "train":
         return None
     file, kept = folder / FILE, folder / GRAPHS
-    there = file.is_file() and kept.is_file()
-    if there and not targets and file.stat().st_mtime >= kept.stat().st_mtime:
-        return file
-    return explain_run(folder, targets)
+    return file if not targets and _newer(file, kept) else explain_run(folder, targets)
+
+
+def _newer(file: Path, source: Path) -> bool:
+    there = file.is_file() and source.is_file()
+    return there and file.stat().st_mtime >= source.stat().st_mtime
 
 
 def drawn_graphs(file: Path) -> list[Data]:

@@ -6,6 +6,7 @@ Everything this package keeps on disk is written through here.
 from legs.files.arrays import check_archive, read_arrays
 from legs.files.atomic import (
     Temporary,
+    append,
     clear_leftovers,
     open_temporary,
     sync_folder,
@@ -23,10 +24,12 @@ from legs.files.digests import (
     with_digest,
 )
 from legs.files.locking import one_writer
+from legs.files.reading import read_file
 
 __all__ = [
     "FileError",
     "Temporary",
+    "append",
     "check_archive",
     "check_digest",
     "check_files",
@@ -37,6 +40,7 @@ __all__ = [
     "open_temporary",
     "parse_json",
     "read_arrays",
+    "read_file",
     "sync_folder",
     "with_digest",
     "write_atomically",

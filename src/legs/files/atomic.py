@@ -55,6 +55,29 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             temporary.drop()
 
 
+def append(path: Path, text: str) -> None:
+    """Adds to a log, which is made if need be.
+
+    Folders are passed around: a link or a pipe in place of the log is refused, since what it leads
+    to is not ours to write.
+
+    Args:
+        path: of the log.
+        text: to be added at its end.
+
+    >>> log = Path(tempfile.mkdtemp()) / "log"
+    >>> append(log, "one\\n")
+    >>> append(log, "two\\n")
+    >>> log.read_text()
+    'one\\ntwo\\n'
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for name in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows has neither
+        flags |= getattr(os, name, 0)
+    with writing(path), os.fdopen(os.open(path, flags, 0o666), "ab") as file:
+        file.write(text.encode())
+
+
 class Temporary(NamedTuple):
     """A file that is being written, under a name of its own."""
 
@@ -143,8 +166,12 @@ def writing(path: Path) -> Iterator[None]:
         elsewhere = named is not None and not named.is_relative_to(path.parent)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             why = "no space is left on the disk; make room, and run the same command again"
+        elif error.errno == errno.EFBIG:
+            why = "a file would grow larger than is allowed there (see ulimit -f)"
         elif elsewhere:
             raise
+        elif error.errno in (errno.ELOOP, errno.ENXIO):
+            why = "a link or a pipe is there in place of a file; remove it"
         elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             why = "no permission to write there"
         elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):

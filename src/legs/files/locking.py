@@ -14,8 +14,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from legs.files.atomic import clear_leftovers, writing
+from legs.files.atomic import clear_leftovers, write_atomically, writing
 from legs.files.digests import FileError, parse_json
+from legs.files.reading import read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"
@@ -82,8 +83,9 @@ def _acquire(folder: Path) -> tuple[FileLock, bool]:
         with writing(folder):
             for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
                 clear_leftovers(place)
-            # Not in the lock file: whoever tries the lock may empty that.
-            (folder / OWNER).write_text(json.dumps(_me()), encoding="utf-8")
+            # Not in the lock file: whoever tries the lock may empty that. And under a new name
+            # first: a link that came with the folder is replaced, not followed.
+            write_atomically(folder / OWNER, json.dumps(_me()).encode())
     except BaseException:
         _release(folder, (lock, fresh))
         raise
@@ -114,7 +116,7 @@ def _me() -> dict[str, object]:
 def _owner(folder: Path) -> str:
     """The writer in words; it may have been killed a moment ago, or not have told yet."""
     try:
-        known = parse_json((folder / OWNER).read_bytes())
+        known = parse_json(read_file(folder / OWNER, 100_000))
         where = "" if known["host"] == platform.node() else f" on {known['host']}"
         command = f" ({known['command']})" if known["command"] else ""
         return f"process {known['process']}{where}{command}, since {known['since']}"

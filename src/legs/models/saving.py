@@ -18,6 +18,7 @@ from legs.files import (
     FileError,
     digest_of,
     parse_json,
+    read_file,
     write_atomically,
     write_together,
     writing,
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+LARGEST_DESCRIPTION = 64 << 20  # bytes
 WEIGHTS = "weights.safetensors"
 DESCRIPTION = "model.json"
 
@@ -81,9 +83,11 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
     if not (folder / DESCRIPTION).is_file():
         raise ModelError(f"{folder} holds no model: {DESCRIPTION} is missing")
     try:
-        description = parse_json((folder / DESCRIPTION).read_bytes())
+        description = parse_json(read_file(folder / DESCRIPTION, LARGEST_DESCRIPTION))
         found, digests = description["format"], description["sha256"]
         expected = digests[WEIGHTS]
+    except FileError as error:
+        raise ModelError(str(error)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: {_short(error)}") from error
     if found != FORMAT:
@@ -98,9 +102,11 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
     if digests.get(DESCRIPTION, digest := digest_of(rest)) != digest:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: its checksum is wrong")
     try:
-        content = (folder / WEIGHTS).read_bytes()
+        content = read_file(folder / WEIGHTS)
     except FileNotFoundError:
         raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing") from None
+    except FileError as error:
+        raise ModelError(str(error)) from error
     if hashlib.sha256(content).hexdigest() != expected:
         raise ModelError(f"{folder / WEIGHTS} is damaged: its checksum is wrong")
     try:

@@ -1,7 +1,7 @@
 """Scattering as PyTorch modules."""
 
 from legs.nn.attention import Attention
-from legs.nn.batch_norm import GraphBatchNorm
+from legs.nn.batch_norm import GraphBatchNorm, synchronized
 from legs.nn.columns import Column
 from legs.nn.fcn import FCN
 from legs.nn.input_scale import InputScale
@@ -22,4 +22,5 @@ __all__ = [
     "Moments",
     "ScaleSelection",
     "Scattering",
+    "synchronized",
 ]

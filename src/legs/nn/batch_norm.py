@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from legs.kernels import batch_norm
@@ -16,6 +21,9 @@ class GraphBatchNorm(nn.Module):
     :math:`\sigma^2` (and the running averages used in evaluation), all graphs are normalised. So
     many models can share a batch in which each of them trains on other graphs. With fewer than two
     graphs under the mask the running averages serve.
+
+    Within :func:`synchronized` the statistics are those of the graphs of all processes, each graph
+    with the same weight, as of one process with the whole batch.
 
     Args:
         in_channels: number of features.
@@ -34,6 +42,7 @@ class GraphBatchNorm(nn.Module):
         super().__init__()
         self.eps = eps
         self.momentum = momentum
+        self.synchronized = False
         self.weight = nn.Parameter(torch.ones(in_channels))
         self.bias = nn.Parameter(torch.zeros(in_channels))
         self.register_buffer("running_mean", torch.zeros(in_channels))
@@ -54,7 +63,7 @@ class GraphBatchNorm(nn.Module):
         """
         if not self.training:
             mean, variance = self.running_mean, self.running_var
-        elif batch_norm.applies(x, self.weight):
+        elif not self.synchronized and batch_norm.applies(x, self.weight):
             mask = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
             layer = (self.weight, self.bias, self.running_mean, self.running_var)
             return batch_norm.batch_norm(x, mask, *layer, self.eps, self.momentum)
@@ -65,10 +74,10 @@ class GraphBatchNorm(nn.Module):
 
     def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         share = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
-        count = share.sum()
+        count = self._total(share.sum())
         share = (share / count.clamp_min(1)).unsqueeze(-1)
-        mean = (share * x).sum(0)
-        variance = (share * (x - mean).square()).sum(0)
+        mean = self._total((share * x).sum(0))
+        variance = self._total((share * (x - mean).square()).sum(0))
         # No Python branch on the count: it differs from model to model in a shared batch.
         enough = count > 1
         with torch.no_grad():
@@ -82,5 +91,53 @@ class GraphBatchNorm(nn.Module):
             torch.where(enough, variance, self.running_var),
         )
 
+    def _total(self, part: Tensor) -> Tensor:
+        """The sum over all processes."""
+        if not self.synchronized or not dist.is_initialized() or dist.get_world_size() == 1:
+            return part
+        total: Tensor = _Sum.apply(part)  # type: ignore[no-untyped-call]
+        return total
+
     def extra_repr(self) -> str:
         return f"{self.weight.numel()}"
+
+
+class _Sum(torch.autograd.Function):
+    """Sums over processes; what all of them computed from the sum comes back summed as well."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:
+        total = part.contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        total = grads[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+@contextmanager
+def synchronized(module: nn.Module) -> Iterator[None]:
+    """Within it, every :class:`GraphBatchNorm` of ``module`` sees the graphs of all processes.
+
+    For training under :class:`torch.nn.parallel.DistributedDataParallel`, where each process has a
+    part of the batch. All processes must call the module as often as each other.
+
+    Args:
+        module: with batch norms somewhere inside.
+
+    >>> norm = GraphBatchNorm(3)
+    >>> with synchronized(norm):
+    ...     norm(torch.rand(4, 3)).shape
+    torch.Size([4, 3])
+    """
+    norms = [m for m in module.modules() if isinstance(m, GraphBatchNorm) and not m.synchronized]
+    for norm in norms:
+        norm.synchronized = True
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.synchronized = False

@@ -135,12 +135,13 @@ class Card:
 
 @dataclass(frozen=True)
 class Cards:
-    """Drawn graphs side by side; ``legend`` explains the dots."""
+    """Drawn graphs side by side; ``words`` come before, ``legend`` explains the dots."""
 
     title: str
     cards: Sequence[Card]
     legend: Sequence[tuple[str, str]] = ()
     small: bool = False
+    words: str = ""
     kind: str = "cards"
 
 

@@ -13,7 +13,6 @@ from legs.report.map_charts import answer_lines, graph_drawing, size_words
 from legs.report.scale_charts import OLD
 
 SIZE = (300, 210)
-LEGEND = (("plus", "raises it"), ("minus", "lowers it"))
 
 
 def card_blocks(run: Run, names: Sequence[str], classes: bool) -> list[Block]:
@@ -24,6 +23,8 @@ def card_blocks(run: Run, names: Sequence[str], classes: bool) -> list[Block]:
     if not shown.best + shown.worst:
         return [Missing("There are too few test graphs to tell best from worst.")]
     found = _explained(run)
+    what = explained_words(found, classes)
+    legend = (("plus", f"raises the {what}"), ("minus", "lowers it")) if found else ()
     groups = (
         ("Best predictions", range(shown.best)),
         ("Worst predictions", range(shown.best, shown.best + shown.worst)),
@@ -31,7 +32,7 @@ def card_blocks(run: Run, names: Sequence[str], classes: bool) -> list[Block]:
     blocks: list[Block] = []
     for title, places in groups:
         cards = [_card(run, place, names, classes, found.get(place)) for place in places]
-        blocks.append(Cards(title, cards, LEGEND if found and not blocks else ()))
+        blocks.append(Cards(title, cards, () if blocks else legend))
     return blocks
 
 
@@ -47,15 +48,19 @@ def part_blocks(run: Run, classes: bool) -> list[Block]:
                 "large, or the page was made without its model."
             )
         ]
-    one = next(iter(found.values()))
-    what = "log-odds of the class that the model chose" if classes else f"predicted {one['target']}"
+    what = explained_words(found, classes)
+    if run.results["data"].get("molecules"):
+        graph, node, features = "molecule", "atom", "kinds of atoms"
+    else:
+        graph, node, features = "graph", "node", "features of nodes"
     blocks: list[Block] = [
         Words(
-            f"The dots on the drawings above show what each node added to the {what}: orange "
-            "raises it, blue lowers it, large dots much. The graph is compared with itself after "
-            "its nodes' features were dealt out at random, so a dot says how much it matters that "
-            "this node is where it is. Method: integrated gradients; the dots of a graph add up to "
-            "the difference between the two predictions."
+            f"The dots on the drawings above show what each {node} added to the {what}: orange "
+            f"raises it, blue lowers it, large dots much. The {graph} is compared with itself "
+            f"after its {features} were dealt out at random, so a dot says how much it matters "
+            f"that this {node} is where it is. It says what the model used, which need not be what "
+            f"nature does. Method: integrated gradients; the dots of a {graph} add up to the "
+            f"difference between the two predictions{' (as log-odds)' if classes else ''}."
         )
     ]
     paths = _mean_paths(list(found.values()))
@@ -63,12 +68,19 @@ def part_blocks(run: Run, classes: bool) -> list[Block]:
         return [*blocks, Words("This network has no scattering paths to attribute to.")]
     blocks.append(
         Words(
-            "The same difference by scattering path: x is the signal itself, Ψ0 the finest "
-            "wavelet, Ψ0 Ψ2 first Ψ0, then Ψ2 of its size. Mean size over the graphs above; x "
-            "has none, since its own moments stay the same wherever it is."
+            "The same difference by scattering path, its mean size over the drawings above: Ψ0 "
+            "compares neighbours, Ψ1, Ψ2, … ever wider surroundings; Ψ0 Ψ2 is Ψ2 of what Ψ0 found. "
+            "The long bars are the distances that mattered."
         )
     )
     return [*blocks, path_plot(paths)]
+
+
+def explained_words(found: dict[int, dict[str, Any]], classes: bool) -> str:
+    """What it is that nodes raise or lower."""
+    if classes:
+        return "odds of the class that the model chose"
+    return f"predicted {next(iter(found.values()))['target']}" if found else ""
 
 
 def path_plot(paths: dict[str, float]) -> Plot:

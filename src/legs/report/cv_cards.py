@@ -33,11 +33,14 @@ def cv_map(shown: Shown | None, table: pd.DataFrame | None, classes: bool) -> li
             colors[name.removeprefix("truth:")] = values
     lines = [[*_told(row, classes), size_words(shown, place)] for place, row in enumerate(rows)]
     share = 100 * float(shown.share[:2].sum())
+    noun = "molecule" if shown.smiles(0) else "graph"
+    shade = "" if classes or len(colors) != 1 else f"Its colour is the true {next(iter(colors))}. "
     return [
         Words(
-            f"Every dot is one of {len(shown):,} graphs, placed by the features of fixed "
-            "scattering, which needs no training: near each other where their structure is alike. "
-            "Point at a dot, or tap it, to see the graph. The PCA map holds "
+            f"Every dot is a {noun}, placed by the features of fixed scattering, which needs no "
+            "training: they are near each other where their structure is alike. Point at a dot, "
+            f"or tap it, to see the {noun}. {shade}t-SNE keeps neighbours together, and its long "
+            "distances mean nothing; the PCA map keeps distances, but only "
             f"{share:.0f} % of the variation."
         ),
         map_block(shown, colors, lines),
@@ -56,9 +59,8 @@ def cv_cards(shown: Shown | None, table: pd.DataFrame | None, lead: str) -> list
     named = method_name(lead)
     return [
         Words(
-            f"Graphs that {named} gets most right and most wrong, those first about which the "
-            "other methods agree with it. Which part of a graph mattered can be told of a single "
-            "model: legs train keeps one, a cross-validation does not."
+            f"What {named} gets most right and most wrong, those first about which the other "
+            "methods agree with it."
         ),
         *(
             Cards(title, [_card(shown, place, rows[place], classes) for place in places])

@@ -10,7 +10,16 @@ from legs.report.blocks import Block, Code, Fact, Page, Plot, Section, Spec, Tab
 from legs.report.folders import Run, read_json, read_train, runs_in
 from legs.report.train_page import sections
 from legs.report.train_words import names_of
-from legs.report.words import duration, listed, method_name, number, percent, things
+from legs.report.words import (
+    about_method,
+    duration,
+    listed,
+    method_name,
+    moment,
+    number,
+    percent,
+    things,
+)
 
 FIRST = "legs-fcn"
 
@@ -54,14 +63,18 @@ def demo_page(demo: Demo) -> Page:
         f"{things(True, split.get('train', data['graphs']))}.",
         f"On {things(True, split.get('test', 0))} that none of them had seen, "
         f"{method_name(model_of(ranked[0]))} did best: it explains "
-        f"{percent(max(_score(ranked[0], 'r2'), 0), 0)} of the variation. "
+        f"{percent(max(_score(ranked[0], 'r2'), 0), 0)} of the differences between them (R²; 0 % "
+        "is no better than always answering the mean, 100 % is perfect). "
         f"In order: {listed([method_name(model_of(one)) for one in ranked])}.",
-        f"Below, {method_name(model_of(run))} in detail.",
+        f"Below is {method_name(model_of(run))} in detail: it {about_method(model_of(run), True)}",
     ]
     facts = [
         Fact(f"{data['graphs']:,}", "molecules"),
-        Fact(number(_score(run, "r2")), f"R² of {method_name(model_of(run))}"),
-        Fact(f"{run.results['parameters']:,}", "parameters"),
+        Fact(f"{len(names)}", "properties of each"),
+        Fact(
+            percent(max(_score(run, "r2"), 0), 0),
+            f"of the differences explained by {method_name(model_of(run))}",
+        ),
         Fact(duration(sum(float(one.results["seconds"]) for one in demo.runs)), "for all models"),
     ]
     rest = [section for section in sections(run) if section.anchor not in ("reproduce",)]
@@ -116,7 +129,7 @@ def _again(demo: Demo, run: Run) -> list[Block]:
         ["seed", str(results["settings"]["training"].get("seed", ""))],
         ["versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())],
         ["machine", str(results.get("machine", ""))],
-        ["date", str(results.get("date", ""))],
+        ["date", moment(str(results.get("date", "")))],
         ["other models", f"legs report {demo.folder}/MODEL makes the same page of any of them"],
         ["folder", str(demo.folder)],
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from legs.files import FileError, check_digest, check_files, parse_json, read_arrays
+
 RESULTS = "results.json"
+DIGEST = "sha256"
+MADE = "run the command that made it again"
 Floats = npt.NDArray[np.float64]
 
 
@@ -103,11 +108,24 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = parse_json(path.read_bytes())
     except ValueError as error:
         raise ReportError(f"{path} is damaged: {error}") from error
     if not isinstance(known, dict):
         raise ReportError(f"{path} is damaged: it holds no table")
+    try:  # tables that do not say so have no digest, or one of another kind
+        return check_digest(known, path, MADE) if isinstance(known.get(DIGEST), str) else known
+    except FileError as error:
+        raise ReportError(str(error)) from error
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """``results.json`` of a run, after a look at the files whose digests it holds."""
+    known = read_json(folder / RESULTS)
+    try:
+        check_files(folder, known.get("files", {}))
+    except FileError as error:
+        raise ReportError(f"{error}; {MADE}") from error
     return known
 
 
@@ -120,15 +138,29 @@ def read_table(path: Path, words: tuple[str, ...] = ()) -> pd.DataFrame | None:
     """
     if not path.is_file():
         return None
-    with path.open(newline="", encoding="utf-8") as file:
-        names = next(csv.reader(file), [])
-    text = {name: "string" for name in names if name in words}
-    return pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=[""] if text else None)
+    with _reading(path):
+        with path.open(newline="", encoding="utf-8") as file:
+            names = next(csv.reader(file), [])
+        text = {name: "string" for name in names if name in words}
+        empty = [""] if text else None
+        return pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=empty)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Names the file, whatever its readers have against it."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        told = " ".join(str(error).split())[:160]
+        raise ReportError(f"{path} is damaged: {type(error).__name__}: {told}; {MADE}") from error
 
 
 def read_train(folder: Path) -> Run:
     """Reads a folder of ``legs train``."""
-    results = read_json(folder / RESULTS)
+    results = read_results(folder)
     history = read_table(folder / "metrics.csv")
     words = ("id", "smiles", "prediction", "truth")
     return Run(
@@ -148,17 +180,23 @@ def read_scales(path: Path) -> Scales | None:
     if not path.is_file():
         return None
     rows = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    with _reading(path):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    for line in lines:
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             rows[int(row["epoch"])] = row
-        except (ValueError, KeyError, TypeError):  # half a line, left by a run that was killed
+        # Half a line, left by a run that was killed.
+        except (ValueError, KeyError, TypeError, OverflowError):
             continue
     if not rows:
         return None
     epochs = sorted(rows)
-    weights = np.array([rows[epoch]["weights"] for epoch in epochs], dtype=np.float64)
-    laziness = np.array([np.mean(rows[epoch].get("laziness", 0.5)) for epoch in epochs])
+    with _reading(path):
+        weights = np.array([rows[epoch]["weights"] for epoch in epochs], dtype=np.float64)
+        if weights.ndim != 3:
+            raise ValueError("scales that are no tables")
+        laziness = np.array([np.mean(rows[epoch].get("laziness", 0.5)) for epoch in epochs])
     return Scales(epochs, weights, laziness)
 
 
@@ -167,9 +205,8 @@ def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown
     table = read_table(folder / "shown.csv", words)
     if table is None or not (folder / "shown.npz").is_file():
         return None
-    try:
-        with np.load(folder / "shown.npz", allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in kept.files}
+    with _reading(folder / "shown.npz"):
+        arrays = read_arrays(folder / "shown.npz")
         return Shown(
             table,
             arrays["numbers"],
@@ -184,8 +221,6 @@ def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown
             arrays["aligned"].tolist(),
             str(arrays["source"]),
         )
-    except (ValueError, KeyError, OSError) as error:
-        raise ReportError(f"{folder / 'shown.npz'} is damaged: {error}") from error
 
 
 def kind_of(folder: Path) -> str:

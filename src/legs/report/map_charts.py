@@ -92,7 +92,8 @@ def size_words(shown: Shown, place: int) -> str:
     Large graphs have no edges here, so none are counted.
     """
     edges, nodes = shown.graph(place)
-    return f"{nodes:,} nodes, {len(edges):,} edges" if len(edges) else f"{nodes:,} nodes"
+    of, between = ("atoms", "bonds") if shown.smiles(place) else ("nodes", "edges")
+    return f"{nodes:,} {of}, {len(edges):,} {between}" if len(edges) else f"{nodes:,} {of}"
 
 
 def run_lines(shown: Shown, names: Sequence[str], classes: bool) -> list[list[str]]:

@@ -59,7 +59,7 @@ def map_places(features: Floats, how: How = "pca", seed: int = SEED) -> Floats:
     except ImportError as error:
         raise ImportError('how="umap" needs umap-learn: pip install umap-learn') from error
     neighbours = min(15, len(features) - 1)
-    found = UMAP(n_neighbors=neighbours, random_state=seed).fit_transform(features)
+    found = UMAP(n_neighbors=neighbours, random_state=seed, n_jobs=1).fit_transform(features)
     return np.asarray(found, dtype=np.float64)
 
 

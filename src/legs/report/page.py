@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from legs.files import write_atomically, writing
 from legs.report.blocks import Block, Choice, Map, Page, Plot, Sliding
 from legs.report.cv_page import cv_page, read_cv
 from legs.report.demo_page import demo_page, read_demo
@@ -39,8 +40,9 @@ def write_page(
     page = read_page(folder, paper)
     out = folder / FILE if out is None else Path(out).expanduser()
     text = render(page)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text.encode())
     return out
 
 

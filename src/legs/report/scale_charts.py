@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from legs.report.blocks import Block, Card, Cards, Missing, Sliding, Spec, Words, numbers
@@ -17,11 +19,12 @@ POINTS = 61
 LARGEST = 120
 
 
-def scale_states(scales: Scales) -> Spec:
+def scale_states(scales: Scales, best: int | None = None) -> Spec:
     """Everything that the slider shows, state by state.
 
     Args:
         scales: of a run.
+        best: a state that must be there, by its label (default: none).
 
     Returns:
         ``labels`` of the states; ``weights`` ``[states, scales, steps]``; mean diffusion times
@@ -29,6 +32,8 @@ def scale_states(scales: Scales) -> Spec:
         ``[states, filters, points]``; frame bounds ``lower`` and ``upper`` ``[states]``.
     """
     chosen = _thinned(len(scales.labels))
+    if best in scales.labels:
+        chosen = sorted({*chosen, scales.labels.index(best)})
     banks = [filter_bank(scales.weights[k], float(scales.laziness[k]), POINTS) for k in chosen]
     times = np.arange(1, scales.weights.shape[-1] + 1)
     return {
@@ -48,7 +53,7 @@ def scale_blocks(run: Run) -> list[Block]:
     """What the page says of a run's scales."""
     best = int(run.results.get("best_epoch") or 0)
     if run.scales is not None:
-        states = scale_states(run.scales)
+        states = scale_states(run.scales, best)
         labels = states["labels"]
         kept = "in the model that was kept (epoch {})"
         if run.results["settings"]["model"] in ENSEMBLES:
@@ -69,12 +74,17 @@ def scale_blocks(run: Run) -> list[Block]:
         return []
     states = scale_states(Scales([0], fixed[None], np.array([0.5])))
     return [
-        Words("The scales of this model are fixed: nothing about the filters was learned."),
+        Words(f"{SCALES} Here they are fixed: nothing about the filters was learned."),
         Sliding("", states, 0),
         *wavelet_blocks(run.shown, fixed, 0.5),
     ]
 
 
+SCALES = (
+    "The model lets the features of nodes spread along the edges, step by step, and compares what "
+    "is there after few steps with what is there after many: each such difference is a filter Ψ "
+    "that sees structure of one size. A scale is a number of steps, or a mixture of some."
+)
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
 LEARNED = ("legs-fcn", "legs-rbf", "legs-attn-fcn", "mp-legs-fcn", "gcn-legs-fcn")
 OLD = (
@@ -88,14 +98,13 @@ def moved_words(scales: Scales, epoch: int, when: str) -> str:
     times = np.arange(1, scales.weights.shape[-1] + 1)
     means = scales.weights @ times
     place = int(np.argmin(np.abs(np.array(scales.labels) - epoch)))
-    first = ", ".join(f"{value:.1f}" for value in means[0])
-    last = ", ".join(f"{value:.1f}" for value in means[place])
+    first = ", ".join(f"{value:.2f}" for value in means[0])
+    last = ", ".join(f"{value:.2f}" for value in means[place])
     far = float(np.abs(means[place] - means[0]).max())
     verdict = "hardly moved" if far < 0.1 else "moved a little" if far < 1 else "moved"
     return (
-        f"A scale is a number of diffusion steps, or a mixture of some. The scales {verdict} in "
-        f"training: their means began at {first} and are {last} {when}. The largest change is "
-        f"{far:.2f} steps."
+        f"{SCALES} The scales {verdict} in training: their means began at {first} and are {last} "
+        f"{when}. The largest change is {far:.2f} steps."
     )
 
 
@@ -120,13 +129,24 @@ def wavelet_blocks(
     centre = central_node(edges, nodes)
     found = wavelets_around(edges, nodes, weights, centre, laziness)
     cards = []
-    for name, values in zip(names_of(len(found)), found, strict=True):
+    ends = [0.0, *(weights @ np.arange(1, weights.shape[-1] + 1))]
+    spans = [f"{a:.0f} to {b:.0f} steps" for a, b in pairwise(ends)]
+    captions = [*spans, f"after {ends[-1]:.0f} steps"]
+    for name, span, values in zip(names_of(len(found)), captions, found, strict=True):
         svg = molecule_svg(shown.smiles(place), values, (210, 150)) if shown.smiles(place) else None
-        cards.append(Card(svg or graph_svg(edges, nodes, values, (210, 150)), name))
+        cards.append(Card(svg or graph_svg(edges, nodes, values, (210, 150)), f"{name}: {span}"))
     legend = [("plus", "positive"), ("minus", "negative")]
-    what = "a signal of one at one node"
-    title = f"The filters at work: what they make of {what} of {shown.name(place)}"
-    return [Cards(title, cards, legend, small=True)]
+    node = "atom" if shown.smiles(place) else "node"
+    return [
+        Cards(
+            f"The filters at work on {shown.name(place)}",
+            cards,
+            legend,
+            small=True,
+            words=f"A signal starts at one {node}. Ψ0 shows where it is lost and arrives within "
+            "the first steps, the other Ψ farther out; Φ is what remains spread over all.",
+        )
+    ]
 
 
 def _picture(shown: Shown) -> int | None:

@@ -12,8 +12,13 @@ from legs.report.blocks import Block, Choice, Missing, Plot, Spec, Words, number
 from legs.report.classes import confusion, reliability
 from legs.report.folders import Run
 from legs.report.scale_charts import OLD
+from legs.report.words import duration
 
 MOST_POINTS = 2000
+RESIDUALS = (
+    "A dot is a {}; the nearer to the dotted line, the better it was predicted. The other plot "
+    "counts how many predictions were too low (left of 0) or too high, and by how much."
+)
 
 
 def curve_blocks(run: Run) -> list[Block]:
@@ -48,7 +53,18 @@ def curve_blocks(run: Run) -> list[Block]:
         layout["shapes"] = [_line(best)]
         layout["annotations"] = [_note(best, f"kept: epoch {best}")]
     alt = "Losses on training and validation graphs over the epochs."
-    return [Plot("curves", {"data": data, "layout": layout}, alt, 320)]
+    took = (
+        f"The model has {run.results['parameters']:,} parameters and was trained for "
+        f"{len(history):,} epochs, each a look at every training graph, in "
+        f"{duration(run.results['seconds'])}. The loss is what training makes small. "
+    )
+    kept = (
+        f"Validation graphs only watch: the model was kept as it was at epoch {best}, where their "
+        "loss was smallest."
+        if best and "validation_loss" in history
+        else ""
+    )
+    return [Words(took + kept), Plot("curves", {"data": data, "layout": layout}, alt, 320)]
 
 
 def prediction_blocks(run: Run, names: Sequence[str], classes: bool) -> list[Block]:
@@ -73,7 +89,10 @@ def prediction_blocks(run: Run, names: Sequence[str], classes: bool) -> list[Blo
         if name in table and f"truth:{name}" in table:
             plots[name] = residual_spec(table[f"truth:{name}"], table[name], name)
     alt = "Predicted numbers against true ones for the test graphs; the line is perfection."
-    return [Choice("residuals", "target", plots, alt, 380)] if plots else []
+    told = Words(
+        RESIDUALS.format("test molecule" if run.results["data"].get("molecules") else "test graph")
+    )
+    return [told, Choice("residuals", "target", plots, alt, 380)] if plots else []
 
 
 def confusion_plot(truth: list[str], found: list[str], names: list[str]) -> Plot:
@@ -112,7 +131,10 @@ def confusion_plot(truth: list[str], found: list[str], names: list[str]) -> Plot
     }
     alt = "How often each true class (rows) was answered as each class (columns)."
     height = min(300 + 16 * len(names), 640)
-    caption = "Numbers are graphs; the darker, the larger the share of the true class."
+    caption = (
+        "A row is a true class, a column what was answered; right answers are on the diagonal. "
+        "Numbers are graphs, colours shares of the true class."
+    )
     return Plot("confusion", {"data": [data], "layout": layout}, alt, height, caption, half=True)
 
 

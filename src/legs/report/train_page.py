@@ -11,8 +11,16 @@ from legs.report.folders import Run
 from legs.report.map_charts import map_block, run_lines
 from legs.report.scale_charts import OLD, scale_blocks
 from legs.report.score_charts import curve_blocks, prediction_blocks
-from legs.report.train_words import facts, is_classes, names_of, summary
-from legs.report.words import listed, method_name, number, percent, score_name
+from legs.report.train_words import facts, is_classes, names_of, noun, summary, title
+from legs.report.words import (
+    listed,
+    method_name,
+    moment,
+    number,
+    percent,
+    score_name,
+    setting_words,
+)
 
 
 class Printed(NamedTuple):
@@ -22,6 +30,13 @@ class Printed(NamedTuple):
     std: float | None
 
 
+# What scores are, by whether classes are predicted.
+GLOSSARY = {
+    True: "Accuracy is the share of right answers; balanced accuracy counts every class the same, "
+    "however rare; log loss is small where right answers are given with confidence.",
+    False: "R² is the share of the differences that is explained. The mean squared error (MSE) is "
+    "in units in which the training targets vary by 1.",
+}
 # The paper's number for a data set and method; None if it has none.
 Paper = Callable[[str, str], Any]
 
@@ -33,23 +48,20 @@ def train_page(run: Run, paper: Paper = lambda data, method: None) -> Page:
         run: of ``legs train``.
         paper: looks up the paper's number for a data set and method.
     """
-    results = run.results
-    model, data = str(results["settings"]["model"]), results["data"]
-    title = f"{method_name(model)} on {data['name'] or 'your data'}"
-    return Page(title, summary(run), facts(run), sections(run, paper))
+    return Page(title(run), summary(run), facts(run), sections(run, paper))
 
 
 def sections(run: Run, paper: Paper = lambda data, method: None) -> list[Section]:
     """The parts of the page, also for pages that show several runs."""
     classes, names = is_classes(run), names_of(run)
-    scales = scale_blocks(run)
+    scales, thing = scale_blocks(run), noun(run)
     found = [
         Section("scores", "Scores", score_blocks(run, paper)),
         Section("predictions", "Predictions and truth", prediction_blocks(run, names, classes)),
         Section("scales", "Learned scales and filters", scales) if scales else None,
-        Section("map", "Map of the graphs", map_blocks(run)),
+        Section("map", f"Map of the {thing}s", map_blocks(run)),
         Section("drawn", "Best and worst predictions", card_blocks(run, names, classes)),
-        Section("parts", "Which part of the graph mattered", part_blocks(run, classes)),
+        Section("parts", f"Which part of the {thing} mattered", part_blocks(run, classes)),
         Section("training", "Training", curve_blocks(run)),
         Section("reproduce", "How to get this again", reproduce_blocks(run)),
     ]
@@ -70,8 +82,9 @@ def score_blocks(run: Run, paper: Paper) -> list[Block]:
     ]
     blocks: list[Block] = [
         Words(
-            'Test graphs had no part in training or in choosing the epoch. "guess" is what an '
-            "answer that ignores the graph would get on the test graphs."
+            f"Test {noun(run)}s had no part in training or in choosing when to stop; only they "
+            f'tell what to expect of new ones. "guess" is what an answer that ignores the '
+            f"{noun(run)} would get on them. {GLOSSARY[is_classes(run)]}"
         ),
         Table(columns, rows, strong=(0,)),
     ]
@@ -134,12 +147,13 @@ def map_blocks(run: Run) -> list[Block]:
                 colors[name] = shown.table[f"truth:{name}"].tolist()
     lines = run_lines(shown, names, classes)
     share = 100 * float(shown.share[:2].sum())
+    shade = "" if classes or len(colors) != 1 else f"Its colour is the true {names[0]}. "
     return [
         Words(
-            f"Every dot is one of {len(shown):,} graphs, placed by the features that the model's "
-            "head reads: near each other where the model finds them alike. Point at a dot, or tap "
-            f"it, to see the graph. The PCA map holds {share:.0f} % of the variation; t-SNE keeps "
-            "neighbours together, its distances mean nothing. Hollow dots were trained on."
+            f"Every dot is a {noun(run)}; they are near each other where the model finds them "
+            f"alike. Point at a dot, or tap it, to see the {noun(run)}. {shade}Hollow dots were "
+            "trained on. t-SNE keeps neighbours together, and its long distances mean nothing; the "
+            f"PCA map keeps distances, but only {share:.0f} % of the variation."
         ),
         map_block(shown, colors, lines),
     ]
@@ -162,11 +176,11 @@ def reproduce_blocks(run: Run) -> list[Block]:
         ["data", f"{results['data']['name']} (fingerprint {settings.get('data', '')})"],
         ["split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"],
         ["node features", listed([str(n) for n in results["data"].get("features", [])], 8)],
-        ["training", ", ".join(f"{k} {v}" for k, v in training.items() if k != "seed")],
+        ["training", setting_words(training)],
         ["model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())],
         ["versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())],
         ["machine", str(results.get("machine", ""))],
-        ["date", str(results.get("date", ""))],
+        ["date", moment(str(results.get("date", "")))],
         ["folder", str(run.folder)],
     ]
     known = [row for row in rows if row[1]]

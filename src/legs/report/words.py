@@ -22,6 +22,24 @@ METHODS = {
     "gcn-legs-fixed": "GCN-LEGS-FIXED",
     "gcn-legs-fcn": "GCN-LEGS-FCN",
 }
+_SCATTERING = "describes a {graph} by how signals at its {nodes} spread along its {edges}"
+_MESSAGES = "is a graph neural network: the {nodes} of a {graph} pass messages to their neighbours."
+# How methods work, in a sentence, after their names.
+ABOUT = {
+    "legs-fixed": f"{_SCATTERING}, over fixed distances (geometric scattering).",
+    "legs-fcn": f"{_SCATTERING}, and learns how far to look (geometric scattering).",
+    "legs-rbf": f"{_SCATTERING}, learns how far to look, and compares it with typical ones.",
+    "legs-attn-fcn": f"{_SCATTERING}, and learns how far and where to look.",
+    "mp-legs-fcn": f"lets neighbours pass messages, then {_SCATTERING}.",
+    **dict.fromkeys(("gcn", "graphsage", "gat", "gin", "snowball"), _MESSAGES),
+    "baseline": "looks at what {nodes} a {graph} has, and at none of its {edges}.",
+    "gs-svm": f"{_SCATTERING}, and tells classes apart with a support vector machine.",
+    **dict.fromkeys(
+        ("gcn-legs-fixed", "gcn-legs-fcn"),
+        "is two networks together: one passes messages between the {nodes} of a {graph}, one "
+        "follows how signals spread along its {edges}.",
+    ),
+}
 SCORES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -34,6 +52,18 @@ SCORES = {
 def method_name(method: str) -> str:
     """A method as the paper writes it."""
     return METHODS.get(method, method)
+
+
+def about_method(method: str, molecules: bool = False) -> str:
+    """How a method works, in plain words, to stand after its name; empty if it is not known.
+
+    >>> about_method("baseline", molecules=True)
+    'looks at what atoms a molecule has, and at none of its bonds.'
+    """
+    words = ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
+    return ABOUT.get(method, "").format(
+        **dict(zip(("graph", "nodes", "edges"), words, strict=True))
+    )
 
 
 def score_name(name: str) -> str:
@@ -107,3 +137,28 @@ def things(molecules: bool, count: int) -> str:
     """
     word = "molecule" if molecules else "graph"
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def moment(date: str) -> str:
+    """A date and time as results note them, for people.
+
+    >>> moment("2026-01-31T19:54:00+00:00"), moment("yesterday")
+    ('2026-01-31 19:54 UTC', 'yesterday')
+    """
+    from datetime import UTC, datetime
+
+    try:
+        return f"{datetime.fromisoformat(date).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return date
+
+
+def setting_words(training: dict[str, Any]) -> str:
+    """How a model was trained, in a line; what was switched off is left out.
+
+    >>> setting_words({"seed": 0, "lr": 0.001, "clip": None, "balanced": False})
+    'lr 0.001'
+    """
+    off = (None, False)
+    known = {k: v for k, v in training.items() if k != "seed" and not any(v is o for o in off)}
+    return ", ".join(k if v is True else f"{k} {v}" for k, v in known.items())

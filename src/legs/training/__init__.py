@@ -2,6 +2,7 @@
 
 from legs.training.cross_validation import CVResult, cross_validate
 from legs.training.cv_plan import CVOptions
+from legs.training.distributed import Group, joined
 from legs.training.fit import Fitted, default_split, fit
 from legs.training.loop import TrainingError
 from legs.training.methods import methods
@@ -15,6 +16,7 @@ __all__ = [
     "CVResult",
     "Fitted",
     "FittedNodes",
+    "Group",
     "Predictor",
     "Task",
     "TrainingError",
@@ -23,6 +25,7 @@ __all__ = [
     "default_split",
     "fit",
     "fit_nodes",
+    "joined",
     "load",
     "load_predictor",
     "methods",

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from legs.files import parse_json
 from legs.models.saving import ModelError
+from legs.training.distributed import Group
 from legs.training.sealed import read_sealed, write_sealed
 
 
@@ -34,19 +38,37 @@ class State:
 
 def save_state(path: Path, state: State, settings: dict[str, Any]) -> None:
     """Writes a state; ``settings`` is what must be the same when the run goes on."""
+    known, flat = _parts(state)
+    write_sealed(path, "state", {**known, "settings": plain(settings)}, flat)
+
+
+def _parts(state: State) -> tuple[dict[str, Any], dict[str, Tensor]]:
     flat = {
         f"{group}/{name}": tensor.detach().cpu().contiguous().clone()
         for group, tensors in state.tensors.items()
         for name, tensor in tensors.items()
     }
-    known = {
-        "epoch": state.epoch,
-        "best_epoch": state.best_epoch,
-        "best_loss": state.best_loss,
-        "history": state.history,
-        "settings": plain(settings),
-    }
-    write_sealed(path, "state", known, flat)
+    names = ("epoch", "best_epoch", "best_loss", "history")
+    return {name: getattr(state, name) for name in names}, flat
+
+
+def _joined(known: dict[str, Any], tensors: dict[str, Tensor]) -> State:
+    history = list(known["history"])
+    state = State(known["epoch"], known["best_epoch"], known["best_loss"], history)
+    for key, tensor in tensors.items():
+        group, name = key.split("/", 1)
+        state.tensors.setdefault(group, {})[name] = tensor
+    return state
+
+
+def share_state(state: State | None, group: Group) -> State | None:
+    """The state that process 0 read, in all processes of a group; they may have no file to read."""
+    if group.size == 1:
+        return state
+    known, flat = ({}, {}) if state is None else _parts(state)
+    known = parse_json(group.share(json.dumps(known).encode()))
+    content = group.share(save_tensors(flat))
+    return _joined(known, load_tensors(content)) if known else None
 
 
 def load_state(path: Path, settings: dict[str, Any]) -> State | None:
@@ -55,11 +77,7 @@ def load_state(path: Path, settings: dict[str, Any]) -> State | None:
         return None
     known, tensors = read_sealed(path, "state")
     try:
-        old, history = dict(known["settings"]), list(known["history"])
-        state = State(known["epoch"], known["best_epoch"], known["best_loss"], history)
-        for key, tensor in tensors.items():
-            group, name = key.split("/", 1)
-            state.tensors.setdefault(group, {})[name] = tensor
+        old, state = dict(known["settings"]), _joined(known, tensors)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} is no checkpoint: {error!r}; delete it to start anew") from error
     check_settings(path.parent, old, settings)

@@ -10,6 +10,7 @@ from typing import Any
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, save_splits
+from legs.engine import Engine
 from legs.files import one_writer
 from legs.training.cv_grid import check_grid
 from legs.training.cv_measures import Measure
@@ -17,6 +18,7 @@ from legs.training.cv_plan import CVOptions, plan_splits
 from legs.training.cv_progress import CVProgress
 from legs.training.cv_runner import Runner, paces
 from legs.training.cv_scores import CVResult, MethodResult, guess_scores, score_method
+from legs.training.cv_spread import spread
 from legs.training.cv_store import Store
 from legs.training.cv_tracker import Tracker
 from legs.training.fit import fingerprint, fingerprint_split
@@ -42,6 +44,7 @@ def cross_validate(
     keep_features: bool = False,
     measures: Mapping[str, Measure] | None = None,
     progress: Progress = lambda facts: None,
+    engine: Engine | None = None,
 ) -> CVResult:
     """Cross-validates methods on the same partitions.
 
@@ -61,6 +64,8 @@ def cross_validate(
             :func:`legs.training.cv_measures.train_mse` (default: nothing).
         progress: called now and then with how far the whole plan is; ``str`` of that is a line
             for people.
+        engine: whose workers train, such as those of a cluster; needs ``directory`` (default: one
+            method after the other, here).
     """
     options = options or CVOptions()
     methods = list(dict.fromkeys(methods))
@@ -104,6 +109,8 @@ def cross_validate(
             keep_features,
             measures or {},
         )
+        if engine is not None:
+            spread(runner, engine)
         found = [
             score_method(data, planned, method, runner.train(number))
             for number, method in enumerate(methods)

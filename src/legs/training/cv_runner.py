@@ -103,20 +103,24 @@ class Runner:
             for k in range(len(self.options.grid))
         ]
 
-    def _networks(self, number: int, method: str, group: list[int], before: int) -> list[Trained]:
-        """All models of settings that differ in learning rate alone, setting by setting."""
-        jobs = [
+    def jobs(self, group: list[int]) -> list[Job]:
+        """The networks of settings that differ in learning rate alone, setting by setting."""
+        return [
             Job(k, split, {**self.model_options, **self.options.grid[setting]})
             for setting in group
             for k, split in enumerate(self.flat)
         ]
+
+    def _networks(self, number: int, method: str, group: list[int], before: int) -> list[Trained]:
+        """All models of settings that differ in learning rate alone, setting by setting."""
+        jobs = self.jobs(group)
         way = self._way(number, method, group, before, jobs)
         # One by one, little is lost with a small part; at once, a checkpoint keeps the stack.
         chunk = self.chunk if way == "stacked" else max(2 * self.workers, 2)
         found: list[Trained] = []
         while len(found) < len(jobs):
             first = len(found)
-            name = _part_name(method, group, first)
+            name = self.part_name(method, group, first)
             part = self.store.load(name)  # of any size: an earlier run may have cut otherwise
             if part is None:
                 some = jobs[first : first + chunk]
@@ -148,7 +152,7 @@ class Runner:
         if self.way != "auto":
             return self.way
         known = self.store.notes()
-        key = f"{method}-{group[0]}"
+        key = self.way_key(method, group)
         if key not in known:
             self.tracker.begin(number, group, "trial", before, len(jobs))
             known[key] = choose_way(
@@ -191,7 +195,7 @@ class Runner:
                     report=self.tracker,
                 )
 
-            name = self._ensemble_name(method, setting, k)
+            name = self.ensemble_name(method, setting, k)
             place = setting * len(self.flat) + k
             found += self._apart(number, name, (setting,), "ensemble", place, fit)
         return found
@@ -218,7 +222,7 @@ class Runner:
                 self.tracker.end(found)
                 return found
 
-            names = [self._ensemble_name(method, setting, k) for setting, k in places]
+            names = [self.ensemble_name(method, setting, k) for setting, k in places]
             found = keep_ensembles(method, names, jobs, self.store, train, self.chunk)
             for start, setting in zip(range(0, len(found), len(self.flat)), group, strict=True):
                 settings[setting] = found[start : start + len(self.flat)]
@@ -249,21 +253,28 @@ class Runner:
             names = [f"gs-svm-{k}" for k in range(len(self.planned))]
         elif method in ENSEMBLES:
             models = range(len(self.flat))
-            names = [self._ensemble_name(method, s, k) for s in settings for k in models]
+            names = [self.ensemble_name(method, s, k) for s in settings for k in models]
         else:
             for group in stacks(self.options.grid):
                 first = 0
-                while part := self.store.load(_part_name(method, group, first)):
+                while part := self.store.load(self.part_name(method, group, first)):
                     yield part
                     first += len(part)
             return
         yield from (part for part in map(self.store.load, names) if part)
 
-    def _ensemble_name(self, method: str, setting: int, number: int) -> str:
+    def ensemble_name(self, method: str, setting: int, number: int) -> str:
+        """Of an ensemble in the store."""
         # Without a grid, the name that has always been.
         plain = self.options.grid == ({},)
         return f"{method}-{number}" if plain else f"{method}-{setting}-{number}"
 
+    @staticmethod
+    def part_name(method: str, group: list[int], first: int) -> str:
+        """Of networks in the store: those from number ``first`` of settings of one stack."""
+        return f"{method}-{group[0]}-{first}"
 
-def _part_name(method: str, group: list[int], first: int) -> str:
-    return f"{method}-{group[0]}-{first}"
+    @staticmethod
+    def way_key(method: str, group: list[int]) -> str:
+        """Of the way that networks are trained, in the store's notes."""
+        return f"{method}-{group[0]}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from safetensors.torch import save
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
@@ -37,11 +39,13 @@ class Embedder:
         reading: how files become graphs.
         features_of: graphs to features, ``[graphs, features]``.
         names_of: names of these, from the names of the node features and the number of features.
+        known: what tells it from others, as JSON values.
     """
 
     reading: Reading
     features_of: Callable[[GraphDataset], Tensor]
     names_of: Callable[[Sequence[str], int], list[str]]
+    known: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def fixed_embedder(reading: Reading, **options: Any) -> Embedder:
         reading,
         lambda data: embed(network(data.in_channels), data),
         lambda names, width: scattering_names(network(len(names)).scattering, names),
+        {"model": UNTRAINED, "options": options},
     )
 
 
@@ -91,7 +96,10 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
             return network_names(fixed, names, width)
         return _numbered(width)
 
-    return Embedder(Reading.of(predictor, **asked), predictor.embed, names_of)
+    _, tensors = predictor.answerer.saved()
+    weights = hashlib.sha256(save({k: v.contiguous() for k, v in tensors.items()})).hexdigest()
+    known = {"model": predictor.method, "weights": weights}
+    return Embedder(Reading.of(predictor, **asked), predictor.embed, names_of, known)
 
 
 def open_embedder(
@@ -174,9 +182,7 @@ def embed_file(
                 for start in range(0, len(part.data), chunk):
                     data = part.data[start : start + chunk]
                     found = embedder.features_of(data)
-                    names = names or _distinct(
-                        embedder.names_of(data.feature_names, found.shape[1])
-                    )
+                    names = names or distinct(embedder.names_of(data.feature_names, found.shape[1]))
                     table = pd.DataFrame(found.numpy(), columns=names)
                     table.insert(0, "id", pd.Series(data.ids, dtype="string"))
                     writer.add(table)
@@ -221,8 +227,12 @@ def _numbered(width: int) -> list[str]:
     return [f"embed{i}" for i in range(width)]
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The same names; those that come again get a number."""
+def distinct(names: Sequence[str]) -> list[str]:
+    """The same names; those that come again, or are ``id``, get a number.
+
+    >>> distinct(["id", "a", "a"])
+    ['id#2', 'a', 'a#2']
+    """
     seen: Counter[str] = Counter()
     found = []
     for name in ("id", *names):

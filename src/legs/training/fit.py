@@ -18,6 +18,7 @@ from legs.data.errors import DataError
 from legs.data.splits import Split, random_split, stratified_folds
 from legs.models.saving import write_atomically
 from legs.training.checkpoint import State
+from legs.training.distributed import ALONE, Group
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
@@ -62,6 +63,7 @@ def fit(
     directory: str | Path | None = None,
     report: Report = lambda row: None,
     command: str = "",
+    group: Group = ALONE,
 ) -> Fitted:
     """Trains a model on a data set and scores it on its test graphs.
 
@@ -76,6 +78,8 @@ def fit(
             ``legs report`` shows. A run that was killed goes on from there with the same call.
         report: called with a row of losses after every epoch.
         command: the line that started the run, to be noted with its results.
+        group: processes that train this model together (:func:`legs.training.joined`), each
+            calling this; default this one alone. Only process 0 writes.
 
     >>> from legs.data import load
     >>> data = load("nci-5k", limit=100)
@@ -95,7 +99,7 @@ def fit(
         "data": fingerprint(data),
         "split": fingerprint_split(split),
     }
-    folder = None if directory is None else Path(directory)
+    folder = None if directory is None or group.rank else Path(directory)
     records, scales = Records(folder, settings), ScaleLog(folder)
     start = time.monotonic()
     noted = 0
@@ -107,19 +111,20 @@ def fit(
         scales.add(int(row["epoch"]))
         report(row)
 
-    with scales.watching():
-        answerer, state = fit_method(
-            model,
-            data,
-            split,
-            task,
-            options,
-            model_options=model_options,
-            device=device,
-            checkpoint=folder and folder / "checkpoint.bin",
-            settings=settings,
-            report=note,
-        )
+    answerer, state = fit_method(
+        model,
+        data,
+        split,
+        task,
+        options,
+        model_options=model_options,
+        device=device,
+        checkpoint=folder and folder / "checkpoint.bin",
+        settings=settings,
+        report=note,
+        watch=scales.watch,
+        group=group,
+    )
     seconds = time.monotonic() - start
     features = tuple(data.info.get("features", ()))
     predictor = Predictor(answerer, task, features, data.feature_names, model, input_of(data))

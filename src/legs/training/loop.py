@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,8 +18,9 @@ from torch import Tensor
 from legs.data.splits import Split
 from legs.models import ModelError, Network
 from legs.training.calibration import calibrate
-from legs.training.checkpoint import State, load_state, save_state
-from legs.training.inputs import Reader, predict
+from legs.training.checkpoint import State, load_state, plain, save_state, share_state
+from legs.training.distributed import ALONE, Forward, Group
+from legs.training.inputs import Reader
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
 
@@ -45,6 +47,7 @@ def train(
     settings: dict[str, Any] | None = None,
     report: Report = lambda row: None,
     batches: Batches | None = None,
+    group: Group = ALONE,
 ) -> State:
     """Trains a network in place and leaves it with its best weights.
 
@@ -64,6 +67,8 @@ def train(
         report: called with a row of losses after every epoch.
         batches: training graphs of every batch of an epoch, by its number (default: the training
             graphs in random order, cut into batches).
+        group: processes that share the work, each calling this; default this one alone. Batches
+            are those of one process, cut into parts. Of ``checkpoint`` process 0 alone needs one.
 
     Returns:
         The final state: history, best epoch, best validation loss.
@@ -72,7 +77,8 @@ def train(
     optimizer = torch.optim.Adam(
         network.parameters(), lr=options.lr, weight_decay=options.weight_decay
     )
-    state = load_state(checkpoint, known) if checkpoint else None
+    group.agree(json.dumps(plain(known)).encode(), "settings or data")
+    state = share_state(load_state(checkpoint, known) if checkpoint else None, group)
     if state is None:
         state = State()
     else:
@@ -83,22 +89,22 @@ def train(
         raise TrainingError("no validation graph has a target: nothing would tell when to stop")
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
-    with matrix_products(options):
+    with matrix_products(options), group.training(network, inputs) as forward:
         while state.epoch < options.max_epochs and not _finished(state, options):
             epoch = state.epoch + 1
             row = {
                 "epoch": epoch,
                 "train_loss": _epoch(
-                    network, inputs, target, draw(epoch), task, options, optimizer, epoch
+                    network, forward, target, draw(epoch), task, options, optimizer, epoch, group
                 ),
             }
             # After a finite loss the last step may still have sent the weights to infinity.
             if not (math.isfinite(row["train_loss"]) and _finite_weights(network)):
                 raise TrainingError(_not_finite(epoch, options, checkpoint))
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
-                out = predict(inputs, network, validation_index, max(options.batch_size, 512))
-                scale, row["validation_loss"] = _validation(
-                    task, network, out, target[validation_index], options
+                out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
+                scale, row["validation_loss"] = group.first(
+                    *_validation(task, network, out, target[validation_index], options)
                 )
                 if not math.isfinite(row["validation_loss"]):
                     raise TrainingError(_not_finite(epoch, options, checkpoint))
@@ -147,34 +153,40 @@ def _scaled(network: Network, scale: float) -> dict[str, Tensor]:
 
 def _epoch(
     network: Network,
-    inputs: Reader,
+    forward: Forward,
     target: Tensor,
     batches: Iterable[Tensor],
     task: Task,
     options: TrainingOptions,
     optimizer: torch.optim.Optimizer,
     epoch: int,
+    group: Group,
 ) -> float:
     network.train()
     total, weight = [], []
-    with seeded(options.seed, epoch, target.device):
-        for index in batches:
-            index = index.to(target.device)
+    # Each process draws the dropout of its own graphs.
+    with seeded(options.seed + group.rank * 2**32, epoch, target.device):
+        for batch in batches:
+            index, counts = group.part(batch.to(target.device))
             with _precision(options, target.device):
-                out = inputs(network, index)
+                out = forward(index, counts)
             # Losses are never computed in half precision.
             out = out.to(torch.promote_types(out.dtype, torch.float32))
             losses, weights = task.terms(out, target[index])
-            batch_weight = weights.sum()
+            if counts is not None:
+                losses, weights = losses * counts, weights * counts
+            batch_weight = group.sum(weights.sum())
             optimizer.zero_grad()
-            (losses.sum() / batch_weight.clamp_min(1e-12)).backward()
+            # Gradients are averaged over the processes, and are to be summed.
+            (group.size * losses.sum() / batch_weight.clamp_min(1e-12)).backward()
             if options.clip is not None:
                 torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
             optimizer.step()
             # Read off at the end of the epoch: a GPU would have to wait for every batch.
             total.append(losses.detach().sum())
             weight.append(batch_weight)
-    return float(torch.stack(total).sum() / torch.stack(weight).sum().clamp_min(1e-12))
+    summed = group.sum(torch.stack(total).sum())
+    return float(summed / torch.stack(weight).sum().clamp_min(1e-12))
 
 
 def random_batches(index: Tensor, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:

@@ -14,6 +14,7 @@ from legs.data.splits import Split
 from legs.models import Ensemble, Network, available, create
 from legs.models.catalogue import nearest
 from legs.training.checkpoint import State
+from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
@@ -53,6 +54,8 @@ def fit_method(
     checkpoint: Path | None = None,
     settings: dict[str, Any] | None = None,
     report: Report = lambda row: None,
+    watch: Callable[[Network], None] = lambda network: None,
+    group: Group = ALONE,
 ) -> tuple[Answerer, State]:
     """Trains a method on a split of a data set.
 
@@ -67,17 +70,31 @@ def fit_method(
         checkpoint: file for the state of the run, or ``None``.
         settings: what must not have changed when a run goes on.
         report: called with a row of losses after every epoch.
+        watch: called with every network before it is trained.
+        group: processes that share the work; default this one alone.
     """
     check_method(name)
     chosen = dict(model_options or {})
     _check_options(name, chosen)
     if name == "gs-svm":
+        if group.size > 1:
+            raise ValueError("gs-svm is not trained in batches; use one process")
         train_index, validation_index = map(torch.as_tensor, (split.train, split.validation))
         return fit_svm(data, task, train_index, validation_index, seed=options.seed), State()
 
     def fit_one(build: Callable[[], Network], file: Path | None) -> tuple[Network, State]:
         return _fit_network(
-            build, data, split, task, options, torch.device(device), file, settings, report
+            build,
+            data,
+            split,
+            task,
+            options,
+            torch.device(device) if group.size == 1 else group.device,
+            file,
+            settings,
+            report,
+            watch,
+            group,
         )
 
     if name not in ENSEMBLES:
@@ -121,6 +138,8 @@ def _fit_network(
     checkpoint: Path | None,
     settings: dict[str, Any] | None,
     report: Report,
+    watch: Callable[[Network], None],
+    group: Group,
 ) -> tuple[Network, State]:
     assert data.y is not None
     with torch.random.fork_rng(devices=[]):
@@ -139,6 +158,7 @@ def _fit_network(
     target: Tensor = task.targets(data.y).to(device)
     if target.is_floating_point():
         target = target.to(dtype)
+    watch(network)
     with unchecked(network):
         state = train(
             network,
@@ -150,6 +170,7 @@ def _fit_network(
             checkpoint=checkpoint,
             settings=settings,
             report=report,
+            group=group,
         )
     return network.to("cpu", torch.float32), state
 

@@ -167,12 +167,15 @@ def iter_input(
         parts = table_parts(reading, source.arguments()[0], chunk, on_error)
     else:
         parts = iter([_whole(reading, source, path, on_error)])
-    for part in parts:
-        if part.data is None:
-            yield part
-        else:
-            _check_same(reading, part.data)
-            yield replace(part, data=align(part.data, reading.feature_names))
+    return (fitting(reading, part) for part in parts)
+
+
+def fitting(reading: Reading, part: InputPart) -> InputPart:
+    """The same part with the node features of the model; an error where they cannot be had."""
+    if part.data is None:
+        return part
+    _check_same(reading, part.data)
+    return replace(part, data=align(part.data, reading.feature_names))
 
 
 def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:

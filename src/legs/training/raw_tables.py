@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,9 +20,65 @@ from legs.data.table_rows import Columns, choose, gaps, molecules, needed, where
 from legs.training.raw_input import InputPart, Reading
 
 
+@dataclass(frozen=True)
+class RawRows:
+    """Some rows of a table as they stand there. What is left to do is slow, and needs no file.
+
+    Args:
+        table: they are of.
+        columns: that were read.
+        chunk: the rows.
+        bad: rows between and after these that are no rows of the table: what messages call them,
+            and why.
+        on_error: what to do about molecules that cannot be read.
+    """
+
+    table: Table
+    columns: Columns
+    chunk: Chunk
+    bad: tuple[tuple[str, str], ...]
+    on_error: OnError
+
+    def __len__(self) -> int:
+        return len(self.chunk.numbers) + len(self.bad)
+
+    def read(self, reading: Reading) -> InputPart:
+        """The graphs of these rows."""
+        bad = BadRows(self.on_error, list(self.bad))
+        return _part(reading, self.table, self.columns, self.chunk, bad)
+
+    def pieces(self, size: int) -> Iterator[RawRows]:
+        """The same rows in the same order, about ``size`` at a time."""
+        numbers, bad = self.chunk.numbers, list(self.bad)
+        numbered = [number for number, _ in _numbered(self.table, bad)]
+        for start in range(0, max(len(numbers), 1), size):
+            chunk = Chunk(self.chunk.frame.iloc[start : start + size], numbers[start:][:size])
+            last = start + size >= len(numbers)
+            end = len(numbered) if last else bisect_left(numbered, numbers[start + size])
+            begin = bisect_left(numbered, numbers[start]) if start else 0
+            yield replace(self, chunk=chunk, bad=tuple(bad[begin:end]))
+
+    def digest(self) -> str:
+        """Of all that the result depends on."""
+        digest = hashlib.sha256()
+        for name in needed(self.columns):
+            for value in self.chunk.frame[name]:
+                digest.update(value if isinstance(value, bytes) else str(value).encode())
+                digest.update(b"\0")
+        digest.update(repr((self.chunk.numbers, self.bad)).encode())
+        return digest.hexdigest()
+
+
 def table_parts(
     reading: Reading, path: Path, chunk: int | None, on_error: OnError
 ) -> Iterator[InputPart]:
+    """The rows of a table, ``chunk`` at a time, or all at once; see :func:`raw_rows`."""
+    return (rows.read(reading) for rows in raw_rows(reading, path, chunk, on_error))
+
+
+def raw_rows(
+    reading: Reading, path: Path, chunk: int | None, on_error: OnError
+) -> Iterator[RawRows]:
     """The rows of a table, ``chunk`` at a time, or all at once.
 
     Ids may repeat or be missing: rows are told apart by their place.
@@ -37,14 +96,19 @@ def table_parts(
     columns = _columns(table, reading)
     bad = BadRows(on_error)
     count = 0
+
+    def rows(part: Chunk) -> RawRows:
+        found = RawRows(table, columns, part, tuple(bad), on_error)
+        bad.rows.clear()
+        return found
+
     for part in _chunks(table, columns, chunk, bad):
         count += 1
-        yield _part(reading, table, columns, part, bad)
+        yield rows(part)
     if len(bad) or not count:  # bad rows after the last good one
         if not count and not len(bad):
             raise DataError(f"{table.path} holds no row")
-        empty = pd.DataFrame(columns=needed(columns))
-        yield _part(reading, table, columns, Chunk(empty, []), bad)
+        yield rows(Chunk(pd.DataFrame(columns=needed(columns)), []))
 
 
 def _chunks(table: Table, columns: Columns, chunk: int | None, bad: BadRows) -> Iterator[Chunk]:
@@ -74,7 +138,6 @@ def _part(reading: Reading, table: Table, columns: Columns, part: Chunk, bad: Ba
     for position, reason in read.bad:
         bad.add(where(table, part.numbers[position]), reason)
     errors = dict(_numbered(table, bad))
-    bad.rows.clear()
     ids = dict(zip(part.numbers, _ids(columns, part), strict=True))
     kept = [part.numbers[i] for i in read.kept.tolist()]
     if columns.molecules == MOLECULE:
@@ -119,7 +182,7 @@ def _ids(columns: Columns, part: Chunk) -> list[str]:
     return names
 
 
-def _numbered(table: Table, bad: BadRows) -> Iterator[tuple[int, str]]:
+def _numbered(table: Table, bad: Iterable[tuple[str, str]]) -> Iterator[tuple[int, str]]:
     """Bad rows by their numbers, which their names in messages end with."""
     start = where(table, 0).removesuffix("0")
     for name, reason in bad:

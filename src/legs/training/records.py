@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from legs.files import parse_json, write_atomically, writing
+from legs.files import append, parse_json, read_file, write_atomically, writing
 from legs.models.saving import ModelError
 from legs.training.checkpoint import State, check_settings, plain
 
@@ -44,14 +44,14 @@ class Records:
             write_atomically(path, json.dumps(plain(settings), indent=1).encode())
             return
         try:
-            old = dict(parse_json(path.read_bytes()))
+            old = dict(parse_json(read_file(path)))
         except (ValueError, TypeError) as error:
             raise ModelError(f"{path} is damaged: {error}; delete it to start anew") from error
         check_settings(path.parent, old, settings)
 
     def _mend(self, path: Path) -> None:
         """Removes half a line that a killed run may have left at the end."""
-        content = path.read_bytes() if path.exists() else b""
+        content = read_file(path) if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
             write_atomically(path, whole)
@@ -60,9 +60,7 @@ class Records:
         """Notes an epoch."""
         if self.folder is None:
             return
-        log = self.folder / "metrics.jsonl"
-        with writing(log), log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        append(self.folder / "metrics.jsonl", json.dumps(row) + "\n")
         if self.board is not None:
             for name in COLUMNS[1:]:
                 if name in row:

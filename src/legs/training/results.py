@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
+from legs.files import file_digests, parse_json, read_file, with_digest
 from legs.models.saving import versions, write_atomically
 from legs.training.checkpoint import plain
 from legs.training.shown import shown_of_run, write_shown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from legs.training.fit import Fitted
 
 RESULTS, PREDICTIONS = "results.json", "test_predictions.csv"
+FILES = (PREDICTIONS, "metrics.csv", "split.json", "scales.jsonl", "shown.csv", "shown.npz")
 ORIGIN = ("seconds", "command", "date", "machine", "versions")
 
 
@@ -75,17 +77,19 @@ def write_results(
     }
     if not fitted.trained:  # the run had ended before: how it came about stays as it was
         results |= _origin(folder / RESULTS)
-    write_atomically(folder / RESULTS, json.dumps(results, indent=1).encode())
     test = torch.as_tensor(fitted.split.test)
     if len(test):
         table = prediction_table(task, answers[test], data.subset(test))
         write_atomically(folder / PREDICTIONS, table.to_csv(index=False).encode())
     write_shown(folder, shown_of_run(fitted.predictor, data, fitted.split, answers))
+    # Last, with digests of the others: a reader can tell whether they are still what was written.
+    results["files"] = file_digests(folder, FILES)
+    write_atomically(folder / RESULTS, json.dumps(with_digest(results), indent=1).encode())
 
 
 def _origin(file: Path) -> dict[str, Any]:
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
+        known = parse_json(read_file(file))
         return {name: known[name] for name in ORIGIN if name in known}
     except (OSError, ValueError, TypeError):
         return {}

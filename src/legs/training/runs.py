@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.splits import Split, check_splits, load_splits, scaffold_split
+from legs.files import one_writer, writing
 from legs.models import ModelError, available, create
 from legs.models.catalogue import nearest
 from legs.models.saving import DESCRIPTION
 from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
 
-LOCK = ".lock"
 CHECKPOINT = "checkpoint.bin"
 BAD_ROWS = "bad_rows.csv"
 
@@ -37,53 +33,11 @@ def run_directory(path: str | Path) -> Iterator[Path]:
     Args:
         path: of the directory.
     """
-    folder = Path(path).expanduser()
-    if folder.exists() and not folder.is_dir():
-        raise ModelError(f"{folder} is a file; a run needs a directory")
-    fresh = not folder.exists()
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            raise ModelError(
-                f"{folder} is being written by another process; wait for it, or choose another "
-                "directory"
-            ) from None
-    try:
-        with writing(folder):
-            if not any(folder.glob(f"*{CHECKPOINT}")) and not (folder / "model").exists():
-                for name in ("settings.json", "metrics.jsonl", "scales.jsonl"):
-                    (folder / name).unlink(missing_ok=True)
-            yield folder
-    finally:
-        lock.release()
-        if fresh and folder.is_dir() and all(p.name == LOCK for p in folder.iterdir()):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Says in plain words what hinders writing to ``path``."""
-    try:
-        yield
-    except OSError as error:
-        named = None if error.filename is None else Path(os.fsdecode(error.filename))
-        elsewhere = named is not None and not named.is_relative_to(path.parent)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            why = "no space is left on the disk; make room, and run the same command again"
-        elif elsewhere:
-            raise
-        elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            why = "no permission to write there"
-        elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-            why = "a part of this path is a file, not a directory"
-        elif error.errno == errno.ENOENT:
-            why = "the place does not exist and cannot be made, or was removed meanwhile"
-        else:
-            raise
-        raise OSError(f"{path}: {why}") from error
+    with one_writer(Path(path).expanduser()) as folder, writing(folder):
+        if not any(folder.glob(f"*{CHECKPOINT}")) and not (folder / "model").exists():
+            for name in ("settings.json", "metrics.jsonl", "scales.jsonl"):
+                (folder / name).unlink(missing_ok=True)
+        yield folder
 
 
 def find_model(path: str | Path) -> Path:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook
 
-from legs.models.saving import write_atomically
+from legs.files import append, write_atomically
 from legs.nn import Scattering
 
 FILE = "scales.jsonl"
@@ -34,29 +32,21 @@ class ScaleLog:
         self.file = None if folder is None else folder / FILE
         self.module: Scattering | None = None
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Within it, the first scattering with learned scales that computes is the one to note.
+    def watch(self, network: nn.Module) -> None:
+        """Notes the scales of a network that is about to be trained, if it learns any.
 
-        Methods build their networks themselves, some of them several; a hook meets the network
-        wherever it is built, and goes as soon as it has.
+        Methods build their networks themselves, some of them several; the first with learned
+        scales is the one to note.
+
+        Args:
+            network: initialised.
         """
-        if self.file is None:
-            yield
+        if self.file is None or self.module is not None:
             return
-        handle = register_module_forward_hook(self._meet)
-        self._unhook = handle.remove
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    def _meet(self, module: nn.Module, given: Any, out: Any) -> None:
-        if self.module is None and isinstance(module, Scattering) and module.selection.learned:
-            self.module = module
-            self._unhook()
-            if self.file is not None and not self.file.exists():
-                self.add(0)
+        found = (m for m in network.modules() if isinstance(m, Scattering))
+        self.module = next((m for m in found if m.selection.learned), None)
+        if not self.file.exists():
+            self.add(0)
 
     def add(self, epoch: int) -> None:
         """Notes an epoch."""
@@ -68,8 +58,7 @@ class ScaleLog:
             "weights": _listed(self.module.scale_weights()),
             "laziness": _listed(torch.as_tensor(self.module.walk.laziness)),
         }
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        append(self.file, json.dumps(row) + "\n")
 
     def finish(self, best: int) -> None:
         """Leaves at most ``KEPT`` epochs, once each; the first, the last and ``best`` among them.

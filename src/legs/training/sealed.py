@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.files import parse_json, write_atomically
+from legs.files import FileError, parse_json, read_file, write_atomically
 from legs.models.saving import ModelError
 
 DIGEST = 32  # bytes of SHA-256, in front of a safetensors file
@@ -53,7 +53,10 @@ def read_sealed(
     Returns:
         What is known, and the tensors.
     """
-    whole = path.read_bytes()
+    try:
+        whole = read_file(path)
+    except FileError as error:
+        raise ModelError(f"{error}; {advice}") from error
     digest, content = whole[:DIGEST], whole[DIGEST:]
     if hashlib.sha256(content).digest() != digest:
         raise ModelError(f"{path} is damaged: its checksum is wrong; {advice}")

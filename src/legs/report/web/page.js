@@ -206,8 +206,8 @@
           },
         })];
       draw(element, traces, layoutOf({
-        xaxis: { showticklabels: false, zeroline: false },
-        yaxis: { showticklabels: false, zeroline: false },
+        xaxis: { showticklabels: false, zeroline: false, showgrid: false },
+        yaxis: { showticklabels: false, zeroline: false, showgrid: false },
       }, { hovermode: "closest" }));
     };
     for (const select of figure.querySelectorAll("select")) select.addEventListener("change", one);

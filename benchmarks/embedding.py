@@ -1,0 +1,152 @@
+"""Rate of embedding: SMILES to LEGS features in Parquet, stage by stage and on 1 and 2 workers.
+
+``python -m benchmarks.embedding`` measures, writes docs/results/embedding/cpu.json and the page;
+``python -m benchmarks.embedding page`` writes docs/embedding-throughput.md from the file alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from pyarrow import parquet
+
+from benchmarks.embedding_page import page
+from legs.data.atom_table import read_molecules
+from legs.data.features import assemble
+from legs.data.molecules import raw_graphs
+from legs.engine import Engine, open_engine
+from legs.experiments.provenance import provenance
+from legs.files import write_atomically
+from legs.training.embed_folder import embed_folder
+from legs.training.embedding import CHUNK, Embedder, distinct, open_embedder
+from legs.training.partitions import Block, Known, part_file, write_part
+from legs.training.raw_parts import iter_rows
+
+ROOT = Path(__file__).parent.parent
+OUTPUT = ROOT / "docs" / "results" / "embedding" / "cpu.json"
+PAGE = ROOT / "docs" / "embedding-throughput.md"
+
+
+def zinc(rows: int) -> list[str]:
+    """SMILES of ZINC, from the beginning again where there are not enough."""
+    folder = Path(os.environ.get("LEGS_DATA") or ROOT.parent / "shared" / "data")
+    file = folder / "zinc" / "zinc_tranches.parquet"
+    found: list[str] = parquet.read_table(file, columns=["smiles"])["smiles"].to_pylist()
+    return (found * (rows // len(found) + 1))[:rows]
+
+
+def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, float]:
+    """Microseconds a molecule of every stage, one thread: medians over pieces of a part."""
+    from rdkit import Chem
+
+    pieces = [smiles[k : k + CHUNK] for k in range(0, len(smiles), CHUNK)]
+    taken: dict[str, list[float]] = {}
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = work()
+        taken.setdefault(name, []).append((time.perf_counter() - start) / CHUNK * 1e6)
+        return result
+
+    for number, piece in enumerate([pieces[0], *pieces]):  # the first is a warm-up
+        timed("parse", lambda piece=piece: [Chem.MolFromSmiles(s) for s in piece])
+        read = timed("read", lambda piece=piece: read_molecules(piece, False))
+        data = timed("graphs", lambda r=read: assemble(raw_graphs(r, hydrogens=False), None))
+        found = timed("scatter", lambda d=data: embedder.features_of(d).numpy())
+        names = distinct(embedder.names_of(data.feature_names, found.shape[1]))
+        known = Known(0, len(piece), "", "")
+        block = Block(piece, range(len(piece)), found)
+        file = part_file(folder, number)
+        timed("write", lambda f=file, k=known, b=block, n=names: write_part(f, n, k, [b]))
+    found = {name: statistics.median(times[1:]) for name, times in taken.items()}
+    # Reading parses, and then looks at every atom and bond.
+    return {**found, "read": max(0.0, found["read"] - found["parse"])}
+
+
+def rate(embedder: Embedder, table: Path, out: Path, engine: Engine, rows: int) -> float:
+    """Rows a second of a whole run, once workers have started."""
+    start = time.perf_counter()
+    embed_folder(embedder, table, out, engine=engine, part=max(1, min(5_000, rows // 8)))
+    return rows / (time.perf_counter() - start)
+
+
+def feeding(embedder: Embedder, table: Path) -> float:
+    """Rows a second that the one who reads and hands out can do."""
+    start, rows = time.perf_counter(), 0
+    for part in iter_rows(embedder.reading, table, size=20_000):
+        part.digest()
+        rows += len(part)
+    return rows / (time.perf_counter() - start)
+
+
+def measure(rows: int, engines: list[tuple[str, int]], rounds: int) -> dict[str, Any]:
+    """All that the page tells."""
+    torch.set_num_threads(1)
+    embedder = open_embedder("legs-fixed")
+    smiles = zinc(rows)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table, few = folder / "zinc.smi", folder / "few.smi"
+        table.write_text("\n".join(smiles) + "\n")
+        few.write_text("\n".join(smiles[:800]) + "\n")
+        (folder / "stages").mkdir()
+        found = stages(embedder, smiles[: 5 * CHUNK], folder / "stages")
+        known: dict[str, Any] = {"rows": rows, "stages": found, "feeding": feeding(embedder, table)}
+        runs = []
+        for engine, workers in engines:
+            options = {"workers": workers} if engine == "local" else {"num_cpus": workers}
+            with open_engine(engine, **options) as opened:
+                rate(embedder, few, folder / f"few-{engine}-{workers}", opened, 800)
+                out = folder / f"{engine}-{workers}"
+                rates = [
+                    rate(embedder, table, Path(f"{out}-{k}"), opened, rows) for k in range(rounds)
+                ]
+            runs.append({"engine": engine, "workers": workers, "rates": rates})
+            runs[-1]["rows_per_second"] = statistics.median(rates)
+            print(f"{engine}, workers: {workers}, {runs[-1]['rows_per_second']:,.0f} rows/s")
+        files = [*Path(f"{out}-0").glob("part-*.parquet")]
+        known["runs"] = runs
+        known["bytes_per_row"] = sum(file.stat().st_size for file in files) / rows
+        known["features"] = len(parquet.read_schema(files[0]).names) - 2
+        known["atoms"] = statistics.mean(s.GetNumAtoms() for s in _mols(smiles[:1000]))
+    return known
+
+
+def _mols(smiles: list[str]) -> list[Any]:
+    from rdkit import Chem
+
+    return [Chem.MolFromSmiles(one) for one in smiles]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("measure", "page"), default="measure")
+    parser.add_argument("--rows", type=int, default=20_000, help="(20,000)")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each engine (2)")
+    parser.add_argument("--ray", action="store_true", help="Ray on two cores, too")
+    parser.add_argument("--label", default="", help="a word about this run, for the page")
+    parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
+    given = parser.parse_args()
+    if given.what == "measure":
+        start = time.perf_counter()
+        engines = [("local", 1), ("local", 2)] + [("ray", 2)] * given.ray
+        known = measure(given.rows, engines, given.rounds)
+        known = {"label": given.label, **known, **provenance("cpu")}
+        known["seconds"] = round(time.perf_counter() - start, 1)
+        given.output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(given.output, (json.dumps(known, indent=1) + "\n").encode())
+    if given.output == OUTPUT:
+        write_atomically(PAGE, page(json.loads(OUTPUT.read_text())).encode())
+
+
+if __name__ == "__main__":
+    main()

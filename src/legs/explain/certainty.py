@@ -1,0 +1,109 @@
+"""How sure the answers of a cross-validation are, from what its models have left in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs.files import parse_json
+from legs.models import ModelError
+from legs.models.saving import write_atomically
+from legs.report.cv_page import CERTAINTY, read_cv
+from legs.training.cv_grid import stacks
+from legs.training.cv_store import Store, Trained, answers_of
+from legs.training.methods import ENSEMBLES
+from legs.training.votes import vote
+
+DIGITS = 4
+
+
+def write_certainty(folder: str | Path) -> Path | None:
+    """Writes ``certainty.json``: how sure the best method was of each of its answers.
+
+    The models of a cross-validation are not kept, but what they answered is. The certainty of an
+    answer is the mean probability that the models which voted on it gave it.
+
+    Args:
+        folder: of ``legs cv``.
+
+    Returns:
+        The file; ``None`` where numbers were predicted, or the answers are no longer there.
+    """
+    folder = Path(folder)
+    run = read_cv(folder)
+    if not run.classes or run.predictions is None:
+        return None
+    known = next(m for m in run.methods if m["method"] == run.lead)
+    try:
+        by_set = kept_answers(folder, run.lead, run.results["options"]["grid"], known["chosen"])
+    except (ModelError, OSError, ValueError):
+        return None
+    sure = torch.cat([certainty(answers) for answers in by_set]).tolist()
+    if len(sure) != len(run.predictions):
+        return None
+    found = {"method": run.lead, "sure": [round(value, DIGITS) for value in sure]}
+    write_atomically(folder / CERTAINTY, json.dumps(found).encode())
+    return folder / CERTAINTY
+
+
+def certainty(answers: Tensor) -> Tensor:
+    """The mean probability of the class that models vote for, ``[graphs]``.
+
+    Args:
+        answers: probabilities, ``[models, graphs, classes]``.
+
+    >>> certainty(torch.tensor([[[0.6, 0.4]], [[0.1, 0.9]]]))
+    tensor([0.6500])
+    """
+    return answers.mean(0).gather(1, vote(answers).unsqueeze(1)).squeeze(1)
+
+
+def kept_answers(
+    folder: Path, method: str, grid: list[dict[str, Any]], chosen: list[int]
+) -> list[Tensor]:
+    """Answers of the models behind each test set's vote, ``[models, graphs, classes]`` each.
+
+    Args:
+        folder: of ``legs cv``.
+        method: whose answers.
+        grid: the settings that were tried.
+        chosen: number of the setting that each test set chose.
+    """
+    settings = dict(parse_json((folder / "settings.json").read_bytes()))
+    store = Store(folder, settings)
+    count = len(chosen) if method == "gs-svm" else len(settings["splits"])
+    models = {k: _kept(store, method, grid, k, count) for k in Counter(chosen)}
+    each = count // len(chosen)
+    return [
+        answers_of(models[setting][number * each : (number + 1) * each])
+        for number, setting in enumerate(chosen)
+    ]
+
+
+def _kept(
+    store: Store, method: str, grid: list[dict[str, Any]], setting: int, count: int
+) -> list[Trained]:
+    """All models of a setting, in the order of the splits."""
+    if method == "gs-svm":
+        return [_part(store, f"gs-svm-{k}")[0] for k in range(count)]
+    if method in ENSEMBLES:
+        name = method if grid == [{}] else f"{method}-{setting}"
+        return [_part(store, f"{name}-{k}")[0] for k in range(count)]
+    group = next(some for some in stacks(grid) if setting in some)
+    found: list[Trained] = []
+    while len(found) < count * len(group):
+        found += _part(store, f"{method}-{group[0]}-{len(found)}")
+    first = count * group.index(setting)
+    return found[first : first + count]
+
+
+def _part(store: Store, name: str) -> list[Trained]:
+    part = store.load(name)
+    if not part:
+        raise ModelError(f"{name} is not in {store.directory}")
+    return part

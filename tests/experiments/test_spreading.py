@@ -1,0 +1,75 @@
+"""Cells that workers do end in the same ledger as those that are done here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from legs.data.errors import DataError
+from legs.engine import LocalEngine
+from legs.experiments import spreading as module
+from legs.experiments.catalogue import run
+from legs.experiments.request import Request
+from tests.data.tu_sets import write_zip
+from tests.robustness.kills import _ledger as ledger
+from tests.robustness.made import tu_parts
+
+
+class Backwards(LocalEngine):
+    """In this process, the last task first."""
+
+    def run(self, work, shared, tasks, *, gpus=0):
+        for number, task in reversed(list(enumerate(tasks))):
+            yield number, work(shared, task)
+
+
+@pytest.fixture
+def request_(tmp_path, monkeypatch):
+    write_zip(tmp_path / "data" / "tu" / "MUTAG.zip", tu_parts(40), name="MUTAG")
+    monkeypatch.setenv("LEGS_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("legs.training.cv_runner.choose_way", lambda *given, **more: "stacked")
+    monkeypatch.setattr(module, "open_engine", lambda name, address: Backwards(1))
+    models = ("baseline", "gs-svm")
+    return Request(tmp_path / "alone", quick=True, datasets=("MUTAG",), models=models, workers=1)
+
+
+def test_the_same_ledger(request_, tmp_path):
+    run("classification", request_)
+    told = []
+    spread = replace(request_, folder=tmp_path / "spread", engine="ray")
+    run("classification", spread, told.append)
+    assert ledger(tmp_path / "spread") == ledger(tmp_path / "alone")
+    assert [facts.done for facts in told] == [0, 1, 2]
+    run("classification", spread, told.append)
+    assert len(told) == 3
+
+
+def test_what_is_left_out_is_told(request_, tmp_path):
+    spread = replace(request_, folder=tmp_path / "spread", engine="ray", minutes=0)
+    run("classification", spread)
+    found = ledger(tmp_path / "spread")
+    assert found["rows"] == []
+    assert found["left_out"]["MUTAG-gs-svm"] == module.NO_TIME
+    (tmp_path / "data" / "tu" / "MUTAG.zip").write_bytes(b"no archive")
+    with pytest.raises(DataError, match="MUTAG"):
+        run("classification", replace(spread, minutes=None))
+
+
+def test_a_cell_that_another_holds_is_waited_for(tmp_path, monkeypatch):
+    held, slept = [True], []
+
+    def one_writer(folder):
+        if held:
+            raise module.FileError(f"{folder} is being written")
+        return real(folder)
+
+    real = module.one_writer
+    monkeypatch.setattr(module, "one_writer", one_writer)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: (slept.append(seconds), held.clear()))
+    with module._patiently(tmp_path / "cell"):
+        assert slept == [1]
+    held.append(True)
+    monkeypatch.setattr(module, "PATIENCE", -1.0)
+    with pytest.raises(module.FileError, match="is being written"), module._patiently(tmp_path):
+        pass
