@@ -48,7 +48,8 @@ def test_a_table(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "\x1b" not in captured.out + captured.err
     assert captured.err == ""
-    lines = captured.out.splitlines()
+    # Older versions of rich leave an empty line where a bar would have been.
+    lines = captured.out.lstrip("\n").splitlines()
     assert lines[0].startswith("Classification of graphs (Table II) (quick)")
     (line,) = [line for line in lines if line.startswith("PTC_MR") and "legs-fixed" in line]
     assert "54.31 ± 6.92" in line

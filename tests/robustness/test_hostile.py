@@ -185,9 +185,13 @@ def test_compressed_tables(tmp_path, small_bounds):
 
 def test_models_that_claim_to_be_giants(tmp_path):
     create("legs-fcn", 2, 3).save(tmp_path / "legs")
+    create("legs-fcn", 2, 3).save(tmp_path / "increasing")
     create("gcn", 2, 3).save(tmp_path / "gcn")
     giants = [
         ("legs", ("scattering", "order"), 16),
+        ("legs", ("scattering", "order"), 10**18),
+        ("increasing", ("scattering", "order"), 10**18),
+        ("legs", ("scattering", "scales"), list(range(1, 100_000))),
         ("legs", ("scattering", "num_scales"), 1_000_000),
         ("legs", ("scattering", "steps"), 10**12),
         ("legs", ("scattering", "in_channels"), 9_000_000),
@@ -203,7 +207,7 @@ def test_models_that_claim_to_be_giants(tmp_path):
         for name in names[:-1]:
             part = part[name]
         part[names[-1]] = value
-        if names[-1] == "order":
+        if names[-1] == "order" and folder == "legs":
             part["paths"] = "all"
         seals = known.pop("sha256")
         known["sha256"] = {**seals, "model.json": digest_of(known)}

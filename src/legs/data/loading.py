@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -187,6 +188,7 @@ def _write_bad(path: Path, dataset: GraphDataset) -> None:
     write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
 
 
+@cache
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -46,6 +46,8 @@ def _check_paths(options: Mapping[str, Any]) -> None:
         scales = len(options["scales"])
     if all(isinstance(value, int) and value > 0 for value in (order, scales, channels)):
         assert isinstance(scales, int) and isinstance(order, int) and isinstance(channels, int)
+        if order > _MOST["order"] or scales > _MOST["num_scales"]:
+            return  # to be refused by themselves; counting their paths would not end
         lengths = range(order + 1)
         increasing = options.get("paths") == "increasing"
         paths = sum(comb(scales, k) if increasing else scales**k for k in lengths)

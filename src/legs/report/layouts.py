@@ -32,7 +32,8 @@ def graph_layout(edges: Pairs, nodes: int, rounds: int = ROUNDS) -> Floats:
     if not nodes:
         return np.zeros((0, 2))
     edges = np.asarray(edges).reshape(-1, 2)
-    adjacency = coo_array((np.ones(len(edges)), edges.T), shape=(nodes, nodes)).tocsr()
+    ends = edges.T.astype(np.int32)  # older versions of SciPy find paths between no others
+    adjacency = coo_array((np.ones(len(edges)), ends), shape=(nodes, nodes)).tocsr()
     distance = shortest_path(adjacency, directed=False, unweighted=True)
     places = np.zeros((nodes, 2))
     offset, done = 0.0, np.zeros(nodes, dtype=bool)

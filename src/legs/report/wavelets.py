@@ -63,7 +63,8 @@ def central_node(edges: Pairs, nodes: int) -> int:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import shortest_path
 
-    ones = coo_array((np.ones(len(edges)), np.asarray(edges).reshape(-1, 2).T), (nodes, nodes))
+    ends = np.asarray(edges).reshape(-1, 2).T.astype(np.int32)
+    ones = coo_array((np.ones(len(edges)), ends), (nodes, nodes))
     distance = shortest_path(ones.tocsr(), directed=False, unweighted=True)
     reached = np.isfinite(distance)
     # Among the nodes that reach most others, the nearest.
