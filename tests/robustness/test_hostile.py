@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from legs.data import DataError, load, table_binary, table_text
+from legs.data import DataError, label_tables, load, table_binary, table_text
 from legs.data.cache import load_dataset, save_dataset
 from legs.data.download import download
 from legs.experiments.packed import unpack
@@ -181,6 +181,36 @@ def test_compressed_tables(tmp_path, small_bounds):
     pd.DataFrame({"smiles": ["C"] * 200_000}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match="200,000 rows: no honest table does"):
         load(tmp_path / "t.parquet", cache=False)
+
+
+def test_label_tables_of_another_encoding(tmp_path):
+    """Parquet calls a column text, and its bytes are none."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names = pa.array([b"one\xff", b"two"], pa.binary()).view(pa.utf8())
+    parquet.write_table(pa.table({"file": names, "target": [0, 1]}), tmp_path / "labels.parquet")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.edgelist").write_text("1 2\n")
+    with pytest.raises(DataError, match=r"labels\.parquet cannot be read as a table"):
+        load(tmp_path, cache=False)
+
+
+def test_label_tables_with_more_rows_than_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(label_tables, "MOST_ROWS", 1_000)
+    pd.DataFrame({"file": ["one"] * 5_000}).to_parquet(tmp_path / "labels.parquet")
+    (tmp_path / "one.edgelist").write_text("1 2\n")
+    with pytest.raises(DataError, match="more than 1,000 rows"):
+        load(tmp_path, cache=False)
+
+
+def test_names_without_end_in_messages(tmp_path):
+    long = "A" * 70_000
+    for name, node in (("one", "id 0"), ("two", f"id 0 {long} 1")):
+        (tmp_path / f"{name}.gml").write_text(f"graph [ node [ {node} ] node [ id 1 ] ]")
+    with pytest.raises(DataError) as caught:
+        load(tmp_path, features="attributes", cache=False)
+    assert 100 < len(str(caught.value)) < 4_000
 
 
 def test_models_that_claim_to_be_giants(tmp_path):

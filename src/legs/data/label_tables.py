@@ -17,6 +17,7 @@ from legs.data.targets import Targets, encode_targets, find_targets
 TABLE_NAMES = ("labels", "targets", "graphs")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 MOST_BYTES = 256 * 2**20
+MOST_ROWS = 10_000_000
 
 
 class LabelledFiles(NamedTuple):
@@ -99,7 +100,7 @@ def read_table(path: Path) -> pd.DataFrame:
         if path.stat().st_size > MOST_BYTES:
             raise DataError(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
         if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
+            return _read_parquet(path)
         separator = "\t" if path.suffix.lower() == ".tsv" else ","
         with path.open(encoding="utf-8-sig") as file:
             head = file.readline(10_000)
@@ -117,6 +118,18 @@ def read_table(path: Path) -> pd.DataFrame:
     except Exception as error:
         told = " ".join(str(error).split())[:160]
         raise DataError(f"{path.name} cannot be read as a table: {told}") from error
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        if file.metadata.num_rows > MOST_ROWS:
+            raise DataError(f"{path.name} has more than {MOST_ROWS:,} rows")
+        table = file.read()
+    table.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
 
 
 def _match(
