@@ -9,7 +9,6 @@ from typing import Any
 
 from legs.cli.choices import parse_settings
 from legs.cli.tuning import parse_grid
-from legs.models.bounds import check_sizes
 from legs.training.cv_grid import check_grid, setting_name
 from legs.training.runs import check_options
 from tests.fuzz.mutate import mutated, mutated_json
@@ -47,11 +46,9 @@ def _read(folder: Path) -> Any:
     method = METHODS[len(text) % len(METHODS)]
     if file.name == "set":
         options = parse_settings(text.split("\n"))
-        check_sizes(options)
         check_options(method, options)
         return options
     grid = parse_grid(text) if file.name == "grid" else parse_grid(None, [text])
-    check_sizes(grid)
     check_grid([method], grid)
     return [setting_name(setting) for setting in grid]
 

@@ -14,7 +14,7 @@ import subprocess
 
 import torch
 
-from legs.kernels import cuda, messages_cuda
+from legs.kernels import bank, cuda, cuda_rows, messages_cuda
 
 SHIM = """
 #include <ucontext.h>
@@ -106,6 +106,12 @@ static unsigned __ballot_sync(unsigned, bool value) {
     __syncwarp();
     return found;
 }
+template <class T> T atomicAdd(T* place, T value) {
+    const T before = *place;
+    *place += value;
+    return before;
+}
+static int min(int a, int b) { return a < b ? a : b; }
 static int __popc(unsigned value) { return __builtin_popcount(value); }
 static int __ffs(unsigned value) { return __builtin_ffs(value); }
 static void run_thread() {
@@ -159,7 +165,7 @@ class Kernel:
             for k, kind in enumerate(types)
         )
         text = source.replace("extern __shared__ char raw[];", "char* raw = shared_memory;")
-        text = text.replace("__shared__ real", "static real").replace('extern "C" ', "")
+        text = text.replace("__shared__ ", "static ").replace('extern "C" ', "")
         text = (
             SHIM
             + text
@@ -214,7 +220,8 @@ def emulated(monkeypatch, folder):
     monkeypatch.setattr(cuda, "most_shared", lambda device: 200 * 1024)
     # Message passing asks by the tensors where its kernels apply.
     monkeypatch.setattr(messages_cuda, "applies", lambda x: x.dtype in messages_cuda.TYPES)
-    caches = (cuda._compiled, messages_cuda.compiled)
+    caches = (cuda._compiled, cuda._plan, cuda_rows._compiled, bank._compiled)
+    caches += (messages_cuda.compiled,)
     for kept in caches:
         kept.cache_clear()
     try:

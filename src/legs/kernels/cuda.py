@@ -1,21 +1,20 @@
 """The fused kernels on NVIDIA GPUs: ``sources/``, compiled at run time for the sizes at hand.
 
-PyTorch brings the run-time compiler along; no tool kit is needed. Graphs come in classes by size
-(:mod:`legs.kernels.cuda_plan`); a block or team of threads works on one graph, for some models one
-after another.
+Graphs come in classes by size (:mod:`legs.kernels.cuda_plan`); a block or team of threads works on
+one graph, for some models one after another.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from legs.kernels.cuda_plan import Sizes, classes, scratch
+from legs.kernels.cuda_launch import TYPES, Kernel
+from legs.kernels.cuda_plan import Class, Sizes, classes, scratch
 
 MOST_SHARED = 224 * 1024  # of a block, where the GPU has as much
 MOST_SCRATCH = 2 * 2**30
@@ -32,8 +31,6 @@ PARTS = {
     "team_forward": (*_TEAM, "team_forward.cu"),
     "team_backward": (*_TEAM, "team_backward.cu"),
 }
-_TYPES = {torch.float32: "float", torch.float64: "double"}
-_seen: set[tuple[Any, ...]] = set()  # what has been compiled
 
 
 @cache
@@ -52,14 +49,9 @@ def available() -> bool:
 @cache
 def _compiled(
     name: str, dtype: torch.dtype, device: int, constants: tuple[tuple[str, int], ...]
-) -> Any:
-    known = {"real": _TYPES[dtype], **dict(constants)}
-    source = "".join(f"#define {key} {value}\n" for key, value in known.items())
-    source += "".join(source_of(part) for part in PARTS[name])
-    with torch.cuda.device(device):
-        kernel = torch.cuda._compile_kernel(source, name.split("_")[-1])
-        kernel.set_shared_memory_config(most_shared(device))
-    return kernel
+) -> Kernel:
+    known = {"real": TYPES[dtype], **dict(constants)}
+    return Kernel(PARTS[name], name.split("_")[-1], device, known, most_shared(device))
 
 
 @cache
@@ -69,38 +61,42 @@ def most_shared(device: int) -> int:
     return min(MOST_SHARED, int(getattr(known, "shared_memory_per_block_optin", 48 * 1024)))
 
 
-def source_of(name: str) -> str:
-    """The text of a file in ``sources/``."""
-    return files("legs.kernels").joinpath("sources", name).read_text()
+class _Step(NamedTuple):
+    """A kernel, and the graphs that it works on."""
+
+    kernel: Kernel
+    graphs: Class
 
 
-class _Call(NamedTuple):
-    """A launch of a kernel."""
+@cache
+def _plan(
+    name: str,
+    sizes: Sizes,
+    mean: int,
+    given: tuple[tuple[str, int], ...],
+    dtype: torch.dtype,
+    device: int,
+) -> tuple[Kernel, list[_Step]]:
+    """What runs first, and then for each class; what is not compiled yet is compiled side by side.
 
-    chosen: tuple[Any, ...]  # what it is compiled for
-    blocks: int
-    threads: int
-    shared: int
-    arguments: list[Any]
-
-
-def _run(calls: list[_Call]) -> None:
-    """Launches kernels, in order; what is not compiled yet is compiled side by side."""
-    if new := {call.chosen for call in calls} - _seen:
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(_compile_in_thread, new))
-        _seen.update(new)
-    for call in calls:
-        if call.blocks:
-            kernel = _compiled(*call.chosen)
-            with torch.cuda.device(call.chosen[2]):
-                kernel((call.blocks, 1, 1), (call.threads, 1, 1), call.arguments, call.shared)
-
-
-def _compile_in_thread(chosen: tuple[Any, ...]) -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize(chosen[2])  # gives a new thread the context of the device
-    _compiled(*chosen)
+    Args:
+        name: ``forward`` or ``backward``.
+        sizes: of the filters.
+        mean: nodes of a graph.
+        given: whether there are weights and powers.
+        dtype: of signals.
+        device: index of the GPU.
+    """
+    channels, scales, steps, every, _ = sizes
+    known = {"C": channels, "J": scales, "M": steps, "ALL": int(every), **dict(given)}
+    found = classes(sizes, mean, name == "backward", most_shared(device))
+    chosen = [("prepare", dtype, device, tuple(known.items()))]
+    for kind in found:
+        constants = tuple((known | kind.constants).items())
+        chosen.append((f"{kind.kernel}_{name}", dtype, device, constants))
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        first, *kernels = pool.map(lambda one: _compiled(*one), chosen)
+    return first, [_Step(kernel, kind) for kernel, kind in zip(kernels, found, strict=True)]
 
 
 class _Launch:
@@ -122,7 +118,10 @@ class _Launch:
         self.sizes = Sizes(channels, scales, steps, every, x.element_size())
         self.graphs, self.nodes = ptr.shape[0] - 1, x.shape[0]
         nothing = x.new_empty(0)  # its address is null
-        self.given = {"WEIGHTED": int(weight is not None), "POWERS": int(powers is not None)}
+        self.given = (
+            ("WEIGHTED", int(weight is not None)),
+            ("POWERS", int(powers is not None)),
+        )
         self.powers = nothing if powers is None else powers.contiguous()
         # Once more with nodes side by side: threads of neighbouring nodes read them together.
         self.by_step = nothing if powers is None else powers.flatten(1).T.contiguous()
@@ -134,22 +133,20 @@ class _Launch:
 
     def __call__(self, name: str, given: tuple[Tensor, ...], out: Tensor) -> Tensor:
         """Runs a kernel for all graphs and models."""
-        made = [self.x, *self.graph, self.inverse, self.floors, self.near]
-        calls = [self._call("prepare", self.graphs, 128, 0, made, {})]
-        mean = self.nodes / max(self.graphs, 1)
-        least = most_shared(self.x.device.index)
+        device, mean = self.x.device.index, -(-self.nodes // max(self.graphs, 1))
+        prepare, steps = _plan(name, self.sizes, mean, self.given, self.x.dtype, device)
         above = -1
-        for kind in classes(self.sizes, mean, name == "backward", least):
-            if kind.kernel == "team":
-                first, blocks = self._for_teams()
-            else:
-                first, blocks = self._for_blocks(needs_scratch=kind.most is None)
-            arguments = [*first, above, kind.most or 2**31 - 1, *given, out]
-            named = f"{kind.kernel}_{name}"
-            call = self._call(named, blocks, kind.threads, kind.shared, arguments, kind.constants)
-            calls.append(call)
-            above = kind.most or 0
-        _run(calls)
+        with torch.cuda.device(device):
+            made = [self.x, *self.graph, self.inverse, self.floors, self.near]
+            prepare(self.graphs, 128, made)
+            for kernel, kind in steps:
+                if kind.kernel == "team":
+                    first, blocks = self._for_teams()
+                else:
+                    first, blocks = self._for_blocks(needs_scratch=kind.most is None)
+                arguments = [*first, above, kind.most or 2**31 - 1, *given, out]
+                kernel(blocks, kind.threads, arguments, kind.shared)
+                above = kind.most or 0
         return out
 
     def _for_teams(self) -> tuple[list[Any], int]:
@@ -178,21 +175,6 @@ class _Launch:
         """Blocks of a graph: they share its models."""
         models = min(MOST_MODELS, max(1, self.graphs * self.models // ENOUGH_BLOCKS))
         return -(-self.models // models)
-
-    def _call(
-        self,
-        name: str,
-        blocks: int,
-        threads: int,
-        shared: int,
-        arguments: list[Any],
-        constants: dict[str, int],
-    ) -> _Call:
-        channels, scales, steps, every, _ = self.sizes
-        known = {"C": channels, "J": scales, "M": steps, "ALL": int(every), **self.given}
-        found = tuple((known | constants).items())
-        chosen = (name, self.x.dtype, self.x.device.index, found)
-        return _Call(chosen, blocks, threads, shared, arguments)
 
 
 def forward(

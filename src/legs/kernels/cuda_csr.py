@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from legs.kernels.cuda import source_of
+from legs.kernels.cuda_launch import TYPES, Kernel
 
 THREADS = 256
-_TYPES = {torch.float32: "float", torch.float64: "double"}
 _COLUMNS = {torch.int32: "int", torch.int64: "long long"}
 
 
 @cache
-def _compiled(dtype: torch.dtype, column: torch.dtype, width: int, device: int) -> Any:
-    known = {"real": _TYPES[dtype], "column_t": _COLUMNS[column], "WIDTH": width}
-    header = "".join(f"#define {key} {value}\n" for key, value in known.items())
-    with torch.cuda.device(device):
-        return torch.cuda._compile_kernel(header + source_of("csr.cu"), "step")
+def _compiled(dtype: torch.dtype, column: torch.dtype, width: int, device: int) -> Kernel:
+    known = {"real": TYPES[dtype], "column_t": _COLUMNS[column], "WIDTH": width}
+    return Kernel(("csr.cu",), "step", device, known)
 
 
 def step(
@@ -39,9 +35,7 @@ def step(
     out = x.new_empty(rows, channels) if out is None else out
     device = x.device.index
     blocks = -(-rows * pieces // THREADS)
-    if blocks:
-        kernel = _compiled(x.dtype, col.dtype, width, device)
-        arguments = [rowptr, col, value, x, out, rows, pieces, keep, move]
-        with torch.cuda.device(device):
-            kernel((blocks, 1, 1), (THREADS, 1, 1), arguments)
+    arguments = [rowptr, col, value, x, out, rows, pieces, float(keep), float(move)]
+    with torch.cuda.device(device):
+        _compiled(x.dtype, col.dtype, width, device)(blocks, THREADS, arguments)
     return out

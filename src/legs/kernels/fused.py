@@ -21,7 +21,6 @@ stored. Signals and edge weights get no gradient here; where they need one, the 
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NamedTuple
 
 import torch
@@ -30,8 +29,9 @@ from torch import Tensor
 from legs.functional import beyond_base, lazy_mixture, wavelet_weights
 from legs.functional.diffusion import BASE
 from legs.functional.scattering import PathPolicy
-from legs.functional.sparse import row_pointers
 from legs.kernels import cpu, cuda
+from legs.kernels.cuda_rows import graph_pointers, sorted_rows
+from legs.kernels.transforms import fixed_signatures, leading
 
 
 class Batch(NamedTuple):
@@ -69,15 +69,9 @@ def make_batch(
     >>> make_batch(torch.ones(2, 1), torch.tensor([[1, 0], [0, 1]]), None, None, 1).col
     tensor([1, 0])
     """
-    nodes = x.shape[0]
     weight = None if edge_weight is None else edge_weight.detach().to(x.dtype)
-    weights = () if weight is None else (weight,)
-    rowptr, col, *weights = _Rows.apply(edge_index, nodes, *weights)  # type: ignore[no-untyped-call]
-    if batch is None:
-        ptr = torch.arange(2, device=x.device) * nodes
-    else:
-        ptr = row_pointers(batch, num_graphs)
-    return Batch(x, powers, rowptr, col, weights[0] if weights else None, ptr)
+    rowptr, col, weight, ptr = _Rows.apply(edge_index, weight, batch, x.shape[0], num_graphs)  # type: ignore[no-untyped-call]
+    return Batch(x, powers, rowptr, col, weight, ptr)
 
 
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
@@ -110,29 +104,28 @@ class _Rows(torch.autograd.Function):
     """Edges sorted by row. A function, because inside it tensors are plain under any transform."""
 
     @staticmethod
-    def forward(edge_index: Tensor, nodes: int, *weights: Tensor) -> tuple[Tensor, ...]:
-        if edge_index.device.type == "cpu":
-            weight = weights[0] if weights else None
-            rowptr, col, weight = cpu.counting_sort_csr(edge_index, weight, nodes)
-            return (rowptr, col) if weight is None else (rowptr, col, weight)
-        row, order = torch.sort(edge_index[1], stable=True)
-        sorted_too = (value.index_select(0, order) for value in (edge_index[0], *weights))
-        return row_pointers(row, nodes), *sorted_too
+    def forward(
+        edge_index: Tensor, weight: Tensor | None, batch: Tensor | None, nodes: int, graphs: int
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        if edge_index.device.type == "cuda":
+            return sorted_rows(edge_index, weight, batch, nodes, graphs)
+        ptr = graph_pointers(batch, nodes, graphs, edge_index)
+        return *cpu.counting_sort_csr(edge_index, weight, nodes), ptr
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.mark_non_differentiable(*(x for x in output if x is not None))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
-        return (None,) * len(grads)
+        return (None,) * 5
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[Any, ...], *inputs: Any
-    ) -> tuple[tuple[Tensor, ...], tuple[None, ...]]:
+    ) -> tuple[tuple[Tensor | None, ...], tuple[None, ...]]:
         _same_graphs(in_dims)
-        out: tuple[Tensor, ...] = _Rows.apply(*inputs)  # type: ignore[no-untyped-call]
+        out: tuple[Tensor | None, ...] = _Rows.apply(*inputs)  # type: ignore[no-untyped-call]
         return out, (None,) * len(out)
 
 
@@ -190,16 +183,10 @@ class _ScatterGrad(torch.autograd.Function):
         grad, out, filters, policy, *batch = inputs
         mapped = (grad, out, filters)
         _same_graphs(in_dims[4:])
-        leading = [
-            _leading(x, dim, info.batch_size) for x, dim in zip(mapped, in_dims[:3], strict=True)
-        ]
-        folded = [x.flatten(0, 1) for x in leading]
-        found: Tensor = _ScatterGrad.apply(*folded, policy, *batch)  # type: ignore[no-untyped-call]
-        return found.unflatten(0, leading[0].shape[:2]), 0
-
-
-def _leading(x: Tensor, dim: int | None, size: int) -> Tensor:
-    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+        found = [leading(x, d, info.batch_size) for x, d in zip(mapped, in_dims[:3], strict=True)]
+        folded = [x.flatten(0, 1) for x in found]
+        grads: Tensor = _ScatterGrad.apply(*folded, policy, *batch)  # type: ignore[no-untyped-call]
+        return grads.unflatten(0, found[0].shape[:2]), 0
 
 
 def _same_graphs(in_dims: tuple[int | None, ...]) -> None:
@@ -207,7 +194,4 @@ def _same_graphs(in_dims: tuple[int | None, ...]) -> None:
         raise RuntimeError("The graphs must be the same for all models mapped over.")
 
 
-# PyTorch asks for the signature at every call; found once, that costs nothing.
-for _function in (_Rows, _Scatter, _ScatterGrad):
-    _forward: Any = _function.forward
-    _forward.__signature__ = inspect.signature(_forward)
+fixed_signatures(_Rows, _Scatter, _ScatterGrad)

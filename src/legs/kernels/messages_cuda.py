@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from legs.kernels import cuda
+from legs.kernels.cuda_launch import TYPES, Kernel
 
 THREADS = 256
 LONG = 64  # neighbours from which a row is the work of a whole block
 ROWS_EACH = 8  # rows one after another in the hands of a group of threads
 MOST_NARROW = 8  # inputs of a linear layer that is done row by row, times rows' pieces of a lane
 ACTS = {"none": 0, "norm": 1, "tanh": 2}
-TYPES = {torch.float32: "float", torch.float64: "double"}
 _PARTS = {
     "aggregate": ("messages.cuh", "messages_aggregate.cu"),
     "rows": ("messages.cuh", "messages_rows.cuh", "messages_rows.cu"),
@@ -222,13 +222,11 @@ def fit(x: Tensor) -> Tensor:
 
 
 @cache
-def compiled(part: str, name: str, dtype: torch.dtype, device: int, **constants: int | str) -> Any:
+def compiled(
+    part: str, name: str, dtype: torch.dtype, device: int, **constants: int | str
+) -> Kernel:
     """A kernel with its constants."""
-    known = {"real": TYPES[dtype], **constants}
-    source = "".join(f"#define {key} {value}\n" for key, value in known.items())
-    source += "".join(cuda.source_of(file) for file in _PARTS[part])
-    with torch.cuda.device(device):
-        return torch.cuda._compile_kernel(source, name)
+    return Kernel(_PARTS[part], name, device, {"real": TYPES[dtype], **constants})
 
 
 def _run(
@@ -247,7 +245,7 @@ def _run(
     device = like.device.index
     kernel = compiled(part, name, like.dtype, device, **known)
     with torch.cuda.device(device):
-        kernel((blocks, 1, 1), (THREADS, 1, 1), given)
+        kernel(blocks, THREADS, given)
 
 
 def _strided(h: Tensor, width: int) -> tuple[Tensor, int]:

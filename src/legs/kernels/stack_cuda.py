@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from legs.kernels.messages_cuda import TYPES, compiled, fit, layer
+from legs.kernels.cuda_launch import TYPES
+from legs.kernels.messages_cuda import compiled, fit, layer
 
 THREADS = 256
 LANES = 32  # channels of a block in batch norm
@@ -156,4 +157,4 @@ def _run(
     device = like.device.index
     kernel = compiled(part, name, like.dtype, device, THREADS=THREADS, **constants)
     with torch.cuda.device(device):
-        kernel((blocks, 1, 1), (THREADS, 1, 1), given)
+        kernel(blocks, THREADS, given)

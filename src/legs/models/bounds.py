@@ -1,13 +1,14 @@
-"""Bounds on what a saved model may claim to be, before anything of that size is made.
+"""Bounds on what a model may be, before anything of that size is made.
 
-A few bytes of JSON can ask for terabytes of weights or for hours of listing paths. What honest
-models ask for is bounded by the weights that lie beside the description.
+A few bytes of JSON, or an option on the command line, can ask for terabytes of weights or for hours
+of listing paths. What saved models ask for is also bounded by the weights that lie beside the
+description.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from math import comb
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ _MOST_COLUMNS = 2_000_000
 
 
 def check_sizes(described: Any) -> None:
-    """Raises ``ValueError`` for numbers in a description that no model of ours has.
+    """Raises ``ValueError`` for numbers in a description or in options that no model of ours has.
 
     >>> check_sizes({"head": {"hidden_channels": 10**12}})
     Traceback (most recent call last):
@@ -33,24 +34,26 @@ def check_sizes(described: Any) -> None:
         if isinstance(value, Mapping):
             waiting += [(str(key), inner) for key, inner in value.items()]
             _check_paths(value)
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             waiting += [(name, inner) for inner in value]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}, which is no number that a model has")
         elif isinstance(value, int) and abs(value) > _MOST.get(name, _MOST_ANY):
             raise ValueError(f"{name} is {value}, more than any model has")
 
 
 def _check_paths(options: Mapping[str, Any]) -> None:
     """Of scattering: the number of paths grows with the power of the order."""
-    order, scales, channels = (options.get(n) for n in ("order", "num_scales", "in_channels"))
-    if isinstance(options.get("scales"), list):
+    order, scales = options.get("order", 2), options.get("num_scales", 5)
+    channels = options.get("in_channels", 1)
+    if isinstance(options.get("scales"), list | tuple):
         scales = len(options["scales"])
     if all(isinstance(value, int) and value > 0 for value in (order, scales, channels)):
-        assert isinstance(scales, int) and isinstance(order, int) and isinstance(channels, int)
         if order > _MOST["order"] or scales > _MOST["num_scales"]:
             return  # to be refused by themselves; counting their paths would not end
         lengths = range(order + 1)
-        increasing = options.get("paths") == "increasing"
-        paths = sum(comb(scales, k) if increasing else scales**k for k in lengths)
+        every = options.get("paths", "increasing") != "increasing"
+        paths = sum(scales**k if every else math.comb(scales, k) for k in lengths)
         if paths * channels > _MOST_COLUMNS:
             raise ValueError(
                 f"scattering of order {order} with {scales} scales and {channels} channels has "

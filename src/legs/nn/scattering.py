@@ -11,8 +11,10 @@ from torch_geometric.nn.resolver import aggregation_resolver
 
 from legs import functional as fn
 from legs import kernels
+from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
+from legs.kernels import bank
 from legs.kernels.fused import make_batch, mixed_filters, scattering_moments
 from legs.nn.columns import Column, name_columns
 from legs.nn.moments import Moments
@@ -189,10 +191,16 @@ class Scattering(nn.Module):
         assert isinstance(self.aggr, Moments)
         powers = None if powers is None else powers.to(x.dtype)
         given = make_batch(x, edge_index, edge_weight, batch, graphs, powers)
-        laziness, scales = self._laziness(x.dtype), self.selection().to(x.dtype)
-        filters = mixed_filters(scales, laziness, self.in_channels)
-        found = scattering_moments(given, filters, self.policy)
+        found = scattering_moments(given, self._filters(x.dtype), self.policy)
         return found[..., : self.aggr.order].flatten(1)
+
+    def _filters(self, dtype: torch.dtype) -> Tensor:
+        laziness, theta = self._laziness(dtype), self.selection.theta
+        usual = isinstance(laziness, float) and laziness == BASE
+        usual = usual and self.selection.ordering == "ordered"
+        if usual and theta is not None and bank.applies(theta):
+            return bank.learned_filters(theta, self.in_channels).to(dtype)
+        return mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
 
     @staticmethod
     def _num_graphs(batch: Tensor | None, batch_size: int | None) -> int:

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+import torch
+
 from legs.models import available
+from legs.models.bounds import check_sizes
 from legs.models.catalogue import _BUILDERS, _options_of
 from legs.nn import FCN
 from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
@@ -126,8 +129,10 @@ def _check_setting(method: str, setting: Setting) -> None:
     if method not in ENSEMBLES:
         check_options(method, rest)
         return
+    check_sizes(rest)
     try:
-        FCN(2, 2, **rest)
+        with torch.device("meta"):
+            FCN(2, 2, **rest)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{method} cannot be built with {setting_name(rest)}: {error}") from error
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,6 +23,10 @@ from legs.training.inputs import Reader, predict
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # What ours tells in place of the last two: the address of a file where processes find each other.
 MEETING = "LEGS_MEETING"
+
+# The newer of two names, which older versions of PyTorch do not know.
+_KNOWN = inspect.signature(DistributedDataParallel.__init__).parameters
+_COPIES = "forward_sync_buffers" if "forward_sync_buffers" in _KNOWN else "broadcast_buffers"
 
 Forward = Callable[[Tensor, Tensor | None], Tensor]
 
@@ -97,8 +103,9 @@ class Group:
             return
         ids = [self.device.index] if self.device.type == "cuda" else None
         # Buffers need no copies: synchronised batch norms have the same everywhere.
+        still: dict[str, Any] = {_COPIES: False}
         parallel = DistributedDataParallel(
-            _Whole(network, inputs), ids, broadcast_buffers=False, gradient_as_bucket_view=True
+            _Whole(network, inputs), ids, gradient_as_bucket_view=True, **still
         )
         with synchronized(network):
             yield parallel

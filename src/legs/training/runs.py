@@ -14,6 +14,7 @@ from legs.data.errors import DataError
 from legs.data.splits import Split, check_splits, load_splits, scaffold_split
 from legs.files import one_writer, writing
 from legs.models import ModelError, available, create
+from legs.models.bounds import check_sizes
 from legs.models.catalogue import nearest
 from legs.models.saving import DESCRIPTION
 from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
@@ -68,11 +69,13 @@ def check_options(model: str, options: dict[str, Any]) -> None:
     ValueError: gcn has no option 'hiden_channels'; did you mean 'hidden_channels'?
     """
     check_method(model)
+    check_sizes(options)
     if model in available():
         if options.get("level", "graph") != "graph" or options.get("aggr", "") is None:
             raise ValueError(f"{model} would predict for nodes, but there is a target for graphs")
         try:
-            create(model, 2, 2, **options)
+            with torch.device("meta"):  # no memory for weights that nobody needs yet
+                create(model, 2, 2, **options)
         except (TypeError, RuntimeError, AttributeError) as error:
             told = ", ".join(f"{name}={value!r}" for name, value in options.items())
             raise ValueError(f"{model} cannot be built with {told}: {error}") from error

@@ -1,0 +1,25 @@
+"""What autograd functions that map over models share."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def leading(x: Tensor, dim: int | None, size: int) -> Tensor:
+    """A tensor that is mapped over, with the models in front; repeated if it is the same for all.
+
+    >>> leading(torch.zeros(2, 3), 1, 3).shape, leading(torch.zeros(2), None, 3).shape
+    (torch.Size([3, 2]), torch.Size([3, 2]))
+    """
+    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+
+
+def fixed_signatures(*functions: type[torch.autograd.Function]) -> None:
+    """PyTorch asks for the signature of a forward at every call; found once, it costs nothing."""
+    for function in functions:
+        forward: Any = function.forward
+        forward.__signature__ = inspect.signature(forward)

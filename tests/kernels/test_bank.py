@@ -1,0 +1,105 @@
+"""Filters of learned scales in one kernel, against the functions they stand for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.func import grad, vmap
+
+from legs import functional as fn
+from legs.kernels import bank
+from legs.kernels.fused import mixed_filters
+from tests.kernels import emulation
+
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
+pytestmark = pytest.mark.skipif(
+    not (GPU or emulation.available()), reason="neither a GPU nor a C++ compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bank")
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch, folder):
+    if GPU:
+        yield
+        return
+    with emulation.emulated(monkeypatch, folder):
+        yield
+
+
+def reference(theta, channels):
+    return mixed_filters(fn.select_scales(theta), 0.5, channels)
+
+
+def logits(*shape, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (3 * torch.randn(*shape, generator=generator, dtype=dtype)).to(DEVICE)
+
+
+@pytest.mark.parametrize("channels, scales, steps", [(2, 5, 16), (1, 1, 1), (3, 7, 70), (2, 70, 3)])
+def test_filters_and_gradient_are_those_of_the_reference(channels, scales, steps):
+    theta = logits(scales, steps).requires_grad_()
+    given = logits(channels, scales, steps, seed=1)
+    found, known = bank.learned_filters(theta, channels), reference(theta, channels)
+    torch.testing.assert_close(found, known, rtol=0, atol=1e-12)
+    ours, theirs = (torch.autograd.grad(f, theta, given)[0] for f in (found, known))
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_start_of_training_in_float32():
+    theta = fn.initial_logits([1, 2, 4, 8, 16], 16).to(DEVICE).requires_grad_()
+    given = logits(2, 5, 16, dtype=torch.float32)
+    found, known = bank.learned_filters(theta, 2), reference(theta, 2)
+    torch.testing.assert_close(found, known, rtol=0, atol=1e-6)
+    ours, theirs = (torch.autograd.grad(f, theta, given)[0] for f in (found, known))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_extreme_logits_stay_numbers():
+    theta = torch.tensor([[-1e30, 1e30, 0.0], [1e4, -1e4, 1e4]], device=DEVICE).requires_grad_()
+    found = bank.learned_filters(theta, 1)
+    torch.testing.assert_close(found, reference(theta, 1))
+    found.sum().backward()
+    assert theta.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("way", ["inside", "outside"])
+def test_many_models_at_once(way):
+    theta, given = logits(4, 5, 16), logits(2, 5, 16, seed=1)
+
+    def gradients(filters):
+        def loss(one):
+            return (filters(one, 2) * given).sum()
+
+        if way == "inside":
+            return vmap(grad(loss))(theta)
+        own = theta.clone().requires_grad_()
+        return torch.autograd.grad(vmap(loss)(own).sum(), own)[0]
+
+    ours, theirs = gradients(bank.learned_filters), gradients(reference)
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_models_along_another_axis():
+    theta = logits(5, 4, 16)
+    found = vmap(lambda one: bank.learned_filters(one, 2), in_dims=1)(theta)
+    torch.testing.assert_close(found, vmap(lambda one: reference(one, 2), in_dims=1)(theta))
+
+
+def test_where_it_applies():
+    assert bank.applies(torch.empty(5, 16, device=DEVICE)) == GPU
+    assert not bank.applies(torch.empty(70, 100, device=DEVICE))
+
+
+def test_no_second_derivatives():
+    theta = logits(2, 3).requires_grad_()
+    (first,) = torch.autograd.grad(
+        bank.learned_filters(theta, 1).square().sum(), theta, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="reference"):
+        torch.autograd.grad(first.sum(), theta)
