@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,33 @@ def test_help_names_every_option(capsys):
     out = capsys.readouterr().out
     for option in ("--quick", "--datasets", "--models", "--rotations", "--seed", "--observed"):
         assert option in out
+
+
+def test_every_option_reaches_the_experiment(tmp_path, monkeypatch):
+    asked = []
+
+    def run(name, request, progress):
+        asked.append(request)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("legs.experiments.catalogue.run", run)
+    given = "--engine ray --address 1.2.3.4:5 --sharing 3 --minutes 2 --rotations 1 --seed 7"
+    observed, more = str(tmp_path / "a.csv"), ("--observed", "--reuse", "--shuffle-labels")
+    files = (more[0], observed, more[1], str(tmp_path), more[2])
+    names = ("--datasets", "mutag", "--models", "gcn")
+    assert reproduce(tmp_path, "classification", *names, *given.split(), *files) == 130
+    (request,) = asked
+    unset = [f.name for f in fields(request) if getattr(request, f.name) == f.default]
+    # Workers are for the command that starts others; the device was asked to be the default.
+    assert unset == ["device", "workers"]
+
+
+@pytest.mark.usefixtures("small")
+def test_shared_devices_are_in_the_record(tmp_path):
+    args = ("classification", "--datasets", "mutag", "--models", "baseline", "--sharing", "2")
+    assert reproduce(tmp_path, *args) == 0
+    (row,) = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert row["device"].endswith(", shared by 2")
 
 
 @pytest.mark.usefixtures("small")

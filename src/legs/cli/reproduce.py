@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from legs.experiments.page import Report
 
 FOLDER = Path("legs-reproduce")
-ASIDE = ("-o", "--output", "--reuse", "--minutes")  # options that change no number
+ASIDE = ("-o", "--output", "--reuse", "--minutes", "--sharing")  # options that change no number
 
 
 def reproduce(
@@ -79,6 +79,10 @@ def reproduce(
             metavar="CSV", help="For enzymes: observed exchanges between the six classes."
         ),
     ] = None,
+    sharing: Annotated[
+        int,
+        typer.Option(min=1, help="Commands that share the device, for the record beside times."),
+    ] = 1,
     engine: EngineOption = EngineName.local,
     address: Address = None,
 ) -> None:
@@ -117,6 +121,9 @@ def reproduce(
         reuse=tuple(reuse or ()),
         observed=observed,
         command=_command(sys.argv[1:]),
+        engine=engine.value,
+        address=address,
+        sharing=sharing,
     )
     console = Console(highlight=False)
     try:

@@ -19,14 +19,16 @@ from legs.models.saving import versions
 _MORE_PACKAGES = ("scikit-learn", "numba", "triton")
 
 
-def provenance(device: str) -> dict[str, Any]:
+def provenance(device: str, sharing: int = 1) -> dict[str, Any]:
     """What a result depends on besides its settings, as JSON values.
 
     Args:
         device: where it was computed.
+        sharing: processes that did so there at a time (default 1): then times are longer.
     """
+    shared = f", shared by {sharing}" if sharing > 1 else ""
     return {
-        "device": device_name(device),
+        "device": device_name(device) + shared,
         "machine": machine(),
         "versions": {**versions(), **_versions(_MORE_PACKAGES)},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -33,6 +33,7 @@ class Request:
         command: the command line, for the record.
         engine: where cells are done: ``"local"`` (default), one after the other, or ``"ray"``.
         address: of the Ray cluster.
+        sharing: commands that share the device, for the record (default 1).
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Request:
     command: str = ""
     engine: str = "local"
     address: str | None = None
+    sharing: int = 1
 
     def sets(self, known: Sequence[str], quick: Sequence[str]) -> list[str]:
         """The sets to take.

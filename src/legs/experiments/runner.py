@@ -57,7 +57,7 @@ def run_cells(
     if request.engine == "local":  # the nodes of a cluster may have what this one has not
         check_device(request.device)
     outlook = Outlook(cells, progress)
-    here = provenance(request.device)
+    here = provenance(request.device, request.sharing)
     for cell in cells:
         if (row := ledger.find(cell)) is not None:
             outlook.end(cell, row["seconds"] if row["device"] == here["device"] else None)
@@ -80,7 +80,11 @@ def run_cells(
             first_error = first_error or error
             ledger.left_out[cell.key] = f"{cell.title}: {error}"
             continue
-        row = {**kept(cell, result, seconds), **more(result), **provenance(request.device)}
+        row = {
+            **kept(cell, result, seconds),
+            **more(result),
+            **provenance(request.device, request.sharing),
+        }
         ledger.add(row, header)
         outlook.end(cell, seconds)
     if first_error is not None and not ledger.rows:

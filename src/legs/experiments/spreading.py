@@ -112,7 +112,7 @@ def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
         except (DataError, TrainingError) as error:
             return None, str(error)
     row = {**shared.kept(cell, result, seconds), **shared.more(result)}
-    return {**row, **provenance(request.device)}, ""
+    return {**row, **provenance(request.device, request.sharing)}, ""
 
 
 @contextmanager
