@@ -6,24 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from legs.files import BoundedError
+
 OnError = Literal["raise", "skip"]
 
-# Characters of a message: names and values from a file may have any length.
-_BEGINNING, _END = 1_500, 300
 
-
-class DataError(ValueError):
-    """Data that cannot be used; the message says what, where and what to do.
-
-    >>> len(str(DataError("no column " + 100_000 * "a")))
-    1803
-    """
-
-    def __init__(self, message: object = "") -> None:
-        text = str(message)
-        if len(text) > _BEGINNING + _END + 3:
-            text = f"{text[:_BEGINNING]} … {text[-_END:]}"
-        super().__init__(text)
+class DataError(BoundedError):
+    """Data that cannot be used; the message says what, where and what to do."""
 
 
 @dataclass

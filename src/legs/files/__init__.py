@@ -24,9 +24,11 @@ from legs.files.digests import (
     with_digest,
 )
 from legs.files.locking import one_writer
+from legs.files.messages import BoundedError
 from legs.files.reading import read_file
 
 __all__ = [
+    "BoundedError",
     "FileError",
     "Temporary",
     "append",

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from legs.files.messages import BoundedError
+
 KEY, FILES = "sha256", "files"
 
 
-class FileError(ValueError):
+class FileError(BoundedError):
     """A file or folder of a run that cannot be used; the message says why."""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from legs.files import FileError, check_digest, check_files, parse_json, read_arrays
+from legs.files import BoundedError, FileError, check_digest, check_files, parse_json, read_arrays
 
 RESULTS = "results.json"
 DIGEST = "sha256"
@@ -21,7 +21,7 @@ MADE = "run the command that made it again"
 Floats = npt.NDArray[np.float64]
 
 
-class ReportError(ValueError):
+class ReportError(BoundedError):
     """A folder that no page can be made of; the message says why."""
 
 
