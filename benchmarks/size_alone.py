@@ -24,7 +24,7 @@ from legs.experiments.provenance import provenance
 from legs.training.svm import fit_svm, scattering_features
 from legs.training.task import Task
 
-SETS = ("ENZYMES", "MUTAG", "NCI1", "PROTEINS", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")
+SETS = ("ENZYMES", "MUTAG", "PROTEINS", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")
 RESULTS = Path("docs/results/size-alone")
 WORDS = """\
 One support vector machine (RBF kernel; C and γ chosen within the training graphs, as for GS-SVM)

@@ -77,7 +77,8 @@ def random_samples(count: int, families: Sequence[str] = RANDOM_FAMILIES) -> lis
 
 def node_signals(graph: Graph) -> Tensor:
     """Eccentricity within the component and clustering coefficient, as the paper feeds them."""
-    n, (source, target) = graph.num_nodes, graph.edge_index.numpy()
+    # As int32: older versions of SciPy find paths with no other indices.
+    n, (source, target) = graph.num_nodes, graph.edge_index.int().numpy()
     adjacency = coo_array((np.ones(source.size), (source, target)), shape=(n, n)).tocsr()
     adjacency.setdiag(0)
     adjacency.eliminate_zeros()

@@ -162,12 +162,12 @@ def joined(device: str = "cpu") -> Iterator[Group]:
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)
     ours = not dist.is_initialized()
-    if ours:
-        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        where = os.environ.get(MEETING, "env://")
-        backend = "nccl" if place.type == "cuda" else "gloo"
-        dist.init_process_group(backend, where, rank=rank, world_size=size)
     try:
+        if ours:
+            rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            where = os.environ.get(MEETING, "env://")
+            backend = "nccl" if place.type == "cuda" else "gloo"
+            dist.init_process_group(backend, where, rank=rank, world_size=size)
         yield Group(dist.get_rank(), dist.get_world_size(), place)
     except RuntimeError as error:
         if isinstance(error, dist.DistError) or "gloo" in str(error).lower():
@@ -176,5 +176,6 @@ def joined(device: str = "cpu") -> Iterator[Group]:
     finally:
         # Others that wait for this process find out now, not when time is up. NCCL would itself
         # wait for what an error left undone; there the end of the process tells them.
-        if ours and (place.type == "cpu" or sys.exc_info()[0] is None):
+        begun = ours and dist.is_initialized()
+        if begun and (place.type == "cpu" or sys.exc_info()[0] is None):
             dist.destroy_process_group()
