@@ -50,7 +50,7 @@ def test_every_option_reaches_the_experiment(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("legs.experiments.catalogue.run", run)
-    given = "--engine ray --address 1.2.3.4:5 --sharing 3 --minutes 2 --rotations 1 --seed 7"
+    given = "--engine ray --address 1.2.3.4:5 --at-once 3 --minutes 2 --rotations 1 --seed 7"
     observed, more = str(tmp_path / "a.csv"), ("--observed", "--reuse", "--shuffle-labels")
     files = (more[0], observed, more[1], str(tmp_path), more[2])
     names = ("--datasets", "mutag", "--models", "gcn")
@@ -63,7 +63,7 @@ def test_every_option_reaches_the_experiment(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_shared_devices_are_in_the_record(tmp_path):
-    args = ("classification", "--datasets", "mutag", "--models", "baseline", "--sharing", "2")
+    args = ("classification", "--datasets", "mutag", "--models", "baseline", "--at-once", "2")
     assert reproduce(tmp_path, *args) == 0
     (row,) = json.loads((tmp_path / "results.json").read_text())["rows"]
     assert row["device"].endswith(", shared by 2")

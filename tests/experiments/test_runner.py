@@ -132,7 +132,7 @@ def test_fewer_models_where_memory_is_short(tmp_path, monkeypatch):
         return cross_validate(data, methods, options, chunk=chunk, way=way, **more)
 
     monkeypatch.setattr(runner, "cross_validate", train)
-    monkeypatch.setattr(runner, "check_device", lambda device, sharing=1: None)
+    monkeypatch.setattr(runner, "check_device", lambda device: None)
     monkeypatch.setattr(runner, "provenance", lambda device, sharing=1: {"device": device})
     ledger = run(tmp_path, plan(quick(tmp_path), ("baseline",)), device="cuda")
     assert asked == [(180, "stacked", "cuda"), (2, "stacked", "cuda")]

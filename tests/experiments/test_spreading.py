@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from legs.data.errors import DataError
-from legs.engine import LocalEngine
+from legs.engine import LocalEngine, open_engine
 from legs.experiments import spreading as module
 from legs.experiments.catalogue import run
 from legs.experiments.request import Request
@@ -29,7 +30,7 @@ def request_(tmp_path, monkeypatch):
     write_zip(tmp_path / "data" / "tu" / "MUTAG.zip", tu_parts(40), name="MUTAG")
     monkeypatch.setenv("LEGS_DATA", str(tmp_path / "data"))
     monkeypatch.setattr("legs.training.cv_runner.choose_way", lambda *given, **more: "stacked")
-    monkeypatch.setattr(module, "open_engine", lambda name, address: Backwards(1))
+    monkeypatch.setattr(module, "open_engine", lambda name, address, **more: Backwards(1))
     models = ("baseline", "gs-svm")
     return Request(tmp_path / "alone", quick=True, datasets=("MUTAG",), models=models, workers=1)
 
@@ -43,6 +44,15 @@ def test_the_same_ledger(request_, tmp_path):
     assert [facts.done for facts in told] == [0, 1, 2]
     run("classification", spread, told.append)
     assert len(told) == 3
+
+
+def test_two_at_once(request_, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "open_engine", open_engine)
+    run("classification", request_)
+    run("classification", replace(request_, folder=tmp_path / "two", at_once=2))
+    assert ledger(tmp_path / "two") == ledger(tmp_path / "alone")
+    rows = json.loads((tmp_path / "two" / "results.json").read_text())["rows"]
+    assert [row["device"].rpartition(", ")[2] for row in rows] == ["shared by 2"] * 2
 
 
 def test_what_is_left_out_is_told(request_, tmp_path):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from legs.experiments.page import Report
 
 FOLDER = Path("legs-reproduce")
-ASIDE = ("-o", "--output", "--reuse", "--minutes", "--sharing")  # options that change no number
+ASIDE = ("-o", "--output", "--reuse", "--minutes", "--at-once")  # options that change no number
 
 
 def reproduce(
@@ -79,9 +79,11 @@ def reproduce(
             metavar="CSV", help="For enzymes: observed exchanges between the six classes."
         ),
     ] = None,
-    sharing: Annotated[
+    at_once: Annotated[
         int,
-        typer.Option(min=1, help="Commands that share the device, for the record beside times."),
+        typer.Option(
+            min=1, help="Cells at a time, each in a process; on a GPU they fill one another's gaps."
+        ),
     ] = 1,
     engine: EngineOption = EngineName.local,
     address: Address = None,
@@ -123,7 +125,7 @@ def reproduce(
         command=_command(sys.argv[1:]),
         engine=engine.value,
         address=address,
-        sharing=sharing,
+        at_once=at_once,
     )
     console = Console(highlight=False)
     try:

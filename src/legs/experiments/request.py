@@ -33,7 +33,8 @@ class Request:
         command: the command line, for the record.
         engine: where cells are done: ``"local"`` (default), one after the other, or ``"ray"``.
         address: of the Ray cluster.
-        sharing: commands that share the device, for the record (default 1).
+        at_once: cells at a time on this machine, each in a process of its own (default 1); they
+            share the device, and the record says so beside their times.
     """
 
     folder: Path
@@ -51,7 +52,7 @@ class Request:
     command: str = ""
     engine: str = "local"
     address: str | None = None
-    sharing: int = 1
+    at_once: int = 1
 
     def sets(self, known: Sequence[str], quick: Sequence[str]) -> list[str]:
         """The sets to take.

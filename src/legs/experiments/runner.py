@@ -57,11 +57,11 @@ def run_cells(
     if request.engine == "local":  # the nodes of a cluster may have what this one has not
         check_device(request.device)
     outlook = Outlook(cells, progress)
-    here = provenance(request.device, request.sharing)
+    here = provenance(request.device, request.at_once)
     for cell in cells:
         if (row := ledger.find(cell)) is not None:
             outlook.end(cell, row["seconds"] if row["device"] == here["device"] else None)
-    if request.engine != "local":
+    if request.engine != "local" or request.at_once > 1:
         from legs.experiments.spreading import spread_cells
 
         spread_cells(request, cells, ledger, header, outlook, more, kept)
@@ -83,7 +83,7 @@ def run_cells(
         row = {
             **kept(cell, result, seconds),
             **more(result),
-            **provenance(request.device, request.sharing),
+            **provenance(request.device, request.at_once),
         }
         ledger.add(row, header)
         outlook.end(cell, seconds)

@@ -70,11 +70,12 @@ def spread_cells(
             begun += 1
             yield cell
 
+    options = {"workers": request.at_once} if request.engine == "local" else {}
     gpus = 1 if request.device.startswith("cuda") else 0
     own.folder.mkdir(parents=True, exist_ok=True)
     if todo:
         outlook.tell(todo[0])
-        with open_engine(request.engine, request.address) as engine:
+        with open_engine(request.engine, request.address, **options) as engine:
             for place, (row, why) in engine.run(
                 make_row, Shared(own, more, kept), in_time(), gpus=gpus
             ):
@@ -112,7 +113,7 @@ def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
         except (DataError, TrainingError) as error:
             return None, str(error)
     row = {**shared.kept(cell, result, seconds), **shared.more(result)}
-    return {**row, **provenance(request.device, request.sharing)}, ""
+    return {**row, **provenance(request.device, request.at_once)}, ""
 
 
 @contextmanager
