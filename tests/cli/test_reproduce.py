@@ -62,14 +62,6 @@ def test_every_option_reaches_the_experiment(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-def test_shared_devices_are_in_the_record(tmp_path):
-    args = ("classification", "--datasets", "mutag", "--models", "baseline", "--at-once", "2")
-    assert reproduce(tmp_path, *args) == 0
-    (row,) = json.loads((tmp_path / "results.json").read_text())["rows"]
-    assert row["device"].endswith(", shared by 2")
-
-
-@pytest.mark.usefixtures("small")
 def test_a_table(tmp_path, capsys):
     args = ("classification", "--datasets", "mutag, ptc", "--models", "baseline,legs-fixed")
     assert reproduce(tmp_path, *args) == 0
