@@ -81,9 +81,7 @@ def reproduce(
     ] = None,
     at_once: Annotated[
         int,
-        typer.Option(
-            min=1, help="Cells at a time, each in a process; on a GPU they fill one another's gaps."
-        ),
+        typer.Option(min=1, help="Cells at a time, each in a process; they share the device."),
     ] = 1,
     engine: EngineOption = EngineName.local,
     address: Address = None,
