@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -12,10 +13,17 @@ R = TypeVar("R")
 
 # Tasks on their way for each worker: one that is done, one that is waiting for it.
 AHEAD = 2
+# Where data sets and caches are: workers look in the same places, wherever they began.
+CARRIED = ("LEGS_DATA", "XDG_CACHE_HOME")
 
 
 class EngineError(OSError):
     """Workers that cannot be had or that died; the message says what to do."""
+
+
+def carried() -> dict[str, str]:
+    """What workers have to know of this process's environment."""
+    return {name: os.environ[name] for name in CARRIED if name in os.environ}
 
 
 class Engine(Protocol):

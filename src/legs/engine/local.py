@@ -11,7 +11,7 @@ from typing import Self
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from legs.engine.base import AHEAD, EngineError, R, S, T
+from legs.engine.base import AHEAD, EngineError, R, S, T, carried
 
 
 class LocalEngine:
@@ -50,7 +50,8 @@ class LocalEngine:
             pre_dispatch=AHEAD * self.workers,
             return_as="generator_unordered",
         )
-        calls = (delayed(_call)(work, shared, pair) for pair in enumerate(tasks))
+        places = carried()
+        calls = (delayed(_call)(work, shared, pair, places) for pair in enumerate(tasks))
         results = pool(calls)
         try:
             # Not `yield from`, which would close the pool before the warnings are off.
@@ -78,6 +79,9 @@ class LocalEngine:
         """Nothing to do: joblib's processes are used again, and end with this one."""
 
 
-def _call(work: Callable[[S, T], R], shared: S, pair: tuple[int, T]) -> tuple[int, R]:
+def _call(
+    work: Callable[[S, T], R], shared: S, pair: tuple[int, T], places: dict[str, str]
+) -> tuple[int, R]:
+    os.environ.update(places)  # a process may have been started for an earlier call
     number, task = pair
     return number, work(shared, task)

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from legs.engine.base import AHEAD, EngineError, R, S, T
+from legs.engine.base import AHEAD, EngineError, R, S, T, carried
 
 # A task whose worker or node died is done again elsewhere, so often; then the task is to blame.
 RETRIES = 20
-# Where data sets and caches are: workers look in the same places.
-CARRIED = ("LEGS_DATA", "XDG_CACHE_HOME")
 
 
 class RayEngine:
@@ -68,7 +66,7 @@ class RayEngine:
         if gpus > self._ray.cluster_resources().get("GPU", 0):  # Ray would wait for one, for ever
             raise EngineError("the Ray cluster has no GPU; --device cpu computes without one")
         remote = ray.remote(_call).options(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)
-        places = {name: os.environ[name] for name in CARRIED if name in os.environ}
+        places = carried()
         kept = ray.put((work, shared, places))
         waiting: dict[Any, int] = {}
         numbered = enumerate(tasks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from legs.training import CVResult, TrainingError
 
 # A worker that was taken for dead may hold a cell a little longer.
 PATIENCE = 120.0
-PLACES = ("LEGS_DATA", "XDG_CACHE_HOME")
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,6 @@ class Shared:
     request: Request
     more: Callable[[CVResult], dict[str, Any]]
     kept: Callable[[Cell, CVResult, float], dict[str, Any]]
-    places: dict[str, str]  # variables that say where data is: a worker may have begun with others
 
 
 def spread_cells(
@@ -73,16 +70,14 @@ def spread_cells(
             begun += 1
             yield cell
 
-    here = request.engine == "local"  # elsewhere folders may be others, and the engine sees to it
-    options = {"workers": request.at_once} if here else {}
-    places = {name: os.environ[name] for name in PLACES if here and name in os.environ}
+    options = {"workers": request.at_once} if request.engine == "local" else {}
     gpus = 1 if request.device.startswith("cuda") else 0
     own.folder.mkdir(parents=True, exist_ok=True)
     if todo:
         outlook.tell(todo[0])
         with open_engine(request.engine, request.address, **options) as engine:
             for place, (row, why) in engine.run(
-                make_row, Shared(own, more, kept, places), in_time(), gpus=gpus
+                make_row, Shared(own, more, kept), in_time(), gpus=gpus
             ):
                 cell = todo[place]
                 if row is None:
@@ -106,7 +101,6 @@ def spread_cells(
 def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
     """The result of a cell, or why there is none; what an engine's workers do."""
     request = shared.request
-    os.environ.update(shared.places)
     if not request.folder.is_dir():
         raise FileError(
             f"{request.folder} is not to be seen on every machine of the cluster; the output has "
