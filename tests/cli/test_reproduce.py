@@ -50,7 +50,7 @@ def test_every_option_reaches_the_experiment(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("legs.experiments.catalogue.run", run)
-    given = "--engine ray --address 1.2.3.4:5 --at-once 3 --minutes 2 --rotations 1 --seed 7"
+    given = "--engine ray --address 1.2.3.4:5 --minutes 2 --rotations 1 --seed 7"
     observed, more = str(tmp_path / "a.csv"), ("--observed", "--reuse", "--shuffle-labels")
     files = (more[0], observed, more[1], str(tmp_path), more[2])
     names = ("--datasets", "mutag", "--models", "gcn")
@@ -58,7 +58,14 @@ def test_every_option_reaches_the_experiment(tmp_path, monkeypatch):
     (request,) = asked
     unset = [f.name for f in fields(request) if getattr(request, f.name) == f.default]
     # Workers are for the command that starts others; the device was asked to be the default.
-    assert unset == ["device", "workers"]
+    assert unset == ["device", "workers", "at_once"]
+    assert reproduce(tmp_path, "classification", *names, "--at-once", "3") == 130
+    assert asked[1].at_once == 3
+
+
+def test_cells_at_once_are_for_one_machine(tmp_path, capsys):
+    assert reproduce(tmp_path, "classification", "--engine", "ray", "--at-once", "2") == 1
+    assert "--at-once is for this machine" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("small")

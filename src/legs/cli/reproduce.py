@@ -98,6 +98,8 @@ def reproduce(
         return
     check_name(name)
     check_address(engine, address)
+    if engine is not EngineName.local and at_once > 1:
+        raise ValueError("--at-once is for this machine; Ray does as many cells as it has room for")
     # Imported here: torch takes seconds, and `legs --help` must not.
     import torch
     from rich.console import Console
