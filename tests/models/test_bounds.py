@@ -48,6 +48,10 @@ def test_what_models_have_is_not_refused():
     check_grid(["legs-fcn", "legs-rbf"], ({}, {"order": 1}, {"lr": 0.003}))
 
 
+def test_heads_may_read_very_many_columns():
+    check_sizes({"scattering": {"order": 2, "num_scales": 5}, "head": {"in_channels": 500_000}})
+
+
 def test_layers_of_gigabytes_take_no_memory_to_check():
     check_options("legs-fcn", {"hidden_channels": 10_000_000})
 

@@ -44,6 +44,8 @@ def check_sizes(described: Any) -> None:
 
 def _check_paths(options: Mapping[str, Any]) -> None:
     """Of scattering: the number of paths grows with the power of the order."""
+    if not options.keys() & {"order", "num_scales", "scales"}:
+        return  # of something else, such as a head, which may read very many columns
     order, scales = options.get("order", 2), options.get("num_scales", 5)
     channels = options.get("in_channels", 1)
     if isinstance(options.get("scales"), list | tuple):
