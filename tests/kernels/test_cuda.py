@@ -9,27 +9,10 @@ from legs import functional as fn
 from legs.kernels import cuda, cuda_plan
 from legs.kernels.fused import make_batch, mixed_filters
 from tests.graphs import path_graph, random_graph, ring
-from tests.kernels import emulation
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
-pytestmark = pytest.mark.skipif(
-    not (GPU or emulation.available()), reason="neither a GPU nor a C++ compiler"
-)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("kernels")
-
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch, folder):
-    if GPU:
-        yield
-        return
-    with emulation.emulated(monkeypatch, folder):
-        yield
+pytestmark = pytest.mark.usefixtures("gpu")
 
 
 def graphs(sizes, channels, weighted, seed=0):

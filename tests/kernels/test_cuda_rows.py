@@ -6,27 +6,10 @@ import pytest
 import torch
 
 from legs.kernels import cuda_rows
-from tests.kernels import emulation
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
-pytestmark = pytest.mark.skipif(
-    not (GPU or emulation.available()), reason="neither a GPU nor a C++ compiler"
-)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("rows")
-
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch, folder):
-    if GPU:
-        yield
-        return
-    with emulation.emulated(monkeypatch, folder):
-        yield
+pytestmark = pytest.mark.usefixtures("gpu")
 
 
 def expected(edge_index, weight, batch, nodes, graphs):

@@ -10,7 +10,6 @@ from legs.kernels import stack_cuda, use
 from legs.nn import GraphBatchNorm
 from legs.training.adam import StackedAdam
 from legs.training.filled import FilledBatches
-from tests.kernels import emulation
 from tests.training.made import made_data
 
 GPU = torch.cuda.is_available()
@@ -18,21 +17,10 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 DTYPES = [torch.float64, torch.float32]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("kernels")
-
-
 @pytest.fixture
-def device(monkeypatch, folder):
+def device(gpu):
     """Where the kernels are."""
-    if GPU:
-        yield "cuda"
-    elif emulation.available():
-        with emulation.emulated(monkeypatch, folder):
-            yield "cpu"
-    else:
-        pytest.skip("neither a GPU nor a C++ compiler")
+    return gpu
 
 
 @pytest.fixture

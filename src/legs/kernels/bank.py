@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from legs.kernels.cuda_launch import TYPES, Kernel
-from legs.kernels.transforms import fixed_signatures, leading
+from legs.kernels.transforms import Last, fixed_signatures, leading
 
 THREADS = 64
 MOST = 4096  # numbers of a bank, which lie in shared memory
@@ -82,24 +82,13 @@ class _Bank(torch.autograd.Function):
         return tuple(part.unflatten(0, folded.shape[:2]) for part in out), (0, 0, 0)
 
 
-class _BankGrad(torch.autograd.Function):
+class _BankGrad(Last):
     @staticmethod
     def forward(grad: Tensor, rows: Tensor, order: Tensor) -> Tensor:
         out = torch.empty_like(rows)
         given = [grad.contiguous(), rows.contiguous(), order.contiguous(), out]
         _run("backward", rows, grad.shape[1], given)
         return out
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        raise RuntimeError(
-            "the fused kernels have no second derivatives; compute them under "
-            'legs.kernels.use("reference")'
-        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Tensor) -> tuple[Tensor, int]:

@@ -31,7 +31,7 @@ from legs.functional.diffusion import BASE
 from legs.functional.scattering import PathPolicy
 from legs.kernels import cpu, cuda
 from legs.kernels.cuda_rows import graph_pointers, sorted_rows
-from legs.kernels.transforms import fixed_signatures, leading
+from legs.kernels.transforms import Last, fixed_signatures, leading
 
 
 class Batch(NamedTuple):
@@ -157,7 +157,7 @@ class _Scatter(torch.autograd.Function):
         return out.unflatten(0, folded.shape[:2]), 0
 
 
-class _ScatterGrad(torch.autograd.Function):
+class _ScatterGrad(Last):
     @staticmethod
     def forward(
         grad: Tensor, out: Tensor, filters: Tensor, policy: PathPolicy, *tensors: Any
@@ -166,17 +166,6 @@ class _ScatterGrad(torch.autograd.Function):
         if filters.device.type == "cuda":
             return cuda.backward(*batch, filters, grad, out, policy)
         return cpu.backward(*batch, filters, grad, policy, BASE)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        raise RuntimeError(
-            "the fused kernels have no second derivatives; compute them under "
-            'legs.kernels.use("reference")'
-        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:

@@ -9,6 +9,21 @@ import torch
 from torch import Tensor
 
 
+class Last(torch.autograd.Function):
+    """A gradient that has none itself."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        raise RuntimeError(
+            "the fused kernels have no second derivatives; compute them under "
+            'legs.kernels.use("reference")'
+        )
+
+
 def leading(x: Tensor, dim: int | None, size: int) -> Tensor:
     """A tensor that is mapped over, with the models in front; repeated if it is the same for all.
 
