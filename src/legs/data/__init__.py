@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from legs.data.errors import BadRows, DataError
 
 if TYPE_CHECKING:
+    from legs.data.alike import Merged, merge_alike
     from legs.data.cache import load_dataset, save_dataset
     from legs.data.convert import from_objects
     from legs.data.dataset import GraphBatch, GraphDataset
@@ -20,12 +21,14 @@ __all__ = [
     "Features",
     "GraphBatch",
     "GraphDataset",
+    "Merged",
     "RawGraphs",
     "available",
     "describe",
     "from_objects",
     "load",
     "load_dataset",
+    "merge_alike",
     "save_dataset",
 ]
 
@@ -33,12 +36,14 @@ _HOMES = {
     "Features": "raw",
     "GraphBatch": "dataset",
     "GraphDataset": "dataset",
+    "Merged": "alike",
     "RawGraphs": "raw",
     "available": "registry",
     "describe": "statistics",
     "from_objects": "convert",
     "load": "loading",
     "load_dataset": "cache",
+    "merge_alike": "alike",
     "save_dataset": "cache",
 }
 

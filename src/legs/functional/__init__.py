@@ -8,6 +8,7 @@ from legs.functional.diffusion import (
     diffusions,
     high_pass,
     lazy_mixture,
+    masses,
     random_walk,
     walk_powers,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "high_pass",
     "initial_logits",
     "lazy_mixture",
+    "masses",
     "moment_names",
     "moments",
     "paper_lower_bound",

@@ -87,6 +87,32 @@ def random_walk(
     )
 
 
+def masses(
+    x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, copies: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Merged nodes (:func:`legs.data.merge_alike`) as an undirected graph again.
+
+    A node that stands for :math:`n_c` nodes, each with :math:`W'_{cd}` neighbours in :math:`d`, has
+    :math:`E_{cd} = n_c W'_{cd}` edges to these, as many as they to it; and the mass
+    :math:`y = n x` of the signal walks on that graph as on the one with all nodes,
+    :math:`E D_E^{-1} y = n \cdot (W D^{-1} x)`.
+
+    Args:
+        x: signals, ``[nodes, channels]``.
+        edge_index: ``[2, edges]``.
+        edge_weight: :math:`W'`, ``[edges]``; ``None`` for ones.
+        copies: :math:`n`, ``[nodes]``.
+
+    Returns:
+        Masses, weights :math:`E`, and :math:`n` as a column of numbers like ``x``.
+    """
+    times = copies.to(x.dtype).unsqueeze(-1)
+    weight = times.squeeze(-1).index_select(0, edge_index[1])
+    if edge_weight is not None:
+        weight = weight * edge_weight.to(x.dtype)
+    return x * times, weight, times
+
+
 def diffuse(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
     r"""One step of the lazy walk, :math:`P_\alpha x`.
 

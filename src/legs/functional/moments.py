@@ -46,21 +46,34 @@ def moment_names(kind: MomentKind = "normalized", order: int = 4) -> tuple[str, 
     return tuple(f"{kind}{q}" for q in range(1, order + 1))
 
 
-def graph_mean(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+def graph_mean(
+    x: Tensor, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
+) -> Tensor:
     """Mean over the nodes of each graph, ``[graphs, ...]`` from ``[nodes, ...]``.
+
+    Args:
+        x: ``[nodes, ...]``.
+        batch: the graph of each node; ``None`` for a single graph.
+        num_graphs: number of graphs.
+        copies: how many nodes each one stands for, ``[nodes]`` (default one).
 
     >>> graph_mean(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
     tensor([2., 5.])
     """
-    if batch is None:
+    if copies is not None:
+        x = x * copies.view(-1, *[1] * (x.dim() - 1))
+    elif batch is None:
         return x.mean(0, keepdim=True)
-    # Counted by index_add: bincount looks at its result, which makes a GPU wait.
-    ones = torch.ones_like(batch, dtype=x.dtype)
-    count = _graph_sum(ones, batch, num_graphs).clamp_min(1)
+    else:
+        # Counted by index_add: bincount looks at its result, which makes a GPU wait.
+        copies = torch.ones_like(batch, dtype=x.dtype)
+    count = _graph_sum(copies, batch, num_graphs).clamp_min(1)
     return _graph_sum(x, batch, num_graphs) / count.view(-1, *[1] * (x.dim() - 1))
 
 
-def signal_energy(x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int) -> Tensor:
+def signal_energy(
+    x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
+) -> Tensor:
     r"""How large a signal gets on its graph, ``[graphs, channels]``: what rounding is relative to.
 
     .. math::
@@ -69,11 +82,13 @@ def signal_energy(x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int) 
 
     The second term bounds :math:`(Ax)_i^2`: a hub collects what all its neighbours send, and a
     rounding error of that size lands on it. The mean square of :math:`x` alone is too small there.
+    With ``copies``, the walk is that of all nodes' mass: see :class:`legs.nn.Scattering`.
     """
-    reach = spmm(walk.pattern, walk.forth, torch.ones_like(x[:, :1]))
+    times = torch.ones_like(x[:, :1]) if copies is None else copies.unsqueeze(-1)
+    reach = spmm(walk.pattern, walk.forth, times) / times
     square = x * x
-    spread = spmm(walk.pattern, walk.forth, square)
-    return graph_mean(square + reach * spread, batch, num_graphs)
+    spread = spmm(walk.pattern, walk.forth, times * square) / times
+    return graph_mean(square + reach * spread, batch, num_graphs, copies)
 
 
 def moments(
@@ -84,6 +99,7 @@ def moments(
     kind: MomentKind = "normalized",
     order: int = 4,
     energy: Tensor | None = None,
+    copies: Tensor | None = None,
 ) -> Tensor:
     r"""Moments of each column over the nodes of each graph.
 
@@ -95,6 +111,7 @@ def moments(
         order: number of moments (default 4; at most 4 for ``"normalized"``).
         energy: of the signals that ``z`` came from (:func:`signal_energy`), broadcastable to
             ``[graphs, ...]``; sets the variance floor. Default: the mean square of ``z``.
+        copies: how many nodes each one stands for, ``[nodes]`` (default one).
 
     Returns:
         ``[graphs, ..., order]``; zeros for a graph without nodes.
@@ -105,39 +122,46 @@ def moments(
     if num_graphs is None:
         num_graphs = 1 if batch is None else int(batch.max()) + 1
     if kind == "normalized":
-        return _normalized(z, batch, num_graphs, order, energy)
+        return _normalized(z, batch, num_graphs, order, energy, copies)
     size = z.abs()
     powers = [size]
     for _ in range(order - 1):
         powers.append(powers[-1] * size)
     stacked = torch.stack(powers, dim=-1)
     if kind == "mean":
-        return graph_mean(stacked, batch, num_graphs)
+        return graph_mean(stacked, batch, num_graphs, copies)
+    if copies is not None:
+        stacked = stacked * copies.view(-1, *[1] * (stacked.dim() - 1))
     return _graph_sum(stacked, batch, num_graphs)
 
 
 def _normalized(
-    z: Tensor, batch: Tensor | None, num_graphs: int, order: int, energy: Tensor | None
+    z: Tensor,
+    batch: Tensor | None,
+    num_graphs: int,
+    order: int,
+    energy: Tensor | None,
+    copies: Tensor | None,
 ) -> Tensor:
-    mean = graph_mean(z, batch, num_graphs)
+    mean = graph_mean(z, batch, num_graphs, copies)
     found = [mean]
     if order > 1:
         # Two passes: raw power sums cancel in float32.
         centred = z - _to_nodes(mean, batch)
-        variance = graph_mean(centred * centred, batch, num_graphs)
+        variance = graph_mean(centred * centred, batch, num_graphs, copies)
         found.append(variance)
     if order > 2:
         if energy is None:
-            energy = graph_mean(z * z, batch, num_graphs)
+            energy = graph_mean(z * z, batch, num_graphs, copies)
         floor = (RELATIVE_FLOOR * energy + ABSOLUTE_FLOOR).expand_as(variance)
         ratio = ((variance / floor - 1) / 3).clamp(0, 1)
         fade = ratio**3 * (10 - 15 * ratio + 6 * ratio**2)
         # Divided, not multiplied by rsqrt: its gradient is a cube that overflows at the floor.
         scaled = centred / _to_nodes(torch.maximum(variance, floor).sqrt(), batch)
         cube = scaled**3
-        found.append(fade * graph_mean(cube, batch, num_graphs))
+        found.append(fade * graph_mean(cube, batch, num_graphs, copies))
     if order > 3:
-        found.append(fade * (graph_mean(cube * scaled, batch, num_graphs) - 3))
+        found.append(fade * (graph_mean(cube * scaled, batch, num_graphs, copies) - 3))
     return torch.stack(found, dim=-1)
 
 

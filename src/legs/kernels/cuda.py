@@ -83,7 +83,7 @@ def _plan(
         name: ``forward`` or ``backward``.
         sizes: of the filters.
         mean: nodes of a graph.
-        given: whether there are weights and powers.
+        given: whether there are weights, powers and copies.
         dtype: of signals.
         device: index of the GPU.
     """
@@ -110,6 +110,7 @@ class _Launch:
         col: Tensor,
         weight: Tensor | None,
         ptr: Tensor,
+        copies: Tensor | None,
         filters: Tensor,
         every: bool,
     ) -> None:
@@ -121,12 +122,15 @@ class _Launch:
         self.given = (
             ("WEIGHTED", int(weight is not None)),
             ("POWERS", int(powers is not None)),
+            ("COPIES", int(copies is not None)),
         )
         self.powers = nothing if powers is None else powers.contiguous()
         # Once more with nodes side by side: threads of neighbouring nodes read them together.
         self.by_step = nothing if powers is None else powers.flatten(1).T.contiguous()
         weights = nothing if weight is None else weight.contiguous()
         self.graph = (rowptr, col, weights, ptr)
+        self.copies = nothing if copies is None else copies.contiguous()
+        self.shares = x.new_empty(self.graphs)
         self.inverse = x.new_empty(self.nodes)
         self.floors = x.new_empty(self.graphs, channels)
         self.near = torch.empty_like(col, dtype=torch.int16)
@@ -137,7 +141,8 @@ class _Launch:
         prepare, steps = _plan(name, self.sizes, mean, self.given, self.x.dtype, device)
         above = -1
         with torch.cuda.device(device):
-            made = [self.x, *self.graph, self.inverse, self.floors, self.near]
+            made = [self.x, *self.graph, self.copies, self.inverse, self.floors]
+            made += [self.shares, self.near]
             prepare(self.graphs, 128, made)
             for kernel, kind in steps:
                 if kind.kernel == "team":
@@ -153,7 +158,7 @@ class _Launch:
         """Arguments of a team's kernel, and blocks."""
         rowptr, _, weights, ptr = self.graph
         known: list[Any] = [self.x, self.powers, self.by_step, rowptr, self.near, weights, ptr]
-        known += [self.inverse, self.floors, self.filters]
+        known += [self.copies, self.inverse, self.floors, self.shares, self.filters]
         blocks = self._blocks()
         known += [self.nodes, self.graphs, self.models, blocks]
         return known, min(self.graphs * blocks, MOST_BLOCKS)
@@ -167,8 +172,8 @@ class _Launch:
             most = MOST_SCRATCH // max(each * self.sizes.bytes, 1)
             blocks = max(1, min(blocks, most))
             room = self.x.new_empty(blocks * each)
-        known: list[Any] = [self.x, self.powers, *self.graph, self.inverse, self.floors]
-        known += [self.filters, room, self.graphs, self.models, blocks]
+        known: list[Any] = [self.x, self.powers, *self.graph, self.copies, self.inverse]
+        known += [self.floors, self.shares, self.filters, room, self.graphs, self.models, blocks]
         return [*known, per_node, per_graph, self.nodes], self.graphs * blocks
 
     def _blocks(self) -> int:
@@ -184,11 +189,12 @@ def forward(
     col: Tensor,
     weight: Tensor | None,
     ptr: Tensor,
+    copies: Tensor | None,
     filters: Tensor,
     policy: str = "increasing",
 ) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.fused`."""
-    launch = _Launch(x, powers, rowptr, col, weight, ptr, filters, policy == "all")
+    launch = _Launch(x, powers, rowptr, col, weight, ptr, copies, filters, policy == "all")
     shape = (launch.models, launch.graphs, launch.sizes.paths, x.shape[1], 4)
     return launch("forward", (), x.new_empty(shape))
 
@@ -200,13 +206,14 @@ def backward(
     col: Tensor,
     weight: Tensor | None,
     ptr: Tensor,
+    copies: Tensor | None,
     filters: Tensor,
     grad: Tensor,
     out: Tensor,
     policy: str = "increasing",
 ) -> Tensor:
     """Gradient of the filters, ``[models, channels, scales, steps]``; ``out`` is the forward's."""
-    launch = _Launch(x, powers, rowptr, col, weight, ptr, filters, policy == "all")
+    launch = _Launch(x, powers, rowptr, col, weight, ptr, copies, filters, policy == "all")
     # One partial sum a graph, added in a fixed order: no atomics, the same bits every time.
     partial = x.new_empty(launch.models, launch.graphs, *filters.shape[1:])
     return launch("backward", (out.contiguous(), grad.contiguous()), partial).sum(1)

@@ -17,6 +17,10 @@ reaches them, and gets its gradient, through :math:`f`. Backward is a recurrence
 
 where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. The states are computed anew instead of
 stored. Signals and edge weights get no gradient here; where they need one, the reference serves.
+
+Nodes may stand for several that are alike (:func:`legs.data.merge_alike`): sums over nodes count
+each as often. A row's weights are then numbers of neighbours of each kind; the walk and its adjoint
+are those of all nodes, and need not be told apart, for both are the same at nodes that are alike.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class Batch(NamedTuple):
     col: Tensor  # [edges]
     weight: Tensor | None  # [edges], None for ones
     ptr: Tensor  # [graphs + 1], the first node of each graph
+    copies: Tensor | None = None  # [nodes], how many each stands for, None for ones
 
 
 def make_batch(
@@ -55,6 +60,7 @@ def make_batch(
     batch: Tensor | None,
     num_graphs: int,
     powers: Tensor | None = None,
+    copies: Tensor | None = None,
 ) -> Batch:
     """Sorts the edges of undirected graphs by row.
 
@@ -65,13 +71,16 @@ def make_batch(
         batch: the graph of each node, sorted; ``None`` for a single graph.
         num_graphs: number of graphs.
         powers: :func:`~legs.functional.walk_powers` of ``x``, if at hand.
+        copies: how many nodes each one stands for, ``[nodes]`` (default one).
 
     >>> make_batch(torch.ones(2, 1), torch.tensor([[1, 0], [0, 1]]), None, None, 1).col
     tensor([1, 0])
     """
     weight = None if edge_weight is None else edge_weight.detach().to(x.dtype)
     rowptr, col, weight, ptr = _Rows.apply(edge_index, weight, batch, x.shape[0], num_graphs)  # type: ignore[no-untyped-call]
-    return Batch(x, powers, rowptr, col, weight, ptr)
+    return Batch(
+        x, powers, rowptr, col, weight, ptr, None if copies is None else copies.to(x.dtype)
+    )
 
 
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
@@ -135,7 +144,7 @@ class _Scatter(torch.autograd.Function):
         batch = Batch(*tensors)
         if filters.device.type == "cuda":
             return cuda.forward(*batch, filters, policy)
-        return cpu.forward(*batch, filters, policy, BASE)
+        return cpu.forward(*batch[:6], filters, policy, BASE)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -165,7 +174,7 @@ class _ScatterGrad(Last):
         batch = Batch(*tensors)
         if filters.device.type == "cuda":
             return cuda.backward(*batch, filters, grad, out, policy)
-        return cpu.backward(*batch, filters, grad, policy, BASE)
+        return cpu.backward(*batch[:6], filters, grad, policy, BASE)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:

@@ -142,34 +142,46 @@ class Scattering(nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         powers: Tensor | None = None,
+        copies: Tensor | None = None,
     ) -> Tensor:
         """Scatters the signals ``x`` on a graph or a batch of graphs.
 
         ``powers`` (:meth:`walk_powers` of the same nodes) spares the first order its diffusions.
+        ``copies`` tells how many nodes each one stands for, where nodes that are alike have been
+        merged (:func:`legs.data.merge_alike`): moments are those of all nodes.
         """
-        self._check(x, edge_index, edge_weight, batch, batch_size)
+        self._check(x, edge_index, edge_weight, batch, batch_size, merged=copies is not None)
         given = x.dtype
         with torch.autocast(x.device.type, enabled=False):
             if given in (torch.float16, torch.bfloat16):
                 x = x.float()
             if self._is_usual:
                 graphs = self._num_graphs(batch, batch_size)
-                if kernels.path_of(x, edge_weight, graphs) != "reference":
-                    found = self._fused(x, edge_index, edge_weight, batch, graphs, powers)
+                path = kernels.path_of(x, edge_weight, graphs)
+                # The kernels for CPUs know no copies.
+                if path == "cuda" or (path == "cpu" and copies is None):
+                    found = self._fused(x, edge_index, edge_weight, batch, graphs, powers, copies)
                     return found.to(given)
+            powers = None if powers is None else powers.to(x.dtype)
+            mass, times = x, None
+            if copies is not None:
+                mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, copies)
+                powers = None if powers is None else powers * times.unsqueeze(-1)
             walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
             coefficients = fn.scattering(
-                x,
+                mass,
                 walk,
                 self._laziness(x.dtype),
                 self.selection().to(x.dtype),
                 order=self.order,
                 policy=self.policy,
                 lowpass=self.lowpass,
-                powers=None if powers is None else powers.to(x.dtype),
+                powers=powers,
             )
+            if times is not None:
+                coefficients = coefficients / times.unsqueeze(-1)
             if self.aggr is not None:
-                coefficients = self._aggregate(coefficients, x, walk, batch, batch_size)
+                coefficients = self._aggregate(coefficients, x, walk, batch, batch_size, copies)
             return coefficients.flatten(1).to(given)
 
     @property
@@ -187,10 +199,11 @@ class Scattering(nn.Module):
         batch: Tensor | None,
         graphs: int,
         powers: Tensor | None,
+        copies: Tensor | None,
     ) -> Tensor:
         assert isinstance(self.aggr, Moments)
         powers = None if powers is None else powers.to(x.dtype)
-        given = make_batch(x, edge_index, edge_weight, batch, graphs, powers)
+        given = make_batch(x, edge_index, edge_weight, batch, graphs, powers, copies)
         found = scattering_moments(given, self._filters(x.dtype), self.policy)
         return found[..., : self.aggr.order].flatten(1)
 
@@ -219,6 +232,7 @@ class Scattering(nn.Module):
         walk: fn.Walk,
         batch: Tensor | None,
         batch_size: int | None,
+        copies: Tensor | None,
     ) -> Tensor:
         assert self.aggr is not None
         batch_size = self._num_graphs(batch, batch_size)
@@ -226,11 +240,20 @@ class Scattering(nn.Module):
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
         sizes = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
         if not isinstance(self.aggr, Moments):
+            if copies is not None:
+                raise ValueError(f"copies of nodes count in moments only, not in {self.aggr!r}")
             pooled: Tensor = self.aggr(sizes.flatten(1), batch, dim_size=batch_size)
             return pooled
-        energy = fn.signal_energy(x, walk, batch, batch_size).unsqueeze(1)
+        copies = None if copies is None else copies.to(x.dtype)
+        energy = fn.signal_energy(x, walk, batch, batch_size, copies).unsqueeze(1)
         return fn.moments(
-            sizes, batch, batch_size, kind=self.aggr.kind, order=self.aggr.order, energy=energy
+            sizes,
+            batch,
+            batch_size,
+            kind=self.aggr.kind,
+            order=self.aggr.order,
+            energy=energy,
+            copies=copies,
         )
 
     def _check(
@@ -240,6 +263,7 @@ class Scattering(nn.Module):
         edge_weight: Tensor | None,
         batch: Tensor | None,
         batch_size: int | None,
+        merged: bool,
     ) -> None:
         if x.dim() != 2 or x.shape[1] != self.in_channels:
             raise ValueError(
@@ -252,7 +276,8 @@ class Scattering(nn.Module):
             raise ValueError("x has no rows: an empty batch has nothing to scatter")
         if self.validate and not torch.compiler.is_compiling():
             fn.check_graph(edge_index, edge_weight, x.shape[0])
-            fn.check_undirected(edge_index, edge_weight, x.shape[0])
+            if not merged:  # classes of nodes have unequally many neighbours in each other
+                fn.check_undirected(edge_index, edge_weight, x.shape[0])
             if batch is not None:
                 fn.check_batch(batch, x.shape[0], batch_size, edge_index)
 

@@ -7,6 +7,7 @@
 //   C, J, M   channels, scales, diffusion steps
 //   ALL       1 if any path of two wavelets counts, 0 if only increasing ones
 //   WEIGHTED  1 if edges have weights
+//   COPIES    1 if nodes stand for several
 //   THREADS   of a block
 //   SMALL     1 for graphs that fit into a block's registers and shared memory, 0 for any
 //   ITEMS     that a thread keeps in registers, for small graphs
@@ -44,8 +45,11 @@ struct Graph {
     const index_t* col;
     const real* weight;
     const real* inverse;    // 1 / d of its first node
+    const real* copies;     // of its first node
+    real share;             // of a node in means
 
     __device__ real edge(index_t e) const { return WEIGHTED ? weight[e] : real(1); }
+    __device__ real times(int i) const { return COPIES ? copies[i] : real(1); }
     __device__ int neighbour(index_t e) const { return int(col[e] - first); }
 };
 
@@ -79,8 +83,8 @@ __device__ void load_bank(const Memory& mem, const real* filters) {
 }
 
 #define ARGUMENTS const real *x, const real *powers, const index_t *rowptr, const index_t *col, \
-    const real *weight, const index_t *ptr, const real *inverse, const real *floors, \
-    const real *filters, real *scratch, int graphs, int models, int blocks, int per_node, \
+    const real *weight, const index_t *ptr, const real *copies, const real *inverse, \
+    const real *floors, const real *shares, const real *filters, real *scratch, int graphs, int models, int blocks, int per_node, \
     int per_graph, int nodes, int above, int most
 
 // A graph for a block, if it is of this class of sizes, and room for it. Blocks of a graph share
@@ -89,7 +93,8 @@ __device__ void load_bank(const Memory& mem, const real* filters) {
     const int number = blockIdx.x / blocks, start = blockIdx.x % blocks; \
     const index_t begin = ptr[number], size = ptr[number + 1] - begin; \
     if (size <= above || size > most) return; \
-    const Graph g = {int(size), begin, rowptr + begin, col, weight, inverse + begin}; \
+    const Graph g = {int(size), begin, rowptr + begin, col, weight, inverse + begin, \
+                     copies + (COPIES ? begin : 0), shares[number]}; \
     const index_t each = (index_t)nodes * per_node + (index_t)graphs * per_graph; \
     const index_t place = start * each + begin * per_node + (index_t)number * per_graph; \
     const Memory mem = lay_out(g, keep, scratch + place);

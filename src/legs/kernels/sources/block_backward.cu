@@ -6,7 +6,7 @@
 __device__ void through_moments(const Graph& g, const Memory& mem, const real* floors, const real* moments,
                                 const real* grad, int from, int to, const real* next) {
     const int parts = parts_of(to - from), part = threadIdx.x % parts;
-    const real share = 1 / real(g.nodes > 0 ? g.nodes : 1);
+    const real share = g.share;
     for (int column = from + threadIdx.x / parts; column < to; column += THREADS / parts) {
         const Column where = column_of(column, mem.first, mem.second);
         const real *known = moments + column * 4, *given = grad + column * 4;
@@ -51,7 +51,7 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
         for (int k = 0; k < J; ++k) sums[k] = 0;
         for (int i = part; i < g.nodes; i += parts) {
             if (SECOND_ORDER) {
-                const real degree = mem.degree[i];
+                const real degree = mem.degree[i] * g.times(i);
 #pragma unroll
                 for (int j = 0; j < LANES / C; ++j) {
                     const real state = mem.q[s * size + i * LANES + j * C + c] * degree;
@@ -60,8 +60,9 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
                         sums[k] += mem.second[i * SECOND + ROW(k) * LANES + j * C + c] * state;
                 }
             } else {
-                const real state = powers ? powers[((g.first + i) * M + s) * C + c]
-                                          : mem.q[s * size + i * C + c] * mem.degree[i];
+                const real once = powers ? powers[((g.first + i) * M + s) * C + c]
+                                         : mem.q[s * size + i * C + c] * mem.degree[i];
+                const real state = once * g.times(i);
 #pragma unroll
                 for (int k = 0; k < J; ++k) sums[k] += mem.first[i * FIRST + k * C + c] * state;
             }

@@ -44,22 +44,23 @@ __device__ inline Fade fade_of(real ratio) {
 __device__ void moments_of(const Graph& g, const real* x, Column column, real floor, int part, int parts,
                            real* out) {
     const int n = g.nodes;
-    const real share = 1 / real(n > 0 ? n : 1);
+    const real share = g.share;
     const real* values = column.values ? column.values : x + g.first * C + column.channel;
     const bool absolute = column.values != nullptr;
     real sum = 0;
     for (int i = part; i < n; i += parts) {
         const real z = values[i * column.stride];
-        sum += absolute ? fabs(z) : z;
+        sum += g.times(i) * (absolute ? fabs(z) : z);
     }
     const real mean = shared_sum(sum, parts) * share, per_unit = 1 / sqrt(floor);
     real square = 0, cube = 0, fourth = 0;
     for (int i = part; i < n; i += parts) {
         const real z = values[i * column.stride];
         const real d = ((absolute ? fabs(z) : z) - mean) * per_unit;
-        square += d * d;
-        cube += d * d * d;
-        fourth += d * d * (d * d);
+        const real weighed = g.times(i) * d * d;
+        square += weighed;
+        cube += weighed * d;
+        fourth += weighed * (d * d);
     }
     const real ratio = shared_sum(square, parts) * share;
     const real per_scale = 1 / sqrt(ratio > 1 ? ratio : real(1)), fade = fade_of(ratio).fade;

@@ -10,6 +10,7 @@
 //   C, J, M   channels, scales, diffusion steps
 //   ALL       1 if any path of two wavelets counts, 0 if only increasing ones
 //   WEIGHTED  1 if edges have weights
+//   COPIES    1 if nodes stand for several
 //   POWERS    1 if the walk powers of the signals are given
 //   TEAM      threads of a team, which is a block; two warps at least
 //   HELD      nodes of a thread

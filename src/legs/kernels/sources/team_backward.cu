@@ -38,7 +38,7 @@ __device__ inline void collect_second(const Group& group, const First& first, co
                 real part = 0;
 #pragma unroll
                 for (int l = n / K; l < W; l += SAME) part += z[r][l * K + n % K] * now[r].v[l];
-                sum += part * (1 / group.held.inverse[r]);
+                sum += part * (group.held.times(r) / group.held.inverse[r]);
             }
             return sum;
         },
@@ -56,7 +56,8 @@ __device__ inline void collect_first(const Group& group, const First& z) {
             [&](const State(&now)[HELD], int l) {
                 real sum = 0;
 #pragma unroll
-                for (int r = 0; r < HELD; ++r) sum += z[r][l] * (now[r].v[l] * (1 / group.held.inverse[r]));
+                for (int r = 0; r < HELD; ++r)
+                    sum += z[r][l] * (now[r].v[l] * (group.held.times(r) / group.held.inverse[r]));
                 return sum;
             },
             cell_of);
@@ -70,7 +71,7 @@ __device__ inline void collect_first(const Group& group, const First& z) {
     for (int r = 0; r < HELD; ++r) {
         State own;
 #pragma unroll
-        for (int l = 0; l < W; ++l) own.v[l] = z[r][l];
+        for (int l = 0; l < W; ++l) own.v[l] = z[r][l] * group.held.times(r);
         rooms.put(group.g, 0, r, own);
     }
     __syncthreads();

@@ -17,12 +17,12 @@ __device__ inline Fade fade_of(real ratio) {
 template <int N, class Value, class Write>
 __device__ inline void moments(const Graph& g, const Held& held, const Memory& memory, const real (&units)[SAME],
                                Value value_of, Write write) {
-    const real share = 1 / real(larger(g.nodes, 1));
+    const real share = g.share;
     constexpr int EACH = N / W;  // columns of a lane
     team_sums<N>(memory, memory.sums, [&](int n) {
         real sum = 0;
 #pragma unroll
-        for (int r = 0; r < HELD; ++r) sum += value_of(r, n);
+        for (int r = 0; r < HELD; ++r) sum += held.times(r) * value_of(r, n);
         return sum;
     });
     real* powers = memory.sums + up_to(W * K, 16);
@@ -33,7 +33,7 @@ __device__ inline void moments(const Graph& g, const Held& held, const Memory& m
 #pragma unroll
         for (int r = 0; r < HELD; ++r) {
             const real d = held.inside(g, r) ? (value_of(r, n) - mean) * unit : real(0);
-            sum += k < N ? d * d : k < 2 * N ? d * d * d : d * d * (d * d);
+            sum += held.times(r) * (k < N ? d * d : k < 2 * N ? d * d * d : d * d * (d * d));
         }
         return sum;
     });
@@ -54,7 +54,7 @@ struct Facts {
 
     // The moments themselves are known: skewness and kurtosis tell cube and fourth where they count.
     __device__ Facts(const Graph& g, real floor, const real* known, const real* given) {
-        const real share = 1 / real(larger(g.nodes, 1)), ratio = known[1] / floor;
+        const real share = g.share, ratio = known[1] / floor;
         const Fade f = fade_of(ratio);
         const real third = f.fade > 0 ? known[2] / f.fade : real(0);
         const real fourth = f.fade > 0 ? known[3] / f.fade + 3 : real(3);

@@ -1,8 +1,8 @@
 // A group of lanes: its filters, first and second order.
 
 #define ARGUMENTS const real *x, const real *powers, const real *by_step, const index_t *rowptr, const unsigned short *near, \
-    const real *weight, const index_t *ptr, const real *inverse, const real *floors, \
-    const real *filters, int nodes, int graphs, int models, int teams, int above, int most
+    const real *weight, const index_t *ptr, const real *copies, const real *inverse, const real *floors, \
+    const real *shares, const real *filters, int nodes, int graphs, int models, int teams, int above, int most
 // A graph for a team, if it is of this class of sizes. Teams of a graph share its models.
 #define FOR_EACH_GRAPH \
     for (int work = blockIdx.x; work < graphs * teams; work += gridDim.x)
@@ -11,7 +11,8 @@
     const index_t begin = ptr[number], size = ptr[number + 1] - begin; \
     if (size <= above || size > most) continue; \
     const index_t edge = rowptr[begin]; \
-    const Graph g = {int(size), begin, near + edge, WEIGHTED ? weight + edge : weight}; \
+    const Graph g = {int(size), begin, near + edge, WEIGHTED ? weight + edge : weight, \
+                     copies + (COPIES ? begin : 0), shares[number]}; \
     const Held held(g, rowptr, inverse);
 #define GROUP_AT(base) \
     {g, held, memory, x + begin * C, powers + (POWERS ? begin * (M * C) : 0), by_step + (POWERS ? begin : 0), \

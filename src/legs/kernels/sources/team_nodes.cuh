@@ -9,6 +9,8 @@ struct Graph {
     index_t first;               // its first node
     const unsigned short* near;  // neighbours, counted from its first node
     const real* weight;
+    const real* copies;
+    real share;  // of a node in means
 };
 
 // The nodes of a thread: node r is r * TEAM + me().
@@ -18,6 +20,7 @@ struct Held {
     int most[HELD];           // neighbours of any node of the warp
     unsigned together[HELD];  // threads of the warp whose node has so many neighbours that all help
     real share[HELD][NEAR], inverse[HELD];
+    real copies[HELD];
     int rounds;  // nodes that any thread of the warp has
 
     __device__ Held(const Graph& g, const index_t* rowptr, const real* inverses) {
@@ -31,6 +34,7 @@ struct Held {
             from[r] = inside ? int(rowptr[g.first + i] - start) : 0;
             degree[r] = inside ? int(rowptr[g.first + i + 1] - start) - from[r] : 0;
             inverse[r] = inside ? inverses[g.first + i] : real(1);
+            copies[r] = COPIES && inside ? g.copies[i] : real(1);
 #pragma unroll
             for (int k = 0; k < NEAR; ++k) {
                 const unsigned place = k < degree[r] ? g.near[from[r] + k] : g.nodes;
@@ -44,6 +48,7 @@ struct Held {
         }
     }
 
+    __device__ real times(int r) const { return COPIES ? copies[r] : real(1); }
     __device__ bool inside(const Graph& g, int r) const { return r * TEAM + me() < g.nodes; }
 
     // (1/d_i) sum_j W_ij in_j, or W_ij (here - in_j) for the difference: edge by edge, so that it is
