@@ -11,11 +11,12 @@ from legs.kernels import use
 from legs.models import Ensemble, create
 from legs.training import inputs as reading
 from legs.training.filled import FilledBatches
-from legs.training.inputs import Inputs, embed, trust_graphs
+from legs.training.inputs import Inputs, embed
 from legs.training.options import TrainingOptions
 from legs.training.replay import replayable
 from legs.training.stack import Member, train_single, train_stack
 from legs.training.stack_predict import predict_stacked
+from legs.training.trust import trust_graphs
 from tests.kernels import emulation
 from tests.training.test_stack import made_data, members
 

@@ -8,7 +8,9 @@ import torch
 from legs.models import Ensemble, available, create
 from legs.nn import Scattering
 from legs.training import fit, inputs
-from legs.training.inputs import Inputs, embed, predict, unchecked
+from legs.training.filled import FilledBatches
+from legs.training.inputs import Inputs, embed, predict
+from legs.training.trust import unchecked
 from tests.training.made import QUICK, made_data, made_split, renumbered, weights_of
 
 CPU = torch.device("cpu")
@@ -74,6 +76,75 @@ def test_what_is_kept():
     powers = {name for name, reader in kept.items() if reader.steps is not None}
     assert fixed == {"legs-fixed", "baseline"}
     assert powers == {"legs-fcn", "legs-rbf", "legs-attn-fcn"}
+
+
+@pytest.fixture
+def merging(monkeypatch):
+    """Nodes that are alike are merged on the CPU too, whether it pays or not."""
+    monkeypatch.setattr(inputs, "MERGED_ON", ("cpu",))
+    monkeypatch.setattr(inputs, "MERGED_FROM", 1.0)
+
+
+def alike_data():
+    """Nodes of a degree have the same features: many are alike."""
+    data = made_data()
+    return data.with_x(data.x * torch.tensor([1.0, 0.0]) + 0.5)
+
+
+@pytest.mark.usefixtures("merging")
+@pytest.mark.parametrize("name", ["legs-fcn", "legs-rbf", "legs-attn-fcn"])
+def test_merged_nodes(name):
+    data = alike_data()
+    data = data.with_x(data.x.double())
+    network = network_for(name, data)
+    reader = Inputs(data, network, CPU)
+    assert reader.merged
+    assert reader.data.num_nodes < 0.8 * data.num_nodes
+    gradients = []
+    for call in (lambda: reader(network, ODD), lambda: network(*data.batch(ODD)[:5])):
+        network.zero_grad()
+        out = call()
+        out.square().sum().backward()
+        gradients.append([out, *(p.grad for p in network.parameters() if p.grad is not None)])
+    for found, expected in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.usefixtures("merging")
+def test_merged_nodes_in_a_filled_batch():
+    data = alike_data()
+    network = network_for("legs-fcn", data)
+    reader = Inputs(data, network, CPU)
+    filled = FilledBatches(reader.data, len(ODD) + 2)
+    index = torch.cat([ODD, ODD.new_zeros(filled.slots - len(ODD))])
+    graphs, known = reader.split(filled.gather(index, torch.arange(filled.slots) < len(ODD)))
+    with torch.no_grad():
+        found = network(*graphs[:5], **known)
+        expected = network(*data.batch(ODD)[:5])
+    assert found.isfinite().all()
+    torch.testing.assert_close(found[: len(ODD)], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_merged(merging, monkeypatch):
+    data = alike_data()
+    found = {name for name in available() if Inputs(data, network_for(name, data), CPU).merged}
+    assert found == {"legs-fcn", "legs-rbf", "legs-attn-fcn"}
+    other = network_for("legs-fcn", data, aggr="max")
+    assert not Inputs(data, other, CPU).merged  # only moments know how often a node counts
+    weighted = replace(data, edge_weight=torch.ones(len(data.col)))
+    assert not Inputs(weighted, network_for("legs-fcn", data), CPU).merged
+    monkeypatch.setattr(inputs, "MERGED_FROM", 1e9)
+    assert not Inputs(data, network_for("legs-fcn", data), CPU).merged
+
+
+def test_training_on_merged_nodes(monkeypatch):
+    options = replace(QUICK, precision="float64")
+    plain = fit(alike_data(), "legs-fcn", made_split(), options)
+    monkeypatch.setattr(inputs, "MERGED_ON", ("cpu",))
+    monkeypatch.setattr(inputs, "MERGED_FROM", 1.0)
+    merged = fit(alike_data(), "legs-fcn", made_split(), options)
+    for name, weight in weights_of(plain).items():
+        torch.testing.assert_close(weights_of(merged)[name], weight, rtol=1e-4, atol=1e-6)
 
 
 def test_too_large_to_keep(monkeypatch):

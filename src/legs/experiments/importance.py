@@ -15,8 +15,9 @@ from legs.experiments.ledger import Row
 from legs.models import Network
 from legs.nn import Scattering
 from legs.training.cv_measures import squared_error
-from legs.training.inputs import Inputs, unchecked
+from legs.training.inputs import Inputs
 from legs.training.stack import Member
+from legs.training.trust import unchecked
 
 Floats = npt.NDArray[np.float64]
 REPEATS = 5
@@ -103,8 +104,8 @@ def graph_features(network: Network, inputs: Inputs, index: Tensor) -> Tensor:
     parts = []
     with unchecked(network):
         for some in index.split(_AT_ONCE):
-            graphs, powers = inputs.batch(some)
-            parts.append(network.embed(*graphs[:5], powers=powers))
+            graphs, known = inputs.batch(some)
+            parts.append(network.embed(*graphs[:5], **known))
     return torch.cat(parts)
 
 

@@ -16,8 +16,8 @@ from legs.explain.integration import integrate
 from legs.explain.lines import Baseline, Copies, baselines, head_slopes, node_features, reader
 from legs.explain.paths import path_columns
 from legs.models import Network
-from legs.training.inputs import unchecked
 from legs.training.predictor import Predictor
+from legs.training.trust import unchecked
 
 Floats = npt.NDArray[np.float64]
 

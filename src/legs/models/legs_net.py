@@ -43,9 +43,11 @@ class LEGSNet(Network):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         powers: Tensor | None = None,
+        copies: Tensor | None = None,
     ) -> Tensor:
         """Scattering features, ``[graphs, scattering.out_channels]``."""
-        out: Tensor = self.scattering(x, edge_index, edge_weight, batch, batch_size, powers)
+        given = (x, edge_index, edge_weight, batch, batch_size, powers, copies)
+        out: Tensor = self.scattering(*given)
         return out
 
     @property

@@ -37,9 +37,10 @@ def _numbered(
 class Network(nn.Module, ABC):
     """A network over graphs: :meth:`embed` turns graphs into features, ``head`` into predictions.
 
-    ``forward`` takes what PyG layers take. Two more arguments serve training: ``powers``
-    (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set) and ``mask`` (the graphs
-    of a batch whose statistics batch norm may see).
+    ``forward`` takes what PyG layers take. Three more arguments serve training: ``powers``
+    (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set), ``mask`` (the graphs of
+    a batch whose statistics batch norm may see) and ``copies`` (how many nodes each stands for,
+    where nodes that are alike were merged, :func:`legs.data.merge_alike`; few networks take them).
     """
 
     head: nn.Module
@@ -70,9 +71,11 @@ class Network(nn.Module, ABC):
         batch_size: int | None = None,
         powers: Tensor | None = None,
         mask: Tensor | None = None,
+        copies: Tensor | None = None,
     ) -> Tensor:
         """Predictions, ``[graphs, out_channels]``."""
-        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers)
+        known = {} if copies is None else {"copies": copies}
+        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, **known)
         return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -11,16 +10,22 @@ import torch
 from torch import Tensor
 
 from legs import functional as fn
+from legs.data.alike import merge_alike
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.kernels import messages
-from legs.models import GNN, Network, Snowball
-from legs.nn import Scattering
+from legs.models import LEGSNet, Network
+from legs.nn import Moments
+from legs.training.trust import trusted, unchecked
 
 # Walk powers are kept for a data set while they fit into this; else they are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
 # Features of every model of a stack are kept while they fit into this, by type of device.
 FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
+# Nodes that are alike are merged on these devices, if so many times fewer nodes and edges are left.
+MERGED_ON = ("cuda",)
+MERGED_FROM = 1.5
+# What a network takes besides a batch of graphs: walk powers, and how many nodes each stands for.
+Known = dict[str, Any]
 
 
 class Reader(Protocol):
@@ -34,7 +39,8 @@ class Inputs:
     """Batches of a data set for one network.
 
     Where the network's embedding has nothing to learn, it is done once and batches are rows of a
-    matrix. Else batches are gathered graphs, with the walk powers of the first scattering order.
+    matrix. Else batches are gathered graphs, with the walk powers of the first scattering order;
+    their nodes are classes of nodes that are alike, where that makes them much smaller.
 
     Args:
         data: the data set.
@@ -52,47 +58,73 @@ class Inputs:
         self.own_features: Tensor | None = None  # [models, graphs, features]
         self.channels = data.in_channels
         self.steps: int | None = None
+        self.merged = False
         if not keep:
             return
         if network.embedding_is_fixed:
             self.features = embed(network, self.data)
             return
+        copies = self._merge(network)
+        columns = [self.data.x]
         steps = network.power_steps
-        if steps and powers_fit(data.x, steps):
+        if steps and powers_fit(self.data.x, steps):
             self.steps = steps
-            self.data = self.data.with_x(_with_powers(self.data, steps))
+            columns.append(_powers(self.data, steps, copies))
+        if copies is not None:
+            columns.append(copies.unsqueeze(-1))
+        if len(columns) > 1:  # side by side, so that one gather fetches all
+            self.data = self.data.with_x(torch.cat(columns, dim=1))
 
     def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
         """The network's output for the graphs ``index``, ``[graphs, out_channels]``."""
         if self.features is not None:
             return network.predict_from(self.features[index], mask)
-        graphs, powers = self.batch(index)
-        out: Tensor = network(*graphs[:5], powers=powers, mask=mask)
+        graphs, known = self.batch(index)
+        with trusted(network, self) if self.merged else nullcontext():
+            out: Tensor = network(*graphs[:5], **known, mask=mask)
         return out
 
-    def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Tensor | None]:
-        """What networks take for the graphs ``index``: features, or graphs and their powers.
+    def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Known]:
+        """What networks take for the graphs ``index``: features; or graphs, and what is known.
 
         Features are ``[graphs, features]``, or ``[models, graphs, features]`` if every model of a
         stack has its own.
         """
         if self.features is not None:
-            return (self.features[index],), None
+            return (self.features[index],), {}
         if self.own_features is not None:
-            return (self.own_features[:, index],), None
-        graphs, powers = self.batch(index)
-        return graphs[:5], powers
+            return (self.own_features[:, index],), {}
+        graphs, known = self.batch(index)
+        return graphs[:5], known
 
-    def batch(self, index: Tensor) -> tuple[GraphBatch, Tensor | None]:
-        """The graphs ``index`` as one, and their walk powers."""
+    def batch(self, index: Tensor) -> tuple[GraphBatch, Known]:
+        """The graphs ``index`` as one, and what is known of them."""
         return self.split(self.data.batch(index))
 
-    def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Tensor | None]:
-        """Parts what lies together in the data set: signals and their walk powers."""
-        if self.steps is None:
-            return graphs, None
-        x, powers = graphs.x.split([self.channels, self.steps * self.channels], dim=1)
-        return graphs._replace(x=x), powers.unflatten(1, (self.steps, self.channels))
+    def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Known]:
+        """Parts what lies together in the data set: signals, walk powers, copies."""
+        many = (self.steps or 0) * self.channels
+        x, powers, copies = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
+        known = {}
+        if self.steps is not None:
+            known["powers"] = powers.unflatten(1, (self.steps, self.channels))
+        if self.merged:
+            # Nodes that only fill a batch up stand for none, which nothing may be divided by.
+            known["copies"] = copies.squeeze(1).clamp_min(1)
+        return graphs._replace(x=x), known
+
+    def _merge(self, network: Network) -> Tensor | None:
+        """Merges nodes that are alike, if the network can tell and it pays; the copies of each."""
+        data = self.data
+        if data.x.device.type not in MERGED_ON or data.edge_weight is not None:
+            return None
+        if not (isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)):
+            return None
+        merged, copies = merge_alike(data)
+        if _size(data) < MERGED_FROM * _size(merged):
+            return None
+        self.data, self.merged = merged, True
+        return copies
 
     def keep_own_features(self, networks: list[Network]) -> None:
         """Embeds all graphs by every network of a stack, once and for all, if there is room.
@@ -151,29 +183,6 @@ def predict(inputs: Reader, network: Network, index: Tensor, batch_size: int = 5
     return out
 
 
-@contextmanager
-def unchecked(network: Network) -> Iterator[None]:
-    """Graphs of a data set were checked once; inside, layers do not look at every batch again."""
-    layers = [m for m in network.modules() if isinstance(m, Scattering) and m.validate]
-    for layer in layers:
-        layer.validate = False
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.validate = True
-
-
-def trust_graphs(network: Network, inputs: Inputs) -> None:
-    """Tells the message-passing layers of a network whether they can take the faster way.
-
-    They cannot see for themselves at every batch what was found once for a data set.
-    """
-    for module in network.modules():
-        if isinstance(module, GNN | Snowball):
-            module.regular_graphs = messages.wanted(inputs.data.x) and inputs.regular
-
-
 def powers_fit(x: Tensor, steps: int) -> bool:
     """Whether the walk powers of all nodes may be kept in memory."""
     return x.numel() * steps * x.element_size() <= POWERS_AT_MOST
@@ -187,15 +196,21 @@ def _chunks(data: GraphDataset) -> list[Tensor]:
     return [part for part in torch.tensor_split(everything, cuts) if len(part)]
 
 
+def _size(data: GraphDataset) -> int:
+    return data.num_nodes + len(data.col)
+
+
 @torch.no_grad()
-def _with_powers(data: GraphDataset, steps: int) -> Tensor:
-    """Node features and their walk powers side by side, so that one gather fetches both."""
-    channels = data.in_channels
-    wide = data.x.new_empty(data.num_nodes, (1 + steps) * channels)
-    wide[:, :channels] = data.x
+def _powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor:
+    """Walk powers of all nodes, ``[nodes, steps * channels]``."""
+    found = data.x.new_empty(data.num_nodes, steps * data.in_channels)
     for index in _chunks(data):
         graphs = data.batch(index)
-        walk = fn.random_walk(graphs.edge_index, graphs.edge_weight, len(graphs.x), graphs.x.dtype)
+        x, edge_index, weight = graphs[:3]
         start, end = int(data.ptr[index[0]]), int(data.ptr[index[-1] + 1])
-        wide[start:end, channels:] = fn.walk_powers(graphs.x, walk, steps).flatten(1)
-    return wide
+        times = x.new_ones(1, 1)
+        if copies is not None:
+            x, weight, times = fn.masses(x, edge_index, weight, copies[start:end])
+        walk = fn.random_walk(edge_index, weight, len(x), x.dtype)
+        found[start:end] = fn.walk_powers(x, walk, steps).flatten(1) / times
+    return found

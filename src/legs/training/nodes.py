@@ -18,10 +18,11 @@ from legs.models import LEGSNet, Network, available, create
 from legs.models.catalogue import nearest
 from legs.nn import RBF
 from legs.training.checkpoint import State
-from legs.training.inputs import powers_fit, predict, unchecked
+from legs.training.inputs import powers_fit, predict
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
+from legs.training.trust import unchecked
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from legs.models import GNN, MPLEGS, LEGSNet, Network, Snowball
 from legs.training.filled import FilledBatches
-from legs.training.inputs import Inputs
+from legs.training.inputs import Inputs, Known
 from legs.training.options import TrainingOptions
 
 WARM_UP = 3
@@ -27,7 +27,7 @@ class Stepper(Protocol):
     running: Tensor
 
     def step(
-        self, given: tuple[Any, ...], powers: Tensor | None, index: Tensor, valid: Tensor | None
+        self, given: tuple[Any, ...], known: Known, index: Tensor, valid: Tensor | None
     ) -> None:
         """One step on the graphs ``index``; places that are not ``valid`` count nowhere."""
 
@@ -106,5 +106,5 @@ class Replay:
             self.stack.step(*self.inputs.gather(self.index), self.index, self.valid)
             return
         graphs = self.filled.gather(self.index, self.valid)
-        graphs, powers = self.inputs.split(graphs)
-        self.stack.step(graphs[:5], powers, self.index, self.valid)
+        graphs, known = self.inputs.split(graphs)
+        self.stack.step(graphs[:5], known, self.index, self.valid)

@@ -25,7 +25,7 @@ from legs.models import Network
 from legs.training.adam import StackedAdam
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
-from legs.training.inputs import Inputs
+from legs.training.inputs import Inputs, Known
 from legs.training.loop import (
     CHECKPOINT_SECONDS,
     Report,
@@ -197,7 +197,7 @@ class _Stack:
     def step(
         self,
         given: tuple[Any, ...],
-        powers: Tensor | None,
+        known: Known,
         index: Tensor,
         valid: Tensor | None = None,
     ) -> None:
@@ -206,7 +206,7 @@ class _Stack:
         if valid is not None:
             mask = mask * valid
         state = {**self.adam.parameters, **self.frozen, **self.buffers}
-        out = self.network(state, given, powers, mask, True, self.running)
+        out = self.network(state, given, known, mask, True, self.running)
         loss, count = self.loss.total(out, index, mask)
         self.adam.step(loss, count > 0)
 

@@ -12,7 +12,8 @@ from torch.func import functional_call, vmap
 
 from legs.models import Network
 from legs.nn import Scattering
-from legs.training.inputs import Inputs, trust_graphs
+from legs.training.inputs import Inputs, Known
+from legs.training.trust import trust_graphs
 
 # To start one more pass over graphs costs as much as so many rows of a model, by type of device.
 PASS_COSTS = {"cuda": 4_000_000, "cpu": 2_000}
@@ -40,7 +41,7 @@ class Mapped:
         self,
         state: dict[str, Tensor],
         given: tuple[Any, ...],
-        powers: Tensor | None,
+        known: Known,
         mask: Tensor,
         training: bool,
         models: Tensor | None = None,
@@ -51,7 +52,7 @@ class Mapped:
             state: parameters and buffers by name, ``[models, ...]``; in training, batch norm
                 changes its own.
             given: what :meth:`Inputs.gather` gives first.
-            powers: what it gives second.
+            known: what it gives second.
             mask: the graphs that batch norm may see, ``[models, graphs]``.
             training: whether batch norm and dropout do what they do in training.
             models: numbers of the models, where every model has features of its own.
@@ -65,8 +66,7 @@ class Mapped:
             if features is not None:
                 head = {f"network.{name}": value for name, value in state.items()}
                 return cast(Tensor, functional_call(Head(self.base), head, (features, mask)))
-            known = {"powers": powers, "mask": mask}
-            return cast(Tensor, functional_call(self.base, state, given, known))
+            return cast(Tensor, functional_call(self.base, state, given, {**known, "mask": mask}))
 
         mapped = vmap(run, in_dims=(0, 0, over), randomness="different")
         return mapped(state, mask, features)
