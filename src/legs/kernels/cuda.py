@@ -172,7 +172,9 @@ class _Launch:
             most = MOST_SCRATCH // max(each * self.sizes.bytes, 1)
             blocks = max(1, min(blocks, most))
             room = self.x.new_empty(blocks * each)
-        known: list[Any] = [self.x, self.powers, *self.graph, self.copies, self.inverse]
+        rowptr, col, weights, ptr = self.graph
+        known: list[Any] = [self.x, self.powers, rowptr, col, self.near, weights, ptr]
+        known += [self.copies, self.inverse]
         known += [self.floors, self.shares, self.filters, room, self.graphs, self.models, blocks]
         return [*known, per_node, per_graph, self.nodes], self.graphs * blocks
 

@@ -43,6 +43,7 @@ struct Graph {
     index_t first;          // its first node
     const index_t* rowptr;  // of its first node
     const index_t* col;
+    const unsigned short* near;  // the same, counted from the graph's first node: less to read
     const real* weight;
     const real* inverse;    // 1 / d of its first node
     const real* copies;     // of its first node
@@ -50,7 +51,7 @@ struct Graph {
 
     __device__ real edge(index_t e) const { return WEIGHTED ? weight[e] : real(1); }
     __device__ real times(int i) const { return COPIES ? copies[i] : real(1); }
-    __device__ int neighbour(index_t e) const { return int(col[e] - first); }
+    __device__ int neighbour(index_t e) const { return SMALL ? near[e] : int(col[e] - first); }
 };
 
 struct Memory {
@@ -83,7 +84,7 @@ __device__ void load_bank(const Memory& mem, const real* filters) {
 }
 
 #define ARGUMENTS const real *x, const real *powers, const index_t *rowptr, const index_t *col, \
-    const real *weight, const index_t *ptr, const real *copies, const real *inverse, \
+    const unsigned short *near, const real *weight, const index_t *ptr, const real *copies, const real *inverse, \
     const real *floors, const real *shares, const real *filters, real *scratch, int graphs, int models, int blocks, int per_node, \
     int per_graph, int nodes, int above, int most
 
@@ -93,7 +94,7 @@ __device__ void load_bank(const Memory& mem, const real* filters) {
     const int number = blockIdx.x / blocks, start = blockIdx.x % blocks; \
     const index_t begin = ptr[number], size = ptr[number + 1] - begin; \
     if (size <= above || size > most) return; \
-    const Graph g = {int(size), begin, rowptr + begin, col, weight, inverse + begin, \
+    const Graph g = {int(size), begin, rowptr + begin, col, near, weight, inverse + begin, \
                      copies + (COPIES ? begin : 0), shares[number]}; \
     const index_t each = (index_t)nodes * per_node + (index_t)graphs * per_graph; \
     const index_t place = start * each + begin * per_node + (index_t)number * per_graph; \

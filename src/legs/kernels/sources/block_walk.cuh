@@ -60,6 +60,7 @@ struct Held {
             if (DIFFERENCE) there = k < degree[r] ? here - there : real(0);
             sum += WEIGHTED ? share[r][k] * there : there;
         }
+#pragma unroll 4
         for (int k = NEAR; k < degree[r]; ++k) {
             const index_t e = g.rowptr[item / L] + k;
             const real there = in[g.neighbour(e) * L + item % L];
