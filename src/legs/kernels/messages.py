@@ -6,6 +6,11 @@ its own adjoint, and gradients are gathered as states are. All functions take st
 ``[..., nodes, channels]``, are differentiable and may be mapped over (:func:`torch.func.vmap`); the
 graphs are the same for all models. On a GPU they are kernels (:mod:`legs.kernels.messages_cuda`),
 elsewhere plain PyTorch (:mod:`legs.kernels.messages_reference`).
+
+Nodes may stand for several that are alike (:func:`legs.data.merge_alike`). Edge weights are then
+numbers of neighbours :math:`w_{ij}` of each kind, and always count. They differ between the two
+directions, but :math:`n_i w_{ij} = n_j w_{ji}` with the numbers of nodes :math:`n`: gradients are
+still gathered by the same rows (:func:`legs.kernels.messages_functions.adjoint_scales`).
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ class Graphs(NamedTuple):
     weight: Tensor | None  # [edges], None for ones
     ptr: Tensor  # [graphs + 1], int32: the first node of each graph
     batch: Tensor  # [nodes], int32: the graph of each node
+    copies: Tensor | None = None  # [nodes], how many each stands for, None for ones
 
     @property
     def num_nodes(self) -> int:
@@ -39,6 +45,12 @@ class Graphs(NamedTuple):
     def num_graphs(self) -> int:
         """Number of graphs."""
         return self.ptr.shape[0] - 1
+
+    def weights(self, counted: bool, dtype: torch.dtype) -> Tensor | None:
+        """Edge weights where they count: if they are to, and wherever nodes stand for several."""
+        if self.weight is None or not (counted or self.copies is not None):
+            return None
+        return self.weight.to(dtype)
 
 
 def wanted(x: Tensor) -> bool:
@@ -59,15 +71,18 @@ def make_graphs(
     batch: Tensor | None,
     num_nodes: int,
     num_graphs: int = 1,
+    copies: Tensor | None = None,
 ) -> Graphs:
     """Compressed rows of a batch whose edges are sorted already; looks at no data.
 
     Args:
         edge_index: ``[2, edges]``, both directions of every edge, sorted by target.
-        edge_weight: ``[edges]``, the same in both directions, or ``None``; gets no gradient.
+        edge_weight: ``[edges]``, the same in both directions, or ``None``; gets no gradient. With
+            ``copies``, how many neighbours like its source the target has.
         batch: the graph of each node, sorted; ``None`` for a single graph.
         num_nodes: number of nodes.
         num_graphs: number of graphs (default 1).
+        copies: how many nodes each one stands for, ``[nodes]`` (default one).
 
     >>> graphs = make_graphs(torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]]), None, None, 3)
     >>> graphs.rowptr, graphs.col
@@ -83,6 +98,7 @@ def make_graphs(
         None if edge_weight is None else edge_weight.detach(),
         _pointers(batch, num_graphs),
         batch.int(),
+        None if copies is None else copies.detach(),
     )
 
 
@@ -101,7 +117,7 @@ def aggregate(
     Args:
         h: ``[..., nodes, channels]``.
         graphs: the batch.
-        weighted: whether edge weights count, if there are any (default no).
+        weighted: whether edge weights count, if there are any (default no; with copies they do).
         pre: :math:`a`, ``[nodes]`` (default ones).
         post: :math:`b`, ``[nodes]`` (default ones).
         own: :math:`c`, 0 (default), 1, or a tensor of one number a model, without gradient.
@@ -114,8 +130,7 @@ def aggregate(
     """
     if not isinstance(own, Tensor) and own not in (0, 1):
         raise ValueError(f"own must be 0, 1 or a tensor; got {own}")
-    weight = graphs.weight if weighted else None
-    weight = None if weight is None else weight.to(h.dtype)
+    weight = graphs.weights(weighted, h.dtype)
     if not messages_cuda.applies(h):
         return messages_reference.aggregate(h, graphs.row, graphs.col, weight, pre, post, own, side)
     flat = h.reshape(-1, *h.shape[-2:])
@@ -125,7 +140,8 @@ def aggregate(
     else:
         once = bool(own)
     given = (graphs.rowptr, graphs.col, weight, pre, post, once, int(side))
-    out: Tensor = Aggregate.apply(flat, each, *given)  # type: ignore[no-untyped-call]
+    copies = None if graphs.copies is None else graphs.copies.to(h.dtype)
+    out: Tensor = Aggregate.apply(flat, each, copies, *given)  # type: ignore[no-untyped-call]
     return out.reshape(*h.shape[:-2], *out.shape[-2:])
 
 
@@ -189,19 +205,21 @@ def attend(u: Tensor, graphs: Graphs, heads: int, slope: float = 0.2) -> Tensor:
     Args:
         u: ``[..., nodes, heads * channels + 2 * heads]``: states :math:`h` head by head, the scores
             :math:`s` of all heads, then :math:`r`.
-        graphs: the batch; edge weights do not count.
+        graphs: the batch; edge weights do not count, but with copies each neighbour does as often.
         heads: number of heads.
         slope: of the leaky ReLU below zero (default 0.2).
 
     Returns:
         ``[..., nodes, heads * channels]``.
     """
-    channels = u.shape[-1] // heads - 2
+    channels, weight = u.shape[-1] // heads - 2, graphs.weights(False, u.dtype)
     fits = messages_cuda.shape_of_heads(heads, channels, u.dtype) is not None
     if not (fits and messages_cuda.applies(u)):
-        return messages_reference.attend(u, graphs.row, graphs.col, heads, slope)
+        return messages_reference.attend(u, graphs.row, graphs.col, weight, heads, slope)
     flat = u.reshape(-1, *u.shape[-2:])
-    out, _ = Attend.apply(flat, graphs.rowptr, graphs.col, heads, slope)  # type: ignore[no-untyped-call]
+    copies = None if graphs.copies is None else graphs.copies.to(u.dtype)
+    rows = (graphs.rowptr, graphs.col, weight)
+    out, _ = Attend.apply(flat, copies, *rows, heads, slope)  # type: ignore[no-untyped-call]
     found: Tensor = out.reshape(*u.shape[:-1], heads * channels)
     return found
 

@@ -187,30 +187,39 @@ def rows_backward(
 
 
 def attend(
-    u: Tensor, rowptr: Tensor, col: Tensor, heads: int, slope: float
+    u: Tensor, rowptr: Tensor, col: Tensor, weight: Tensor | None, heads: int, slope: float
 ) -> tuple[Tensor, Tensor]:
     """States after attention, and largest scores and sums, ``[models, nodes, 2, heads]``."""
     models, rows, _ = u.shape
-    shape, constants = _attention(u, heads)
+    shape, constants = _attention(u, heads, weight)
     out = u.new_empty(models, rows, heads * constants["CHANNELS"])
     stats = u.new_empty(models, rows, 2, heads)
     blocks = -(-rows // (THREADS // shape.lanes))
-    given = [rowptr, col, fit(u), out, stats, rows, blocks, slope]
+    given = [rowptr, col, *_or_nothing(u, weight), fit(u), out, stats, rows, blocks, slope]
     _run("attend", "attend", u, shape, constants, models * blocks, given)
     return out, stats
 
 
 def attend_backward(
-    grad: Tensor, u: Tensor, stats: Tensor, rowptr: Tensor, col: Tensor, heads: int, slope: float
+    grad: Tensor,
+    u: Tensor,
+    stats: Tensor,
+    rowptr: Tensor,
+    col: Tensor,
+    weight: Tensor | None,
+    copies: Tensor | None,
+    heads: int,
+    slope: float,
 ) -> Tensor:
-    """Gradient of ``u``."""
+    """Gradient of ``u``; with ``copies``, of all nodes that each one stands for together."""
     models, rows, _ = u.shape
-    shape, constants = _attention(u, heads)
-    u, grad = fit(u), fit(grad)
+    shape, constants = _attention(u, heads, weight)
+    constants["COPIES"] = int(copies is not None)
+    u, grad, counts = fit(u), fit(grad), _or_nothing(u, weight, copies)
     change, seen = torch.empty_like(u), u.new_empty(models, rows, 4, heads)
     blocks = -(-rows // (THREADS // shape.lanes))
     for name, own in (("receivers", [stats, change, seen]), ("senders", [seen, change])):
-        given = [rowptr, col, u, grad, *own, rows, blocks, slope]
+        given = [rowptr, col, *counts, u, grad, *own, rows, blocks, slope]
         _run("attend_grad", f"attend_{name}", u, shape, constants, models * blocks, given)
     return change
 
@@ -304,8 +313,8 @@ def _row_blocks(rows: int, shape: Shape) -> tuple[int, int]:
     return -(-rows // each), each
 
 
-def _attention(u: Tensor, heads: int) -> tuple[Shape, dict[str, int]]:
+def _attention(u: Tensor, heads: int, weight: Tensor | None) -> tuple[Shape, dict[str, int]]:
     channels = u.shape[2] // heads - 2
     shape = shape_of_heads(heads, channels, u.dtype)
     assert shape is not None
-    return shape, {"HEADS": heads, "CHANNELS": channels}
+    return shape, {"HEADS": heads, "CHANNELS": channels, "WEIGHTED": int(weight is not None)}

@@ -15,23 +15,26 @@ from legs.kernels import messages_cuda as kernels
 
 
 class Aggregate(torch.autograd.Function):
-    """:func:`legs.kernels.messages_cuda.aggregate`; its own adjoint, scales in and out swapped."""
+    """:func:`legs.kernels.messages_cuda.aggregate`; its own adjoint, scales in and out swapped.
+
+    With ``copies`` these are :func:`adjoint_scales`.
+    """
 
     @staticmethod
-    def forward(h: Tensor, own: Tensor | None, *graph: Any) -> Tensor:
+    def forward(h: Tensor, own: Tensor | None, copies: Tensor | None, *graph: Any) -> Tensor:
         return kernels.aggregate(h, own, *graph)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, own, *tensors, ctx.once, ctx.side = inputs
-        ctx.save_for_backward(own, *tensors)
+        _, *tensors, ctx.once, ctx.side = inputs
+        ctx.save_for_backward(*tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        own, rowptr, col, weight, pre, post = ctx.saved_tensors
-        side = (0, 2, 1)[ctx.side]
-        found = Aggregate.apply(grads[0], own, rowptr, col, weight, post, pre, ctx.once, side)  # type: ignore[no-untyped-call]
-        return found, *[None] * 8
+        *graph, pre, post = ctx.saved_tensors
+        scales = adjoint_scales(pre, post, graph[1])
+        found = Aggregate.apply(grads[0], *graph, *scales, ctx.once, (0, 2, 1)[ctx.side])  # type: ignore[no-untyped-call]
+        return found, *[None] * 9
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
@@ -126,20 +129,20 @@ class Attend(torch.autograd.Function):
     """:func:`legs.kernels.messages_cuda.attend`."""
 
     @staticmethod
-    def forward(u: Tensor, *graph: Any) -> tuple[Tensor, Tensor]:
+    def forward(u: Tensor, copies: Tensor | None, *graph: Any) -> tuple[Tensor, Tensor]:
         return kernels.attend(u, *graph)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        u, rowptr, col, ctx.heads, ctx.slope = inputs
+        u, copies, *rows, ctx.heads, ctx.slope = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)  # zeros for these
-        ctx.save_for_backward(u, output[1], rowptr, col)
+        ctx.save_for_backward(u, output[1], *rows, copies)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         found = AttendGrad.apply(grads[0], *ctx.saved_tensors, ctx.heads, ctx.slope)  # type: ignore[no-untyped-call]
-        return found, *[None] * 4
+        return found, *[None] * 6
 
     @staticmethod
     def vmap(
@@ -162,6 +165,23 @@ class AttendGrad(_Last):
         own, size = _folded(info, in_dims, inputs, 3)
         out: Tensor = AttendGrad.apply(*own, *inputs[3:])  # type: ignore[no-untyped-call]
         return out.unflatten(0, (size, -1)), 0
+
+
+def adjoint_scales(
+    pre: Tensor | None, post: Tensor | None, copies: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    r"""Scales in and out of the adjoint of a sum over neighbours.
+
+    They are swapped. With copies, a node's gradient is that of all :math:`n_i` nodes it stands for.
+    That of one is gathered as states are, :math:`\mathrm{adjoint}(g) = n K (g / n)`, because
+    :math:`n_i w_{ij} = n_j w_{ji}`. Both factors go into the scales; what a node sends to itself
+    is left as it is.
+    """
+    if copies is None:
+        return post, pre
+    times = copies.clamp_min(1)  # nodes that fill a batch up may stand for none
+    sent = times.reciprocal() if post is None else post / times
+    return sent, times if pre is None else pre * times
 
 
 def _folded(

@@ -64,7 +64,9 @@ def pool(h: Tensor, share: Tensor, batch: Tensor, graphs: int) -> Tensor:
     return out.index_add(-2, batch, parts)
 
 
-def attend(u: Tensor, row: Tensor, col: Tensor, heads: int, slope: float) -> Tensor:
+def attend(
+    u: Tensor, row: Tensor, col: Tensor, weight: Tensor | None, heads: int, slope: float
+) -> Tensor:
     """See :func:`legs.kernels.messages.attend`."""
     nodes, channels = u.shape[-2], u.shape[-1] // heads - 2
     h = u[..., : heads * channels].unflatten(-1, (heads, channels))
@@ -76,6 +78,9 @@ def attend(u: Tensor, row: Tensor, col: Tensor, heads: int, slope: float) -> Ten
     lowest = torch.full_like(sender, -torch.inf)
     largest = lowest.scatter_reduce(-2, index, score.detach(), "amax")
     share = (score - largest.index_select(-2, row)).exp()
+    if weight is not None:
+        # The node itself counts once.
+        share = share * torch.cat([weight, weight.new_ones(nodes)]).unsqueeze(-1)
     total = torch.zeros_like(sender).index_add(-2, row, share)
     share = share / total.index_select(-2, row)
     sent = share.unsqueeze(-1) * h.index_select(-3, col)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import models
 
 from legs.kernels import messages
-from legs.models.gnn_fast import embed_fast
+from legs.models.gnn_fast import check_copies, embed_fast
 from legs.models.network import Network, graph_mean, graph_sum
 from legs.nn import InputScale
 
@@ -85,12 +85,20 @@ class GNN(Network):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         powers: Tensor | None = None,
+        copies: Tensor | None = None,
     ) -> Tensor:
-        """Pooled node states, ``[graphs, hidden_channels]``."""
-        # Only GCN's layers know edge weights.
-        weight = edge_weight if self.weighted else None
-        if self.is_fast(x, self.training) and (batch is None or batch_size is not None):
-            graphs = messages.make_graphs(edge_index, weight, batch, len(x), batch_size or 1)
+        """Pooled node states, ``[graphs, hidden_channels]``.
+
+        ``copies`` tells how many nodes each one stands for, where nodes that are alike have been
+        merged (:func:`legs.data.merge_alike`), and edge weights are numbers of neighbours.
+        """
+        # Only GCN's layers know edge weights; numbers of neighbours count in all of them.
+        weight = edge_weight if self.weighted or copies is not None else None
+        fast = self.is_fast(x, self.training) and (batch is None or batch_size is not None)
+        check_copies(copies, fast, self.training and self.description["dropout"] > 0)
+        if fast:
+            sizes = (len(x), batch_size or 1)
+            graphs = messages.make_graphs(edge_index, weight, batch, *sizes, copies)
             return embed_fast(self.layers, self.description["layer"], self.scale(x), graphs)
         return self.pool(
             self.layers(self.scale(x), edge_index, edge_weight=weight), batch, batch_size

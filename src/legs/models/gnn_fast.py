@@ -5,6 +5,9 @@ differ by rounding only. Sums over neighbours are taken where rows are narrow: b
 that widens them. And what is linear between the last activation and the pooling is done to pooled
 states: a last layer of GCN or GraphSAGE is a weighted sum over the nodes of a graph, whose weights
 no parameter changes.
+
+Where nodes stand for several that are alike, states are those of one of them. Edge weights count
+its neighbours, and sums over the nodes of a graph count it as often as there are such.
 """
 
 from __future__ import annotations
@@ -43,6 +46,26 @@ def embed_fast(layers: Any, kind: str, states: Tensor, graphs: Graphs) -> Tensor
     return way.finish(last, states)
 
 
+def check_copies(copies: Tensor | None, fast: bool, drops: bool) -> None:
+    """Raises an error if nodes stand for several, and what is to be done to them cannot count that.
+
+    Args:
+        copies: how many nodes each one stands for, or ``None``.
+        fast: whether the faster way is taken.
+        drops: whether there is dropout, which draws for every node by itself.
+    """
+    if copies is None:
+        return
+    if drops:
+        raise ValueError("nodes that stand for several would be dropped together: no dropout here")
+    if not fast:
+        raise ValueError(
+            "nodes may stand for several only where messages are passed by this package's own "
+            "kernels: undirected graphs without loops, on a GPU or under "
+            'legs.kernels.use("fused"), without autocast'
+        )
+
+
 # States, the weight that they are still to be multiplied by (if any) and the bias to be added.
 Convolved = tuple[Tensor, Tensor | None, Tensor]
 
@@ -68,19 +91,33 @@ class Sizes:
 
     def __init__(self, graphs: Graphs, dtype: torch.dtype) -> None:
         self.graphs = graphs
-        self.count = graphs.ptr.diff().to(dtype).unsqueeze(-1)
+        if graphs.copies is None:
+            self.count = graphs.ptr.diff().to(dtype).unsqueeze(-1)
+        else:
+            # Whole numbers: their sum is the same in any order.
+            copies = graphs.copies.to(dtype).unsqueeze(-1)
+            self.count = copies.new_zeros(graphs.num_graphs, 1).index_add(0, graphs.batch, copies)
         self.present = self.count.clamp_max(1)  # a graph without nodes has a mean of zero
         self.mean = self.count.clamp_min(1).reciprocal().index_select(0, graphs.batch)
+
+    def counted(self, share: Tensor) -> Tensor:
+        """A share of one node, ``[nodes, shares]``, for all nodes that each stands for."""
+        if self.graphs.copies is None:
+            return share
+        return share * self.graphs.copies.to(share.dtype).unsqueeze(-1)
+
+
+def degrees(graphs: Graphs, dtype: torch.dtype, weighted: bool) -> Tensor:
+    """Sums of edge weights where they count, else numbers of neighbours, ``[nodes]``."""
+    if graphs.weights(weighted, dtype) is None:
+        return graphs.rowptr.diff().to(dtype)
+    ones = torch.ones(graphs.num_nodes, 1, dtype=dtype, device=graphs.col.device)
+    return aggregate(ones, graphs, weighted=True).squeeze(-1)
 
 
 def normalised(graphs: Graphs, dtype: torch.dtype) -> dict[str, Any]:
     """GCN's normalised adjacency, as arguments of :func:`~legs.kernels.messages.aggregate`."""
-    if graphs.weight is None:
-        degree = graphs.rowptr.diff().to(dtype)
-    else:
-        ones = torch.ones(graphs.num_nodes, 1, dtype=dtype, device=graphs.col.device)
-        degree = aggregate(ones, graphs, weighted=True).squeeze(-1)
-    scale = (degree + 1).rsqrt()
+    scale = (degrees(graphs, dtype, weighted=True) + 1).rsqrt()
     return {"weighted": True, "pre": scale, "post": scale, "own": 1.0}
 
 
@@ -90,7 +127,8 @@ class GCNWay(Sizes):
     def __init__(self, graphs: Graphs, dtype: torch.dtype) -> None:
         super().__init__(graphs, dtype)
         self.adjacency = normalised(graphs, dtype)
-        self.share: Tensor | None = aggregate(self.mean, graphs, **self.adjacency)
+        received = aggregate(self.mean, graphs, **self.adjacency)
+        self.share: Tensor | None = self.counted(received)
 
     def convolve(self, conv: Any, states: Tensor) -> Convolved:
         weight = conv.lin.weight
@@ -108,9 +146,9 @@ class SAGEWay(Sizes):
 
     def __init__(self, graphs: Graphs, dtype: torch.dtype) -> None:
         super().__init__(graphs, dtype)
-        self.inverse = graphs.rowptr.diff().clamp_min(1).to(dtype).reciprocal()
+        self.inverse = degrees(graphs, dtype, weighted=False).clamp_min(1).reciprocal()
         sent = aggregate(self.mean, graphs, pre=self.inverse)
-        self.share: Tensor | None = torch.cat([sent, self.mean], dim=-1)
+        self.share: Tensor | None = self.counted(torch.cat([sent, self.mean], dim=-1))
 
     def convolve(self, conv: Any, states: Tensor) -> Convolved:
         parts, bias = [conv.lin_l.weight, conv.lin_r.weight], conv.lin_l.bias
@@ -146,7 +184,7 @@ class GINWay(Sizes):
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         last = conv.nn.lins[1]
-        pooled = self.hidden(conv, states, torch.ones_like(self.mean))
+        pooled = self.hidden(conv, states, self.counted(torch.ones_like(self.mean)))
         out: Tensor = pooled @ last.weight.t() + self.count * last.bias
         return out
 
@@ -167,7 +205,7 @@ class GATWay(Sizes):
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         z, _, bias = self.convolve(conv, states)
-        return pool(z, self.graphs, self.mean) + self.present * bias
+        return pool(z, self.graphs, self.counted(self.mean)) + self.present * bias
 
 
 KINDS: dict[str, type[Way]] = {

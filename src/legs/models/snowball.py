@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from legs.kernels import messages
-from legs.models.gnn_fast import Sizes, normalised
+from legs.models.gnn_fast import Sizes, check_copies, normalised
 from legs.models.network import Network, graph_mean
 from legs.models.snowball_fast import snowball
 from legs.nn import InputScale
@@ -70,10 +70,14 @@ class Snowball(Network):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         powers: Tensor | None = None,
+        copies: Tensor | None = None,
     ) -> Tensor:
-        """Pooled node states, ``[graphs, hidden_channels]``."""
-        if self.is_fast(x, self.training) and (batch is None or batch_size is not None):
-            graphs = messages.make_graphs(edge_index, edge_weight, batch, len(x), batch_size or 1)
+        """Pooled node states, ``[graphs, hidden_channels]``; ``copies`` as for a GNN."""
+        fast = self.is_fast(x, self.training) and (batch is None or batch_size is not None)
+        check_copies(copies, fast, self.training and self.dropout.p > 0)
+        if fast:
+            sizes = (len(x), batch_size or 1)
+            graphs = messages.make_graphs(edge_index, edge_weight, batch, *sizes, copies)
             return self._embed_fast(self.scale(x), graphs)
         states = self.scale(x)
         for layer in self.layers:
@@ -93,8 +97,8 @@ class Snowball(Network):
             # From the states, so that every model that is mapped over draws its own.
             ones = torch.ones_like(states[:, :1]).expand(-1, layers[0][0].shape[0])
             drops = [self.dropout(ones) for _ in self.layers]
-        scale, share = normalised(graphs, states.dtype)["pre"], Sizes(graphs, states.dtype).mean
-        return snowball(states, graphs, scale, layers, share, drops)
+        sizes, scale = Sizes(graphs, states.dtype), normalised(graphs, states.dtype)["pre"]
+        return snowball(states, graphs, scale, layers, sizes.counted(sizes.mean), drops)
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)

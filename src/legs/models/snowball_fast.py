@@ -9,6 +9,9 @@ product of neighbouring columns,
 .. math::
     z_l = S_{\le l} W_l^\top, \qquad
     \partial S_k = [\partial z_k, \dots, \partial z_n]\, [W_{k,k}; \dots; W_{n,k}] .
+
+Nodes may stand for several that are alike: sums of gradients over neighbours have scales of their
+own then (:func:`legs.kernels.messages_functions.adjoint_scales`).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from torch import Tensor
 from legs.kernels import messages_cuda as kernels
 from legs.kernels import messages_reference as reference
 from legs.kernels.messages import Graphs
+from legs.kernels.messages_functions import adjoint_scales
 
 # Blocks of columns start at multiples of so many numbers, as far as their widths allow it.
 ALIGNED = 4
@@ -42,7 +46,7 @@ def snowball(
         graphs: the batch.
         scale: ``[nodes]``; the adjacency is multiplied by it from both sides.
         layers: weight and bias of each, ``[hidden, columns]`` and ``[hidden]``.
-        share: ``[nodes, 1]``, of each node in the sum.
+        share: ``[nodes, 1]``, of each node in the sum (of all nodes that it stands for).
         drops: what the states after each layer but the last are multiplied by,
             ``[nodes, hidden]``; empty for nothing.
 
@@ -53,7 +57,9 @@ def snowball(
     own = [tensor.unsqueeze(0) for tensor in (states, *weights, *biases, *drops)]
     weight = None if graphs.weight is None else graphs.weight.to(states.dtype)
     rows = (graphs.rowptr, graphs.col, graphs.row, weight)
-    given = Given(*rows, scale, share, graphs.ptr, graphs.batch)
+    copies = None if graphs.copies is None else graphs.copies.to(states.dtype)
+    back = adjoint_scales(scale, scale, copies)
+    given = Given(*rows, scale, *back, share, graphs.ptr, graphs.batch)
     out, *_ = _Snowball.apply(len(layers), *given, *own)  # type: ignore[no-untyped-call]
     found: Tensor = out.squeeze(0)
     return found
@@ -67,17 +73,27 @@ class Given(NamedTuple):
     row: Tensor
     weight: Tensor | None
     scale: Tensor
+    pre_back: Tensor | None  # scales of gradients
+    post_back: Tensor | None
     share: Tensor
     ptr: Tensor
     batch: Tensor
 
     def aggregate(self, h: Tensor, out: Tensor | None = None) -> Tensor:
         """Sums over neighbours and the node, into columns of a wider matrix if it is given."""
-        scales = (self.scale, self.scale)
+        return self._aggregate(h, out, self.scale, self.scale)
+
+    def aggregate_back(self, grad: Tensor) -> Tensor:
+        """From gradients of these sums to those of the states."""
+        return self._aggregate(grad, None, self.pre_back, self.post_back)
+
+    def _aggregate(
+        self, h: Tensor, out: Tensor | None, pre: Tensor | None, post: Tensor | None
+    ) -> Tensor:
         if kernels.applies(h):
-            graph = (self.rowptr, self.col, self.weight, *scales)
+            graph = (self.rowptr, self.col, self.weight, pre, post)
             return kernels.aggregate(h, None, *graph, True, 0, out)
-        found = reference.aggregate(h, self.row, self.col, self.weight, *scales, 1.0, False)
+        found = reference.aggregate(h, self.row, self.col, self.weight, pre, post, 1.0, False)
         return found if out is None else out.copy_(found)
 
     def tanh(self, z: Tensor, bias: Tensor, weight: Tensor | None, pooled: bool) -> Tensor:
@@ -213,7 +229,7 @@ class _SnowballGrad(torch.autograd.Function):
             if number < last:
                 # From all layers that have read what came of this one.
                 later = slice(sizes.rows(number + 1).start, None)
-                grad = given.aggregate(
+                grad = given.aggregate_back(
                     torch.bmm(changes[..., later], all_weights[:, later, sizes.block(number)])
                 )
                 grad = grad * drops[number] if drops else grad
@@ -231,7 +247,7 @@ class _SnowballGrad(torch.autograd.Function):
         of_states = None
         if wanted:
             own = all_weights[..., sizes.lead - inputs : sizes.lead]
-            of_states = given.aggregate(torch.bmm(changes, own))
+            of_states = given.aggregate_back(torch.bmm(changes, own))
         return of_states, *reversed(of_weights), *reversed(of_biases)
 
     @staticmethod

@@ -17,8 +17,8 @@ struct Forward : Attention {
 #pragma unroll
         for (int s = 1; s < SIZE; ++s) sums[s] *= shrink;
     }
-    __device__ void add(const Piece& seen, real score) {
-        const real share = exp(score - sums[0]);
+    __device__ void add(const Piece& seen, real score, real times) {
+        const real share = times * exp(score - sums[0]);
         sums[1] += share;
 #pragma unroll
         for (int w = 0; w < WIDTH; ++w) sums[2 + w] += share * seen.part[w];
@@ -26,16 +26,16 @@ struct Forward : Attention {
     __device__ void walk(int from, int to, int step, bool mine) {
         if (mine) {
             sums[0] = leaky(sender(i) + here);
-            add(state(i), sums[0]);
+            add(state(i), sums[0], 1);
         }
         for (int e = from; e < to; e += AT_ONCE * step) {
             Piece seen[AT_ONCE];
-            real score[AT_ONCE], largest = sums[0];
+            real score[AT_ONCE], times[AT_ONCE], largest = sums[0];
 #pragma unroll
             for (int k = 0; k < AT_ONCE; ++k)
                 if (e + k * step < to) {
                     const int j = col[e + k * step];
-                    seen[k] = state(j);
+                    seen[k] = state(j), times[k] = counted(e + k * step);
                     score[k] = leaky(sender(j) + here);
                 }
 #pragma unroll
@@ -44,7 +44,7 @@ struct Forward : Attention {
             raise(largest);
 #pragma unroll
             for (int k = 0; k < AT_ONCE; ++k)
-                if (e + k * step < to) add(seen[k], score[k]);
+                if (e + k * step < to) add(seen[k], score[k], times[k]);
         }
     }
     __device__ void merge(const real* theirs) {
@@ -65,11 +65,12 @@ struct Forward : Attention {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-attend(const int* __restrict__ rowptr, const int* __restrict__ col, const real* __restrict__ u,
-       Piece* __restrict__ out, real* __restrict__ stats, int rows, int blocks, double slope) {
+attend(const int* __restrict__ rowptr, const int* __restrict__ col,
+       const real* __restrict__ weight, const real* __restrict__ u, Piece* __restrict__ out,
+       real* __restrict__ stats, int rows, int blocks, double slope) {
     const int model = blockIdx.x / blocks;
     Forward work;
-    work.set(col, u, model, rows, slope);
+    work.set(col, weight, u, model, rows, slope);
     work.out = out + (long long)model * rows * LANES;
     work.stats = stats + (long long)model * rows * 2 * HEADS;
     each_row(rowptr, blockIdx.x % blocks * GROUPS, rows, work);

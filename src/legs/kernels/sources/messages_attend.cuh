@@ -7,6 +7,11 @@
 //     d receiver_i = sum_j d e_ij, d sender_j = sum_i d e_ij, d h_j = sum_i a_ij g_i.
 // Edges go both ways, so that all of these are sums over the neighbours of a node. A lane has one
 // piece of one head; what sums over a head's channels is linear, and is summed over lanes at the end.
+//
+// WEIGHTED: a neighbour counts as often as its weight says, the node itself once. COPIES: a node
+// stands for several that are alike, n_i. Gradients come, and are wanted, for all of them together:
+// n_i times that of one. What a sender gets from its neighbours is that of one, and weights are
+// numbers of neighbours of one: so it is g_i / n_i that is sent, and the sum is multiplied by n_j.
 
 #define FEATURES (HEADS * CHANNELS)
 #define STRIDE (FEATURES + 2 * HEADS)
@@ -15,12 +20,14 @@
 
 struct Attention {
     const int* col;
-    const real* u;
+    const real *weight, *u;
     real slope;
     int i, lane, head;
 
-    __device__ void set(const int* columns, const real* states, int model, int rows, double leak) {
-        col = columns, u = states + (long long)model * rows * STRIDE, slope = real(leak);
+    __device__ void set(const int* columns, const real* weights, const real* states, int model,
+                        int rows, double leak) {
+        col = columns, weight = weights, slope = real(leak);
+        u = states + (long long)model * rows * STRIDE;
         lane = threadIdx.x % LANES, head = lane / HEAD_LANES;
     }
     __device__ Piece state(int j) const {
@@ -28,6 +35,7 @@ struct Attention {
     }
     __device__ real sender(int j) const { return u[(long long)j * STRIDE + FEATURES + head]; }
     __device__ real receiver(int j) const { return u[(long long)j * STRIDE + FEATURES + HEADS + head]; }
+    __device__ real counted(int e) const { return WEIGHTED ? weight[e] : real(1); }
     __device__ real leaky(real e) const { return e > 0 ? e : slope * e; }
     __device__ real slant(real e) const { return e > 0 ? real(1) : slope; }
     __device__ static real dot(const Piece& a, const Piece& b) {
