@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from legs.kernels import use
 from legs.models import Ensemble, available, create
 from legs.nn import Scattering
 from legs.training import fit, inputs
@@ -14,6 +15,8 @@ from legs.training.trust import unchecked
 from tests.training.made import QUICK, made_data, made_split, renumbered, weights_of
 
 CPU = torch.device("cpu")
+SCATTERING = ("legs-fcn", "legs-rbf", "legs-attn-fcn")
+PASSING = ("gcn", "graphsage", "gat", "gin", "snowball")
 ODD = torch.tensor([7, 0, 31, 7, 59, 12])
 
 
@@ -92,20 +95,21 @@ def alike_data():
 
 
 @pytest.mark.usefixtures("merging")
-@pytest.mark.parametrize("name", ["legs-fcn", "legs-rbf", "legs-attn-fcn"])
+@pytest.mark.parametrize("name", [*SCATTERING, *PASSING])
 def test_merged_nodes(name):
     data = alike_data()
     data = data.with_x(data.x.double())
     network = network_for(name, data)
-    reader = Inputs(data, network, CPU)
-    assert reader.merged
-    assert reader.data.num_nodes < 0.8 * data.num_nodes
     gradients = []
-    for call in (lambda: reader(network, ODD), lambda: network(*data.batch(ODD)[:5])):
-        network.zero_grad()
-        out = call()
-        out.square().sum().backward()
-        gradients.append([out, *(p.grad for p in network.parameters() if p.grad is not None)])
+    with use("auto" if name in SCATTERING else "fused"):
+        reader = Inputs(data, network, CPU)
+        assert reader.merged
+        assert reader.data.num_nodes < 0.8 * data.num_nodes
+        for call in (lambda: reader(network, ODD), lambda: network(*data.batch(ODD)[:5])):
+            network.zero_grad()
+            out = call()
+            out.square().sum().backward()
+            gradients.append([out, *(p.grad for p in network.parameters() if p.grad is not None)])
     for found, expected in zip(*gradients, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
 
@@ -128,7 +132,12 @@ def test_merged_nodes_in_a_filled_batch():
 def test_what_is_merged(merging, monkeypatch):
     data = alike_data()
     found = {name for name in available() if Inputs(data, network_for(name, data), CPU).merged}
-    assert found == {"legs-fcn", "legs-rbf", "legs-attn-fcn"}
+    assert found == set(SCATTERING)
+    with use("fused"):
+        found = {name for name in available() if Inputs(data, network_for(name, data), CPU).merged}
+        assert found == {*SCATTERING, *PASSING}
+        dropping = network_for("gcn", data, dropout=0.1)
+        assert not Inputs(data, dropping, CPU).merged  # would drop all nodes of a class, or none
     other = network_for("legs-fcn", data, aggr="max")
     assert not Inputs(data, other, CPU).merged  # only moments know how often a node counts
     weighted = replace(data, edge_weight=torch.ones(len(data.col)))
@@ -137,14 +146,17 @@ def test_what_is_merged(merging, monkeypatch):
     assert not Inputs(data, network_for("legs-fcn", data), CPU).merged
 
 
-def test_training_on_merged_nodes(monkeypatch):
+@pytest.mark.parametrize("name", ["legs-fcn", "gin"])
+def test_training_on_merged_nodes(monkeypatch, name):
     options = replace(QUICK, precision="float64")
-    plain = fit(alike_data(), "legs-fcn", made_split(), options)
-    monkeypatch.setattr(inputs, "MERGED_ON", ("cpu",))
     monkeypatch.setattr(inputs, "MERGED_FROM", 1.0)
-    merged = fit(alike_data(), "legs-fcn", made_split(), options)
-    for name, weight in weights_of(plain).items():
-        torch.testing.assert_close(weights_of(merged)[name], weight, rtol=1e-4, atol=1e-6)
+    found = []
+    for devices in ((), ("cpu",)):
+        monkeypatch.setattr(inputs, "MERGED_ON", devices)
+        with use("fused" if name == "gin" else "auto"):
+            found.append(weights_of(fit(alike_data(), name, made_split(), options)))
+    for name, weight in found[0].items():
+        torch.testing.assert_close(found[1][name], weight, rtol=1e-4, atol=1e-6)
 
 
 def test_too_large_to_keep(monkeypatch):

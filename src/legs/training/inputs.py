@@ -8,11 +8,13 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import Dropout
 
 from legs import functional as fn
 from legs.data.alike import merge_alike
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.models import LEGSNet, Network
+from legs.kernels import messages
+from legs.models import GNN, LEGSNet, Network, Snowball
 from legs.nn import Moments
 from legs.training.trust import trusted, unchecked
 
@@ -118,7 +120,7 @@ class Inputs:
         data = self.data
         if data.x.device.type not in MERGED_ON or data.edge_weight is not None:
             return None
-        if not (isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)):
+        if not (_can_count(network) or (_can_pass(network, data.x) and self.regular)):
             return None
         merged, copies = merge_alike(data)
         if _size(data) < MERGED_FROM * _size(merged):
@@ -194,6 +196,17 @@ def _chunks(data: GraphDataset) -> list[Tensor]:
     cuts = (place.diff().nonzero().flatten() + 1).tolist()
     everything = torch.arange(len(data), device=data.ptr.device)
     return [part for part in torch.tensor_split(everything, cuts) if len(part)]
+
+
+def _can_count(network: Network) -> bool:
+    """Whether a network scatters, and its moments count a node as often as it stands for others."""
+    return isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)
+
+
+def _can_pass(network: Network, x: Tensor) -> bool:
+    """Whether it passes messages in our own way; dropout would draw once for nodes of a class."""
+    drops = any(isinstance(module, Dropout) and module.p > 0 for module in network.modules())
+    return isinstance(network, GNN | Snowball) and messages.wanted(x) and not drops
 
 
 def _size(data: GraphDataset) -> int:
