@@ -72,12 +72,17 @@ def reference(
 
 
 def clear_of_kinks(
-    case: Case, filters: Tensor, policy: PathPolicy = "increasing", laziness: float = 0.0
+    case: Case,
+    filters: Tensor,
+    policy: PathPolicy = "increasing",
+    laziness: float = 0.0,
+    exact: bool = True,
 ) -> Tensor:
     """Which moments have a gradient that rounding does not decide; shape of the moments.
 
     Where a coefficient is zero up to rounding, so is the sign that its gradient takes. Exact zeros
-    are no trouble: their gradient is zero.
+    are no trouble, their gradient is zero; unless they are not ``exact`` where sums run in another
+    order.
     """
     _, _, scales, _ = filters.shape
     paths = fn.scattering_paths(scales, 2, policy)
@@ -85,7 +90,9 @@ def clear_of_kinks(
     clear = []
     for one in filters:
         z = coefficients(case, one, policy, laziness).detach()
-        noisy = (z.abs() < 1e-9 * energy[case.batch].unsqueeze(1)) & (z != 0)
+        noisy = z.abs() <= 1e-9 * energy[case.batch].unsqueeze(1)
+        if exact:
+            noisy &= z != 0
         noisy[:, 0] = False
         bad = torch.zeros(case.num_graphs, *z.shape[1:], dtype=torch.int64)
         bad.index_add_(0, case.batch, noisy.long())

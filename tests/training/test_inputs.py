@@ -83,8 +83,7 @@ def test_what_is_kept():
 
 @pytest.fixture
 def merging(monkeypatch):
-    """Nodes that are alike are merged on the CPU too, whether it pays or not."""
-    monkeypatch.setattr(inputs, "MERGED_ON", ("cpu",))
+    """Nodes that are alike are merged, whether it pays or not."""
     monkeypatch.setattr(inputs, "MERGED_FROM", 1.0)
 
 
@@ -101,7 +100,7 @@ def test_merged_nodes(name):
     data = data.with_x(data.x.double())
     network = network_for(name, data)
     gradients = []
-    with use("auto" if name in SCATTERING else "fused"):
+    with use("reference" if name in SCATTERING else "fused"):
         reader = Inputs(data, network, CPU)
         assert reader.merged
         assert reader.data.num_nodes < 0.8 * data.num_nodes
@@ -122,7 +121,7 @@ def test_merged_nodes_in_a_filled_batch():
     filled = FilledBatches(reader.data, len(ODD) + 2)
     index = torch.cat([ODD, ODD.new_zeros(filled.slots - len(ODD))])
     graphs, known = reader.split(filled.gather(index, torch.arange(filled.slots) < len(ODD)))
-    with torch.no_grad():
+    with torch.no_grad(), use("reference"):
         found = network(*graphs[:5], **known)
         expected = network(*data.batch(ODD)[:5])
     assert found.isfinite().all()
@@ -149,11 +148,10 @@ def test_what_is_merged(merging, monkeypatch):
 @pytest.mark.parametrize("name", ["legs-fcn", "gin"])
 def test_training_on_merged_nodes(monkeypatch, name):
     options = replace(QUICK, precision="float64")
-    monkeypatch.setattr(inputs, "MERGED_FROM", 1.0)
     found = []
-    for devices in ((), ("cpu",)):
-        monkeypatch.setattr(inputs, "MERGED_ON", devices)
-        with use("fused" if name == "gin" else "auto"):
+    for least in (float("inf"), 1.0):
+        monkeypatch.setattr(inputs, "MERGED_FROM", least)
+        with use("fused" if name == "gin" else "reference"):
             found.append(weights_of(fit(alike_data(), name, made_split(), options)))
     for name, weight in found[0].items():
         torch.testing.assert_close(found[1][name], weight, rtol=1e-4, atol=1e-6)

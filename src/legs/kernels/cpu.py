@@ -36,6 +36,7 @@ def forward(
     filters: Tensor,
     policy: PathPolicy = "increasing",
     laziness: float = 0.0,
+    copies: Tensor | None = None,
 ) -> Tensor:
     r"""Normalized moments of all paths up to order two, of many graphs and models.
 
@@ -52,6 +53,9 @@ def forward(
         laziness: of the walk :math:`P` that powers and filters refer to (default 0: the walk
             :math:`A` itself). In float32 ½ is far better for graphs with hubs: :math:`A` sends
             large numbers to and fro that cancel only in the sums.
+        copies: how many nodes each one stands for, ``[nodes]``, where nodes that are alike have
+            been merged (:func:`legs.data.merge_alike`); ``None`` (default) for ones. The weights of
+            a row are then numbers of neighbours of each kind.
 
     Returns:
         ``[models, graphs, paths, channels, 4]``; zeros for graphs without nodes.
@@ -64,7 +68,8 @@ def forward(
     _need_numba()
     from legs.kernels import cpu_call, cpu_kernels
 
-    call = cpu_call.prepare(x, powers, rowptr, col, weight, ptr, filters, policy, laziness)
+    graphs = (rowptr, col, weight, ptr)
+    call = cpu_call.prepare(x, powers, *graphs, filters, policy, laziness, copies)
     size = call.size
     out = torch.empty(filters.shape[0], size.graphs, size.paths, size.channels, 4, dtype=x.dtype)
     call.run(cpu_kernels.forward, cpu_call.flat(out, x.dtype))
@@ -82,6 +87,7 @@ def backward(
     grad: Tensor,
     policy: PathPolicy = "increasing",
     laziness: float = 0.0,
+    copies: Tensor | None = None,
 ) -> Tensor:
     """The gradient of the filters, ``[models, channels, scales, steps]``; as :func:`forward`.
 
@@ -93,7 +99,8 @@ def backward(
     _need_numba()
     from legs.kernels import cpu_call, cpu_kernels
 
-    call = cpu_call.prepare(x, powers, rowptr, col, weight, ptr, filters, policy, laziness)
+    graphs = (rowptr, col, weight, ptr)
+    call = cpu_call.prepare(x, powers, *graphs, filters, policy, laziness, copies)
     size = call.size
     wanted = [filters.shape[0], size.graphs, size.paths, size.channels, 4]
     if list(grad.shape) != wanted:

@@ -30,7 +30,8 @@ class Sizes(NamedTuple):
     blocks: int  # of a group
     groups: int
     together: bool  # whether the parents of a unit always lie in one block
-    weighted: bool
+    weighted: bool  # edges
+    counted: bool  # nodes, as often as their copies
 
 
 @inner

@@ -85,11 +85,12 @@ def prepare(
     filters: Tensor,
     policy: PathPolicy,
     laziness: float,
+    copies: Tensor | None,
 ) -> Call:
     """Checks the arguments of :func:`legs.kernels.cpu.forward` and makes a call of them."""
     if policy not in ("increasing", "all"):
         raise ValueError(f'policy must be "increasing" or "all"; got {policy!r}')
-    _check(x, powers, rowptr, col, weight, ptr, filters)
+    _check(x, powers, rowptr, col, weight, ptr, filters, copies)
     models, channels, scales, steps = filters.shape
     signals = flat(x, x.dtype)
     arrays = Arrays(
@@ -102,9 +103,11 @@ def prepare(
         flat(ptr, torch.int64),
         flat(filters, x.dtype),
         float(laziness),
+        None if copies is None else flat(copies, x.dtype),
     )
+    graphs, weighted, counted = ptr.numel() - 1, weight is not None, copies is not None
     shape, size = _sizes(
-        ptr.numel() - 1, models, channels, scales, steps, policy, x.dtype, weight is not None
+        graphs, models, channels, scales, steps, policy, x.dtype, weighted, counted
     )
     return Call(shape, size, arrays, _ranges(size, arrays))
 
@@ -124,6 +127,7 @@ def _check(
     weight: Tensor | None,
     ptr: Tensor,
     filters: Tensor,
+    copies: Tensor | None,
 ) -> None:
     """Compiled code looks at no shapes: they must be right here."""
     if x.dtype not in (torch.float32, torch.float64):
@@ -135,6 +139,7 @@ def _check(
         "rowptr": (rowptr, [nodes + 1]),
         "weight": (weight, [col.numel()]),
         "filters": (filters, [models, channels, scales, steps]),
+        "copies": (copies, [nodes]),
     }
     for name, (tensor, shape) in expected.items():
         if tensor is not None and list(tensor.shape) != shape:
@@ -155,6 +160,7 @@ def _sizes(
     policy: PathPolicy,
     dtype: torch.dtype,
     weighted: bool,
+    counted: bool,
 ) -> tuple[Shape, Sizes]:
     increasing = policy == "increasing"
     parents = scales - 1 if increasing else scales
@@ -182,6 +188,7 @@ def _sizes(
         groups=-(-units // group),
         together=parents > 0 and lanes % children == 0,
         weighted=weighted,
+        counted=counted,
     )
     shape = Shape(
         channels, scales, steps, children, lanes, row, 4 * lanes, 4 * row, source_checksum()

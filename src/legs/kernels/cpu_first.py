@@ -20,6 +20,7 @@ from legs.kernels.cpu_vectors import (
     with_sign_of,
     zeros_like,
 )
+from legs.kernels.cpu_weights import add_weighted, times_weight
 
 
 @inlined
@@ -78,8 +79,9 @@ def apply_first(
     channels: int,
     powers: Any,
     source: int,
-    order: Any,
+    graph: Any,
     n: int,
+    share: float,
     x: Any,
     x_at: int,
     flip: Any,
@@ -95,13 +97,15 @@ def apply_first(
     Args:
         steps, channels: constants, for speed.
         powers: walk powers ``[..., steps, channels]``, the unit's from ``source`` on.
-        order: which node is in which place, ``[n]``.
+        graph: :class:`~legs.kernels.cpu_graph.Graph`.
+        share: of one node in a mean.
         x: signals ``[..., channels]``, the unit's from ``x_at`` on.
         flip: -1 in the lanes of wavelets, 1 in that of the signal.
         reach: where in ``work`` the energy's factors are; ``bank``: the unit's filters
             ``[steps, row]``; ``z``: where to write.
     """
-    zero, lanes = zeros_like(flip), len_of(flip)
+    zero, lanes, order = zeros_like(flip), len_of(flip), graph.order
+    copies, times = graph.copies, graph.times
     for i in range(0, n, 8):
         _filter_eight(zero, steps, channels, powers, source, order, n, i, work, bank, z + i * lanes)
     last = (flip + 1.0) * 0.5
@@ -112,10 +116,10 @@ def apply_first(
             value = load(zero, work, z + i * lanes)
             value = multiply_add(at(x, x_at + at(order, i) * channels), last, value)
             store(value, work, z + i * lanes)
-            part = part + magnitude(value, flip)
+            part = add_weighted(copies, times + i, magnitude(value, flip), part)
             part_energy = multiply_add(at(work, reach + i), value * value, part_energy)
         mean, energy = mean + part, energy + part_energy
-    return mean * (1.0 / n), energy * (1.0 / n)
+    return mean * share, energy * share
 
 
 @inner
@@ -137,7 +141,7 @@ def gradient_first(
     channels: int,
     powers: Any,
     source: int,
-    order: Any,
+    graph: Any,
     n: int,
     work: Any,
     z: int,
@@ -148,7 +152,7 @@ def gradient_first(
         end = min(n, begin + PIECE)
         for s in range(0, steps, 8):
             _gradient_eight(
-                zero, steps, channels, powers, source, order, begin, end, s, work, z, found
+                zero, steps, channels, powers, source, graph, begin, end, s, work, z, found
             )
 
 
@@ -159,7 +163,7 @@ def _gradient_eight(
     channels: int,
     powers: Any,
     source: int,
-    order: Any,
+    graph: Any,
     begin: int,
     end: int,
     s: int,
@@ -171,8 +175,8 @@ def _gradient_eight(
     a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
     lanes, last = len_of(zero), steps - 1
     for i in range(begin, end):
-        grad = load(zero, work, z + i * lanes)
-        here = source + at(order, i) * steps * channels
+        grad = times_weight(graph.copies, graph.times + i, load(zero, work, z + i * lanes))
+        here = source + at(graph.order, i) * steps * channels
         a = multiply_add(at(powers, here + s * channels), grad, a)
         b = multiply_add(at(powers, here + min(s + 1, last) * channels), grad, b)
         c = multiply_add(at(powers, here + min(s + 2, last) * channels), grad, c)

@@ -8,11 +8,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from legs.kernels.cpu_jit import inlined, inner
 from legs.kernels.cpu_vectors import at, len_of, load, multiply_add, put, store
+from legs.kernels.cpu_weights import (
+    add_weighted,
+    keep_weight,
+    room_for_weights,
+    times_weight,
+    weight_at,
+)
 
 
 class Graph(NamedTuple):
@@ -33,85 +38,27 @@ class Graph(NamedTuple):
     inverse: int  # [n] of the degree
     move: int  # [n] the same times the share of the walk that moves
     rest: Any  # the share that stays, the walk's laziness
-
-
-# Weights may be None. The type of the argument decides, so that no test of it is left to the loops.
-
-
-def weight_at(weights: Any, place: int, one: Any) -> Any:
-    """A weight; one if there are none."""
-
-
-def keep_weight(weights: Any, place: int, weight: Any) -> None:
-    """Writes a weight if weights are kept."""
-
-
-def times_weight(weights: Any, place: int, value: Any) -> Any:
-    """A vector times a weight."""
-
-
-def add_weighted(weights: Any, place: int, value: Any, total: Any) -> Any:
-    """``total`` plus a vector times a weight."""
-
-
-def room_for_weights(weight: Any, work: Any) -> Any:
-    """The work array where a graph's weights are kept, or None."""
-
-
-@overload(weight_at, strict=False)
-def _weight_at(weights: Any, place: int, one: Any) -> Any:
-    if isinstance(weights, types.NoneType):
-        return lambda weights, place, one: one
-    return lambda weights, place, one: at(weights, place)
-
-
-@overload(keep_weight, strict=False)
-def _keep_weight(weights: Any, place: int, weight: Any) -> Any:
-    if isinstance(weights, types.NoneType):
-        return lambda weights, place, weight: None
-
-    def keep(weights: Any, place: int, weight: Any) -> None:
-        put(weights, place, weight)
-
-    return keep
-
-
-@overload(times_weight, strict=False)
-def _times_weight(weights: Any, place: int, value: Any) -> Any:
-    if isinstance(weights, types.NoneType):
-        return lambda weights, place, value: value
-    return lambda weights, place, value: value * at(weights, place)
-
-
-@overload(add_weighted, strict=False)
-def _add_weighted(weights: Any, place: int, value: Any, total: Any) -> Any:
-    if isinstance(weights, types.NoneType):
-        return lambda weights, place, value, total: total + value
-    return lambda weights, place, value, total: multiply_add(at(weights, place), value, total)
-
-
-@overload(room_for_weights, strict=False)
-def _room_for_weights(weight: Any, work: Any) -> Any:
-    if isinstance(weight, types.NoneType):
-        return lambda weight, work: None
-    return lambda weight, work: work
+    copies: Any  # the work array, or None if every node stands for itself
+    times: int  # [n] how many nodes each stands for
 
 
 @inner
-def make_graph(weight: Any, work: Any, room: Any, nodes: int, entries: int, laziness: float) -> Any:
+def make_graph(arrays: Any, work: Any, room: Any, nodes: int, entries: int) -> Any:
     """Buffers for graphs of up to so many nodes and entries."""
     return Graph(
         np.empty(nodes, np.int32),
         np.empty(nodes, np.int32),
         np.empty(nodes + 1, np.int32),
         np.empty(entries + nodes, np.int32),
-        room_for_weights(weight, work),
+        room_for_weights(arrays.weight, work),
         work,
         room.link,
         room.degree,
         room.inverse,
         room.move,
-        work.dtype.type(laziness),
+        work.dtype.type(arrays.laziness),
+        room_for_weights(arrays.copies, work),
+        room.times,
     )
 
 
@@ -148,7 +95,7 @@ def sort_rows(rowptr: Any, first: int, n: int, graph: Any) -> None:
 
 @inner
 def take_graph(
-    rowptr: Any, col: Any, weight: Any, first: int, n: int, lanes: int, graph: Any
+    rowptr: Any, col: Any, weight: Any, copies: Any, first: int, n: int, lanes: int, graph: Any
 ) -> bool:
     """Copies the rows from ``first`` on of a batch. Says whether their edges stay among them."""
     near, work = graph.near, graph.work
@@ -174,6 +121,7 @@ def take_graph(
             keep_weight(graph.weights, graph.link + entries, one)
             entries += 1
             total = one
+        keep_weight(graph.copies, graph.times + i, weight_at(copies, row, one))
         put(work, graph.degree + i, total)
         put(work, graph.inverse + i, one / total)
         put(work, graph.move + i, (one - graph.rest) / total)
@@ -185,15 +133,18 @@ def take_graph(
 def reach_of(graph: Any, n: int, lanes: int, reach: int, spare: int) -> None:
     r"""How often the energy counts a square :math:`x_j^2`, namely :math:`1 + \sum_i \rho_i A_{ij}`.
 
-    See :func:`legs.functional.signal_energy`; for a symmetric walk its two sums can be exchanged,
-    and what is left depends on no signal.
+    See :func:`legs.functional.signal_energy`; its two sums can be exchanged, and what is left
+    depends on no signal. By rows it is :math:`1 + d_j^{-1} \sum_i W_{ji} \rho_i`, for weights are
+    symmetric. Where nodes stand for :math:`n_i`, edges are counted the same from both their ends,
+    :math:`n_i W_{ij} = n_j W_{ji}`: the sum by rows stays, and counts :math:`n_j` times.
     """
     work = graph.work
     for i in range(n):
         put(work, spare + i, _row_sum_of_numbers(graph.inverse, lanes, graph, i))
     for i in range(n):
         total = _row_sum_of_numbers(spare, lanes, graph, i)
-        put(work, reach + i, 1 + at(work, graph.inverse + i) * total)
+        once = 1 + at(work, graph.inverse + i) * total
+        put(work, reach + i, times_weight(graph.copies, graph.times + i, once))
 
 
 @inlined

@@ -16,6 +16,7 @@ from legs.kernels.cpu_parts import extra_gradient, first_order, load_graph, prep
 from legs.kernels.cpu_room import LEFT
 from legs.kernels.cpu_second import children_to_gradients, gradient_second
 from legs.kernels.cpu_vectors import fill, load, store, zeros
+from legs.kernels.cpu_weights import share_of
 
 
 @inner
@@ -50,19 +51,24 @@ def _forward(
         stays, powers, source = load_graph(shape, arrays, g, graph, room)
         if not stays:
             return LEFT
+        share = share_of(arrays.copies, arrays.ptr[g], n)
         for group in range(first, last):
             low = group * size.group
             high = min(size.units, low + size.group)
-            first_order(shape, size, arrays, g, group, powers, source, graph, room)
+            first_order(shape, size, arrays, g, group, powers, source, share, graph, room)
             for u in range(low, high):
                 z = room.z_first + (u - low) * n * shape.row
                 mean = load(line, work, room.mean + (u - low) * shape.row)
                 root = fill(line, work[room.root + u - low])
-                centred = centred_means(work, z, n, mean, flip, 1.0 / root)
+                centred = centred_means(
+                    work, z, n, share, graph.copies, graph.times, mean, flip, 1.0 / root
+                )
                 store(moments_of(mean, centred, root * root), work, room.moments)
                 scatter(routes, u, work, room.moments, out, g * stride)
             for block in range(((high - low) * size.parents + shape.lanes - 1) // shape.lanes):
-                means, centreds, roots = second_order(shape, size, n, group, block, graph, room)
+                means, centreds, roots = second_order(
+                    shape, size, n, share, group, block, graph, room
+                )
                 store(moments_of(means, centreds, roots * roots), work, room.moments)
                 which = size.units + group * size.blocks + block
                 scatter(routes, which, work, room.moments, out, g * stride)
@@ -107,16 +113,19 @@ def _backward(
         stays, powers, source = load_graph(shape, arrays, g, graph, room)
         if not stays:
             return LEFT
+        share = share_of(arrays.copies, arrays.ptr[g], n)
         for group in range(first, last):
             low = group * size.group
             high = min(size.units, low + size.group)
-            first_order(shape, size, arrays, g, group, powers, source, graph, room)
+            first_order(shape, size, arrays, g, group, powers, source, share, graph, room)
             for block in range(((high - low) * size.parents + shape.lanes - 1) // shape.lanes):
-                means, centreds, roots = second_order(shape, size, n, group, block, graph, room)
+                means, centreds, roots = second_order(
+                    shape, size, n, share, group, block, graph, room
+                )
                 which = group * size.blocks + block
                 store(every, work, room.moments)
                 gather(routes, size.units + which, grad, g * stride, work, room.moments)
-                cubics = gradient_cubic(load(every, work, room.moments), n, centreds, roots)
+                cubics = gradient_cubic(load(every, work, room.moments), share, centreds, roots)
                 children_to_gradients(graph, n, means, fill(wide, -1.0), cubics, room.z_second)
                 gradient_second(
                     zero,
@@ -136,10 +145,12 @@ def _backward(
                 z = room.z_first + (u - low) * n * shape.row
                 mean = load(line, work, room.mean + (u - low) * shape.row)
                 root = fill(line, work[room.root + u - low])
-                centred = centred_means(work, z, n, mean, flip, 1.0 / root)
+                centred = centred_means(
+                    work, z, n, share, graph.copies, graph.times, mean, flip, 1.0 / root
+                )
                 store(every_line, work, room.moments)
                 gather(routes, u, grad, g * stride, work, room.moments)
-                cubic = gradient_cubic(load(every_line, work, room.moments), n, centred, root)
+                cubic = gradient_cubic(load(every_line, work, room.moments), share, centred, root)
                 rows_to_gradients(n, mean, flip, cubic, work, z, room.extra)
                 gradient_first(
                     line,
@@ -147,7 +158,7 @@ def _backward(
                     shape.channels,
                     powers,
                     source + u % shape.channels,
-                    graph.order,
+                    graph,
                     n,
                     work,
                     z,

@@ -24,6 +24,7 @@ from legs.kernels.cpu_vectors import (
     square_root,
     zeros_like,
 )
+from legs.kernels.cpu_weights import times_weight
 
 FLOOR = RELATIVE_FLOOR
 SLOPE = 10 / RELATIVE_FLOOR
@@ -40,8 +41,23 @@ def magnitude(z: Any, flip: Any) -> Any:
 
 
 @inner
-def centred_means(work: Any, z: int, n: int, mean: Any, flip: Any, unit: Any) -> Any:
-    """Means of the second, third and fourth power of the centred lanes, in units of the signal."""
+def centred_means(
+    work: Any,
+    z: int,
+    n: int,
+    share: float,
+    copies: Any,
+    times: int,
+    mean: Any,
+    flip: Any,
+    unit: Any,
+) -> Any:
+    """Means of the second, third and fourth power of the centred lanes, in units of the signal.
+
+    Args:
+        share: of one node in a mean.
+        copies, times: how many nodes each stands for (:class:`~legs.kernels.cpu_graph.Graph`).
+    """
     zero, lanes = zeros_like(flip), len_of(flip)
     second, third, fourth = zero, zero, zero
     for begin in range(0, n, PIECE):
@@ -49,11 +65,11 @@ def centred_means(work: Any, z: int, n: int, mean: Any, flip: Any, unit: Any) ->
         for i in range(begin, min(n, begin + PIECE)):
             value = (magnitude(load(zero, work, z + i * lanes), flip) - mean) * unit
             square = value * value
-            two = two + square
-            three = multiply_add(square, value, three)
-            four = multiply_add(square, square, four)
+            counted = times_weight(copies, times + i, square)
+            two = two + counted
+            three = multiply_add(counted, value, three)
+            four = multiply_add(counted, square, four)
         second, third, fourth = second + two, third + three, fourth + four
-    share = 1.0 / n
     return second * share, third * share, fourth * share
 
 
@@ -86,16 +102,16 @@ def moments_of(mean: Any, powers: Any, energy: Any) -> Any:
 
 
 @inlined
-def gradient_cubic(grads: Any, n: int, powers: Any, root_energy: Any) -> Any:
+def gradient_cubic(grads: Any, share: float, powers: Any, root_energy: Any) -> Any:
     r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: how to scale, and coefficients.
 
-    ``grads`` holds the gradients of the four moments, ``[lanes, 4]``.
+    ``grads`` holds the gradients of the four moments, ``[lanes, 4]``; ``share`` is that of a node
+    in a mean. Of nodes that stand for several this is the gradient in each one.
     """
     by_mean, by_variance = every_fourth(grads, 0), every_fourth(grads, 1)
     by_skewness, by_kurtosis = every_fourth(grads, 2), every_fourth(grads, 3)
     root, inverse, skewness, kurtosis = shape_of(powers)
     fade, slope = fade_of(powers[0])
-    share = 1.0 / n
     unit = 1.0 / root_energy
     scale = inverse * unit
     three = by_skewness * scale * fade * (3.0 * share)

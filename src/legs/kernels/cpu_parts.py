@@ -31,6 +31,7 @@ class Arrays(NamedTuple):
     ptr: Any  # [graphs + 1]
     filters: Any  # [units, scales, steps]
     laziness: float  # of the walk in whose powers the filters are written
+    copies: Any  # [nodes], or None for ones
 
 
 @merged
@@ -43,7 +44,7 @@ def prepare(shape: Any, size: Any, arrays: Any, begin: int, end: int, backward: 
     work[room.flip + shape.scales] = 1
     pack_banks(size, arrays.filters, work, room.bank_first, room.bank_second)
     work[room.found_first : room.total] = 0
-    graph = make_graph(arrays.weight, work, room, nodes, entries, arrays.laziness)
+    graph = make_graph(arrays, work, room, nodes, entries)
     return trouble, room, work, graph
 
 
@@ -53,7 +54,8 @@ def load_graph(shape: Any, arrays: Any, g: int, graph: Any, room: Any) -> Any:
     lanes, steps, channels = shape.lanes, shape.steps, shape.channels
     work, x = graph.work, arrays.x
     first, n = arrays.ptr[g], arrays.ptr[g + 1] - arrays.ptr[g]
-    stays = take_graph(arrays.rowptr, arrays.col, arrays.weight, first, n, lanes, graph)
+    rowptr, col, weight, copies = arrays.rowptr, arrays.col, arrays.weight, arrays.copies
+    stays = take_graph(rowptr, col, weight, copies, first, n, lanes, graph)
     reach_of(graph, n, lanes, room.reach, room.spare)
     if arrays.given:
         powers, source = arrays.powers, first * steps * channels
@@ -88,12 +90,13 @@ def first_order(
     group: int,
     powers: Any,
     source: int,
+    share: float,
     graph: Any,
     room: Any,
 ) -> None:
     """Rows, means and energies of the units of a group, and the signals of their parents."""
     channels, steps, lanes, row = shape.channels, shape.steps, shape.lanes, shape.row
-    work, order = graph.work, graph.order
+    work = graph.work
     line, few = zeros(work, shape.row, 1), zeros(work, shape.children, 1)
     first, n = arrays.ptr[g], arrays.ptr[g + 1] - arrays.ptr[g]
     flip = load(line, work, room.flip)
@@ -113,8 +116,9 @@ def first_order(
             channels,
             powers,
             source + c,
-            order,
+            graph,
             n,
+            share,
             arrays.x,
             x_at,
             flip,
@@ -141,22 +145,22 @@ def first_order(
 
 @merged
 def second_order(
-    shape: Any, size: Any, n: int, group: int, block: int, graph: Any, room: Any
+    shape: Any, size: Any, n: int, share: float, group: int, block: int, graph: Any, room: Any
 ) -> Any:
     """Children of a block: their mean magnitudes, centred powers, and roots of their energy."""
     work, lanes, children = graph.work, shape.lanes, shape.children
     zero, wide = zeros(work, shape.lanes, 1), zeros(work, shape.lanes, shape.children)
     walk(zero, shape.steps, graph, n, room.signal + block * n * lanes, room.states)
-    bank = (group * size.blocks + block) * shape.steps * children * lanes
-    mean = apply_second(
-        zero, wide, shape.steps, graph, n, room.states, room.bank_second + bank, room.z_second
-    )
+    bank = room.bank_second + (group * size.blocks + block) * shape.steps * children * lanes
+    z, states = room.z_second, room.states
+    mean = apply_second(zero, wide, shape.steps, graph, n, share, states, bank, z)
     last = min(size.group, size.units - group * size.group) - 1
     for lane in range(lanes):
         k = min((block * lanes + lane) // children, last)
         work[room.root_lanes + lane] = work[room.root + k]
     root = repeat(wide, load(zero, work, room.root_lanes))
-    powers = centred_means(work, room.z_second, n, mean, fill(wide, -1.0), 1.0 / root)
+    flip, unit = fill(wide, -1.0), 1.0 / root
+    powers = centred_means(work, z, n, share, graph.copies, graph.times, mean, flip, unit)
     return mean, powers, root
 
 

@@ -26,6 +26,7 @@ class Room(NamedTuple):
     degree: int  # [n]
     inverse: int  # [n] of the degree
     move: int  # [n] see cpu_graph.Graph
+    times: int  # [n] how many nodes each stands for, if not one
     reach: int  # [n] how often the energy counts a node
     spare: int  # [n]
     flip: int  # [row] -1 for wavelets, 1 for the signal
@@ -59,6 +60,7 @@ def make_room(size: Any, nodes: int, entries: int, given: bool, backward: bool) 
         nodes,
         nodes,
         nodes,
+        nodes if size.counted else 0,
         nodes,
         nodes,
         size.row,
@@ -106,6 +108,7 @@ def make_room(size: Any, nodes: int, entries: int, given: bool, backward: bool) 
         places[20],
         places[21],
         places[22],
+        places[23],
     )
 
 

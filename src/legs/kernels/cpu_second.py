@@ -25,20 +25,31 @@ from legs.kernels.cpu_vectors import (
     store,
     with_sign_of,
 )
+from legs.kernels.cpu_weights import add_weighted, times_weight
 
 
 @inlined
 def apply_second(
-    zero: Any, wide: Any, steps: int, graph: Any, n: int, states: int, bank: int, z: int
+    zero: Any,
+    wide: Any,
+    steps: int,
+    graph: Any,
+    n: int,
+    share: float,
+    states: int,
+    bank: int,
+    z: int,
 ) -> Any:
     """Writes the children ``[n, children, lanes]`` of a block; returns their mean magnitudes.
 
     Args:
         zero, wide: zeros, as many as lanes, and as many as lanes times children.
+        share: of one node in a mean.
         states: where in the work array the diffused parents are, ``[steps, n, lanes]``;
             ``bank``: the filters, ``[steps, children, lanes]``; ``z``: where to write.
     """
     lanes, width, work, degree = len_of(zero), len_of(wide), graph.work, graph.degree
+    copies, times = graph.copies, graph.times
     mean = wide
     for begin in range(0, n, PIECE):
         end = min(n, begin + PIECE)
@@ -54,7 +65,9 @@ def apply_second(
             one, two = one * at(work, degree + i), two * at(work, degree + i + 1)
             store(one, work, z + i * width)
             store(two, work, z + (i + 1) * width)
-            part = part + (absolute(one) + absolute(two))
+            one = times_weight(copies, times + i, absolute(one))
+            two = times_weight(copies, times + i + 1, absolute(two))
+            part = part + (one + two)
         for i in range(pairs, end):
             one = wide
             for s in range(steps):
@@ -63,9 +76,9 @@ def apply_second(
                 one = multiply_add(repeat(wide, state), filters, one)
             one = one * at(work, degree + i)
             store(one, work, z + i * width)
-            part = part + absolute(one)
+            part = add_weighted(copies, times + i, absolute(one), part)
         mean = mean + part
-    return mean * (1.0 / n)
+    return mean * share
 
 
 @inner
@@ -109,6 +122,7 @@ def gradient_second(
             for i in range(begin, min(n, begin + PIECE)):
                 grad = load(wide, work, z + i * width)
                 state = load(zero, work, states + s * size + i * lanes)
+                state = times_weight(graph.copies, graph.times + i, state)
                 part = multiply_add(repeat(wide, state), grad, part)
                 total = fold_product(zero, filters, grad) * at(work, inverse + i)
                 if s < steps - 1:

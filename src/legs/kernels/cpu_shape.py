@@ -40,6 +40,7 @@ _FILES = (
     "second",
     "shape",
     "vectors",
+    "weights",
 )
 
 

@@ -63,9 +63,16 @@ def chosen() -> Choice:
 
 
 def path_of(
-    x: Tensor, edge_weight: Tensor | None = None, graphs: int = 1
+    x: Tensor, edge_weight: Tensor | None = None, graphs: int = 1, merged: bool = False
 ) -> Literal["reference", "cpu", "cuda"]:
     """The way that signals ``x`` on so many graphs would be scattered.
+
+    Args:
+        x: signals, ``[nodes, channels]``.
+        edge_weight: ``[edges]`` or ``None``.
+        graphs: number of graphs (default 1).
+        merged: whether nodes stand for several (default no). That is for training, where kernels
+            that were compiled once serve many batches, however few nodes are left.
 
     Returns:
         ``"reference"``, or the fused kernels' device. It depends on sizes and types alone, never on
@@ -79,7 +86,7 @@ def path_of(
     if edge_weight is not None and _needs_gradient(edge_weight):
         return "reference"
     device = x.device.type
-    if chosen() == "auto" and not _pays(device, x.shape[0], graphs):
+    if chosen() == "auto" and not _pays(device, x.shape[0], graphs, merged):
         return "reference"
     if device == "cpu" and cpu.available():
         return "cpu"
@@ -88,9 +95,9 @@ def path_of(
     return "reference"
 
 
-def _pays(device: str, nodes: int, graphs: int) -> bool:
+def _pays(device: str, nodes: int, graphs: int, merged: bool) -> bool:
     least, largest = CROSSOVERS.get(device, (0, 0))
-    return nodes >= least and nodes <= largest * max(graphs, 1)
+    return (merged or nodes >= least) and nodes <= largest * max(graphs, 1)
 
 
 def _needs_gradient(x: Tensor) -> bool:

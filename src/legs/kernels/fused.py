@@ -144,7 +144,7 @@ class _Scatter(torch.autograd.Function):
         batch = Batch(*tensors)
         if filters.device.type == "cuda":
             return cuda.forward(*batch, filters, policy)
-        return cpu.forward(*batch[:6], filters, policy, BASE)
+        return cpu.forward(*batch[:6], filters, policy, BASE, batch.copies)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -174,7 +174,7 @@ class _ScatterGrad(Last):
         batch = Batch(*tensors)
         if filters.device.type == "cuda":
             return cuda.backward(*batch, filters, grad, out, policy)
-        return cpu.backward(*batch[:6], filters, grad, policy, BASE)
+        return cpu.backward(*batch[:6], filters, grad, policy, BASE, batch.copies)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:

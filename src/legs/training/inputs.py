@@ -23,8 +23,8 @@ POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
 # Features of every model of a stack are kept while they fit into this, by type of device.
 FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
-# Nodes that are alike are merged on these devices, if so many times fewer nodes and edges are left.
-MERGED_ON = ("cuda",)
+# Nodes that are alike are merged if so many times fewer nodes and edges are left. Merged edges have
+# weights, which cost a little.
 MERGED_FROM = 1.5
 # What a network takes besides a batch of graphs: walk powers, and how many nodes each stands for.
 Known = dict[str, Any]
@@ -118,7 +118,7 @@ class Inputs:
     def _merge(self, network: Network) -> Tensor | None:
         """Merges nodes that are alike, if the network can tell and it pays; the copies of each."""
         data = self.data
-        if data.x.device.type not in MERGED_ON or data.edge_weight is not None:
+        if data.edge_weight is not None:
             return None
         if not (_can_count(network) or (_can_pass(network, data.x) and self.regular)):
             return None
