@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -106,3 +108,31 @@ def test_weights_are_refused():
     )
     with pytest.raises(ValueError, match="edge weights"):
         merge_alike(data)
+
+
+@given(graphs(), st.booleans())
+def test_longest_first_is_a_renumbering(data, weighted):
+    if weighted:
+        data = replace(data, edge_weight=(data.col + 1.0) * (1 + _rows(data)))  # symmetric
+    found = alike.longest_first(data)
+    lengths = found.rowptr.diff()
+    assert (lengths[:-1] >= lengths[1:]).all()
+    # Every node with its features and its neighbours' features: the same ones, in another order.
+    assert sorted(_described(found)) == sorted(_described(data))
+
+
+def _rows(data):
+    return torch.repeat_interleave(torch.arange(data.num_nodes), data.rowptr.diff())
+
+
+def _described(data):
+    weight = torch.ones(len(data.col)) if data.edge_weight is None else data.edge_weight
+    return [
+        (x, sorted((data.x[j].tolist(), float(w)) for j, w in zip(near, own, strict=True)))
+        for x, near, own in zip(
+            data.x.tolist(),
+            data.col.long().split(data.rowptr.diff().tolist()),
+            weight.split(data.rowptr.diff().tolist()),
+            strict=True,
+        )
+    ]

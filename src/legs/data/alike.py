@@ -56,32 +56,67 @@ def merge_alike(data: GraphDataset) -> Merged:
     """
     if data.edge_weight is not None:
         raise ValueError(f"{data.name or 'this data set'} has edge weights; nodes are not merged")
-    graph = torch.repeat_interleave(torch.arange(len(data), device=data.ptr.device), data.sizes)
-    row = torch.repeat_interleave(torch.arange(len(graph), device=graph.device), data.rowptr.diff())
+    graph, row = _owners(data)
     kind, count = _checked(data, graph, row, *_refined(data, graph, row))
-    first = _first_of(kind, count)
+    first, by_first = _first_of(kind, count).sort()
+    kind = by_first.argsort()[kind]  # numbered as they come, not by chance
     chosen = first[kind[row]] == row
     entries, weight = torch.unique(
         kind[row[chosen]] * count + kind[data.col.long()[chosen]], return_counts=True
     )
     source, target = entries % max(count, 1), entries // max(count, 1)
+    counts = torch.bincount(kind, minlength=count).to(data.x.dtype)
+    sizes = torch.bincount(graph[first], minlength=len(data))
+    ptr = torch.cat([data.ptr.new_zeros(1), sizes.cumsum(0)])
+    merged = replace(data, x=data.x[first], ptr=ptr)
+    weight = weight.to(data.x.dtype)
+    found, order = _renumbered(merged, graph[first], source, target, weight)
+    return Merged(found, counts[order])
+
+
+def longest_first(data: GraphDataset) -> GraphDataset:
+    """The same graphs, with the nodes of most neighbours first in each.
+
+    Loops over rows run faster where those of like length come together.
+
+    >>> path = GraphDataset.from_edges(
+    ...     torch.tensor([[0.0], [1.0], [2.0]]),
+    ...     torch.tensor([0, 3]),
+    ...     torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+    ... )
+    >>> longest_first(path).x.T, longest_first(path).col
+    (tensor([[1., 0., 2.]]), tensor([1, 2, 0, 0], dtype=torch.int32))
+    """
+    graph, row = _owners(data)
+    return _renumbered(data, graph, data.col.long(), row, data.edge_weight)[0]
+
+
+def _owners(data: GraphDataset) -> tuple[Tensor, Tensor]:
+    """The graph of each node, and the node of each entry of a row."""
+    device = data.ptr.device
+    graph = torch.repeat_interleave(torch.arange(len(data), device=device), data.sizes)
+    nodes = torch.arange(data.num_nodes, device=device)
+    return graph, torch.repeat_interleave(nodes, data.rowptr.diff())
+
+
+def _renumbered(
+    data: GraphDataset, graph: Tensor, source: Tensor, target: Tensor, weight: Tensor | None
+) -> tuple[GraphDataset, Tensor]:
+    """Graphs of given edges, whose nodes of most neighbours come first; and which node is where."""
+    count = data.num_nodes
     lengths = torch.bincount(target, minlength=count)
-    # Threads of a GPU go through rows of like length side by side.
-    order = (graph[first] * (lengths.max() + 1 if count else 1) - lengths).argsort(stable=True)
+    order = (graph * (lengths.max() + 1 if count else 1) - lengths).argsort(stable=True)
     place = torch.empty_like(order)
     place[order] = torch.arange(count, device=order.device)
     by_row = (place[target] * max(count, 1) + place[source]).argsort()
-    zero = data.ptr.new_zeros(1)
-    sizes = torch.bincount(graph[first], minlength=len(data))
-    merged = replace(
+    found = replace(
         data,
-        x=data.x[first[order]],
-        ptr=torch.cat([zero, sizes.cumsum(0)]),
-        rowptr=torch.cat([zero, lengths[order].cumsum(0)]),
+        x=data.x[order],
+        rowptr=torch.cat([data.ptr.new_zeros(1), lengths[order].cumsum(0)]),
         col=place[source[by_row]].to(data.col.dtype),
-        edge_weight=weight[by_row].to(data.x.dtype),
+        edge_weight=None if weight is None else weight[by_row],
     )
-    return Merged(merged, torch.bincount(kind, minlength=count)[order].to(data.x.dtype))
+    return found, order
 
 
 def _refined(data: GraphDataset, graph: Tensor, row: Tensor) -> tuple[Tensor, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn import Dropout
 
 from legs import functional as fn
-from legs.data.alike import merge_alike
+from legs.data.alike import longest_first, merge_alike
 from legs.data.dataset import GraphBatch, GraphDataset
 from legs.kernels import messages
 from legs.models import GNN, LEGSNet, Network, Snowball
@@ -23,9 +24,9 @@ POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
 # Features of every model of a stack are kept while they fit into this, by type of device.
 FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
-# Nodes that are alike are merged if so many times fewer nodes and edges are left. Merged edges have
-# weights, which cost a little.
-MERGED_FROM = 1.5
+# Nodes that are alike are merged if so many times fewer nodes and edges are left, by type of
+# device: edges get weights, which cost a little.
+MERGED_FROM = {"cuda": 1.5, "cpu": 1.1}
 # What a network takes besides a batch of graphs: walk powers, and how many nodes each stands for.
 Known = dict[str, Any]
 
@@ -42,7 +43,8 @@ class Inputs:
 
     Where the network's embedding has nothing to learn, it is done once and batches are rows of a
     matrix. Else batches are gathered graphs, with the walk powers of the first scattering order;
-    their nodes are classes of nodes that are alike, where that makes them much smaller.
+    their nodes are classes of nodes that are alike, where that makes them much smaller
+    (:mod:`legs.data.alike`).
 
     Args:
         data: the data set.
@@ -66,12 +68,12 @@ class Inputs:
         if network.embedding_is_fixed:
             self.features = embed(network, self.data)
             return
-        copies = self._merge(network)
+        copies = self._arrange(network)
         columns = [self.data.x]
         steps = network.power_steps
         if steps and powers_fit(self.data.x, steps):
             self.steps = steps
-            columns.append(_powers(self.data, steps, copies))
+            columns.append(walk_powers(self.data, steps, copies))
         if copies is not None:
             columns.append(copies.unsqueeze(-1))
         if len(columns) > 1:  # side by side, so that one gather fetches all
@@ -115,18 +117,21 @@ class Inputs:
             known["copies"] = copies.squeeze(1).clamp_min(1)
         return graphs._replace(x=x), known
 
-    def _merge(self, network: Network) -> Tensor | None:
-        """Merges nodes that are alike, if the network can tell and it pays; the copies of each."""
+    def _arrange(self, network: Network) -> Tensor | None:
+        """Merges nodes that are alike if it pays, and gives their copies; else only sorts nodes.
+
+        The order of nodes changes no graph's features, and that is all the networks give here.
+        """
         data = self.data
-        if data.edge_weight is not None:
-            return None
         if not (_can_count(network) or (_can_pass(network, data.x) and self.regular)):
             return None
-        merged, copies = merge_alike(data)
-        if _size(data) < MERGED_FROM * _size(merged):
-            return None
-        self.data, self.merged = merged, True
-        return copies
+        if data.edge_weight is None:
+            merged, copies = merge_alike(data)
+            if _size(data) >= MERGED_FROM.get(data.x.device.type, math.inf) * _size(merged):
+                self.data, self.merged = merged, True
+                return copies
+        self.data = longest_first(data)
+        return None
 
     def keep_own_features(self, networks: list[Network]) -> None:
         """Embeds all graphs by every network of a stack, once and for all, if there is room.
@@ -214,7 +219,7 @@ def _size(data: GraphDataset) -> int:
 
 
 @torch.no_grad()
-def _powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor:
+def walk_powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor:
     """Walk powers of all nodes, ``[nodes, steps * channels]``."""
     found = data.x.new_empty(data.num_nodes, steps * data.in_channels)
     for index in _chunks(data):
