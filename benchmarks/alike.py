@@ -58,6 +58,7 @@ def speed(name: str, device: str) -> dict[str, float]:
     )
     network = create("legs-fcn", data.in_channels, data.out_channels).to(device)
     assert isinstance(network, LEGSNet)
+    network.scattering.validate = False  # as in training
     ways: list[tuple[GraphDataset, Tensor | None]] = [(data, None), (longest_first(data), None)]
     steps = [_step(*way, network, device) for way in [*ways, merge_alike(data)]]
     times: list[list[float]] = [[] for _ in steps]
