@@ -32,8 +32,8 @@ WORDS = """\
 Nodes of a graph are *alike* if they have the same features and equally many neighbours of every
 kind (`legs.data.merge_alike`). No network here can tell them apart, so that one may stand for all
 of them: nothing is lost but rounding. Node features are the paper's: eccentricity and clustering
-coefficient. Training merges nodes where at least {cpu} (CPU) or {cuda} (GPU) times fewer nodes and
-edges are left; else it only puts nodes with most neighbours first in their graph.
+coefficient. Training merges nodes where at least {least} times fewer nodes and edges are left; else
+it only puts nodes with most neighbours first in their graph.
 """
 
 
@@ -102,7 +102,7 @@ def page(known: dict[str, Any]) -> str:
         )
     about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
     versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
-    text = f"# Nodes that are alike\n\n{WORDS.format(**MERGED_FROM)}\n"
+    text = f"# Nodes that are alike\n\n{WORDS.format(least=MERGED_FROM)}\n"
     text += "Last columns: how many times as fast a training step of LEGS-FCN is on "
     text += f"{GRAPHS} graphs, {known['threads']} thread.\n\n"
     text += (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Protocol
@@ -24,9 +23,9 @@ POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
 # Features of every model of a stack are kept while they fit into this, by type of device.
 FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
-# Nodes that are alike are merged if so many times fewer nodes and edges are left, by type of
-# device: edges get weights, which cost a little.
-MERGED_FROM = {"cuda": 1.5, "cpu": 1.1}
+# Nodes that are alike are merged if so many times fewer nodes and edges are left: edges get
+# weights, and with hardly fewer of them nothing is gained (docs/results/alike).
+MERGED_FROM = 1.5
 # What a network takes besides a batch of graphs: walk powers, and how many nodes each stands for.
 Known = dict[str, Any]
 
@@ -127,7 +126,7 @@ class Inputs:
             return None
         if data.edge_weight is None:
             merged, copies = merge_alike(data)
-            if _size(data) >= MERGED_FROM.get(data.x.device.type, math.inf) * _size(merged):
+            if _size(data) >= MERGED_FROM * _size(merged):
                 self.data, self.merged = merged, True
                 return copies
         self.data = longest_first(data)
