@@ -106,6 +106,7 @@ def test_one_copy_each_is_none(threads):
     assert torch.equal(found, cpu.backward(*batch, filters, grad))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_powers", [False, True])
 def test_module(with_powers):
     whole, merged, copies = alike_graphs()

@@ -83,3 +83,11 @@ def test_second_derivatives_say_where_they_are():
     (first,) = torch.autograd.grad(out, module.selection.theta, create_graph=True)
     with pytest.raises(RuntimeError, match="reference"):
         first.sum().backward()
+
+
+def test_merged_nodes_go_the_way_of_all():
+    pytest.importorskip("numba")
+    x = torch.rand(10, 2)
+    assert path_of(x) == "reference"
+    assert path_of(x, copies=torch.full((10,), 50.0)) == "reference"
+    assert path_of(x, copies=torch.full((10,), 100.0)) == "cpu"

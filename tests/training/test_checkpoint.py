@@ -69,6 +69,7 @@ def test_interrupted_and_resumed_is_undisturbed(name, options, stops, tmp_path, 
 
 def test_epochs_after_the_last_checkpoint_are_done_again(tmp_path, monkeypatch):
     """Only the first epoch was saved when the run died after the fifth."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 1e9)  # however long an epoch takes
     with pytest.raises(Killed):
         run(tmp_path, stop_after=5)
     assert state_of(tmp_path).epoch == 1

@@ -63,7 +63,10 @@ def chosen() -> Choice:
 
 
 def path_of(
-    x: Tensor, edge_weight: Tensor | None = None, graphs: int = 1, merged: bool = False
+    x: Tensor,
+    edge_weight: Tensor | None = None,
+    graphs: int = 1,
+    copies: Tensor | None = None,
 ) -> Literal["reference", "cpu", "cuda"]:
     """The way that signals ``x`` on so many graphs would be scattered.
 
@@ -71,8 +74,8 @@ def path_of(
         x: signals, ``[nodes, channels]``.
         edge_weight: ``[edges]`` or ``None``.
         graphs: number of graphs (default 1).
-        merged: whether nodes stand for several (default no). That is for training, where kernels
-            that were compiled once serve many batches, however few nodes are left.
+        copies: how many nodes each one stands for, ``[nodes]`` (default one). Merged nodes take
+            the way that all of them would have taken.
 
     Returns:
         ``"reference"``, or the fused kernels' device. It depends on sizes and types alone, never on
@@ -86,7 +89,7 @@ def path_of(
     if edge_weight is not None and _needs_gradient(edge_weight):
         return "reference"
     device = x.device.type
-    if chosen() == "auto" and not _pays(device, x.shape[0], graphs, merged):
+    if chosen() == "auto" and not _pays(device, x.shape[0], graphs, copies):
         return "reference"
     if device == "cpu" and cpu.available():
         return "cpu"
@@ -95,9 +98,14 @@ def path_of(
     return "reference"
 
 
-def _pays(device: str, nodes: int, graphs: int, merged: bool) -> bool:
+def _pays(device: str, nodes: int, graphs: int, copies: Tensor | None) -> bool:
     least, largest = CROSSOVERS.get(device, (0, 0))
-    return (merged or nodes >= least) and nodes <= largest * max(graphs, 1)
+    if nodes > largest * max(graphs, 1):
+        return False
+    if copies is None:
+        return nodes >= least
+    # To ask a GPU for a number takes longer than to compile its kernels is worth.
+    return device != "cpu" or float(copies.sum()) >= least
 
 
 def _needs_gradient(x: Tensor) -> bool:

@@ -157,7 +157,7 @@ class Scattering(nn.Module):
                 x = x.float()
             if self._is_usual:
                 graphs = self._num_graphs(batch, batch_size)
-                if kernels.path_of(x, edge_weight, graphs, copies is not None) != "reference":
+                if kernels.path_of(x, edge_weight, graphs, copies) != "reference":
                     found = self._fused(x, edge_index, edge_weight, batch, graphs, powers, copies)
                     return found.to(given)
             powers = None if powers is None else powers.to(x.dtype)
