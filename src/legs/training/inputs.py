@@ -24,8 +24,9 @@ CHUNK_NODES = 200_000
 # Features of every model of a stack are kept while they fit into this, by type of device.
 FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 # Nodes that are alike are merged if so many times fewer nodes and edges are left: edges get
-# weights, and with hardly fewer of them nothing is gained (docs/results/alike).
-MERGED_FROM = 1.5
+# weights, for which kernels have to be compiled by themselves, and little is gained with not much
+# fewer of them (docs/results/alike).
+MERGED_FROM = 1.8
 # What a network takes besides a batch of graphs: walk powers, and how many nodes each stands for.
 Known = dict[str, Any]
 
