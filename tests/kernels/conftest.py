@@ -24,3 +24,12 @@ def gpu(monkeypatch, kernel_folder):
             yield "cpu"
     else:
         pytest.skip("neither a GPU nor a C++ compiler")
+
+
+@pytest.fixture
+def one_thread():
+    """One thread, whatever a test sets."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

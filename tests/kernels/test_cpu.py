@@ -16,6 +16,7 @@ from tests.kernels.scattered import Case, clear_of_kinks, moments, reference, wo
 from tests.strategies import batches, from_pairs, path_pairs, ring_pairs, signals, star_pairs
 
 pytest.importorskip("numba")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Channels, scales, steps, policy, weights. Each is compiled, which takes some seconds.
 SHAPES: list[Any] = [
@@ -37,14 +38,6 @@ shapes = pytest.mark.parametrize(
     ("channels", "scales", "steps", "policy", "weighted"),
     SHAPES + [pytest.param(*shape, marks=pytest.mark.long) for shape in LONG_SHAPES],
 )
-
-
-@pytest.fixture(autouse=True)
-def _threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @st.composite

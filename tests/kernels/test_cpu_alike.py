@@ -18,14 +18,7 @@ from tests.kernels.scattered import Case, clear_of_kinks, reference, worst
 from tests.kernels.test_alike import alike_graphs, compare, expected_of, merged_batch, walk_powers
 
 pytest.importorskip("numba")
-
-
-@pytest.fixture(autouse=True)
-def _threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize(

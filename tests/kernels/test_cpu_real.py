@@ -11,16 +11,9 @@ from legs.kernels import cpu
 from tests.kernels.scattered import Case, moments, worst
 
 pytest.importorskip("numba")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 DTYPES = {torch.float32: 1e-3, torch.float64: 1e-9}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def case_of(name: str, count: int) -> Case:

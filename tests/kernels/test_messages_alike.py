@@ -19,13 +19,8 @@ GPU = torch.cuda.is_available()
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("kernels")
-
-
 @pytest.fixture
-def device(way, monkeypatch, folder):
+def device(way, monkeypatch, kernel_folder):
     """Where tensors go: ``way`` is plain PyTorch, or the kernels."""
     monkeypatch.setattr(messages_cuda, "LONG", 8)  # small graphs have long rows, too
     with contextlib.ExitStack() as stack:
@@ -35,7 +30,7 @@ def device(way, monkeypatch, folder):
         elif not GPU:
             if not emulation.available():
                 pytest.skip("neither a GPU nor a C++ compiler")
-            stack.enter_context(emulation.emulated(monkeypatch, folder))
+            stack.enter_context(emulation.emulated(monkeypatch, kernel_folder))
         yield "cuda" if GPU else "cpu"
 
 
