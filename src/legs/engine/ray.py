@@ -82,7 +82,9 @@ class RayEngine:
                     yield waiting.pop(one), _result(ray, one)
         finally:
             for one in waiting:
-                ray.cancel(one, force=True)
+                # Not by force: where a task ends at the same moment, that aborts this process
+                # (Ray 2.60: "Check failed: it != submissible_tasks_.end()").
+                ray.cancel(one)
 
     def __enter__(self) -> Self:
         return self
