@@ -11,26 +11,19 @@ from torch_geometric.nn import GATConv, LayerNorm, global_add_pool, global_mean_
 from legs.kernels import messages, messages_cuda
 from legs.kernels.messages import aggregate, attend, make_graphs, norm_relu, pool, tanh
 from tests.graphs import path_graph, random_graph, undirected
-from tests.kernels import emulation
 
 GPU = torch.cuda.is_available()
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 @pytest.fixture
-def device(way, monkeypatch, kernel_folder):
+def device(way, monkeypatch, request):
     """Where tensors go: ``way`` is plain PyTorch, or the kernels."""
     monkeypatch.setattr(messages_cuda, "LONG", 8)  # small graphs have long rows, too
     if way == "plain":
         monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
-        yield "cuda" if GPU else "cpu"
-    elif GPU:
-        yield "cuda"
-    elif emulation.available():
-        with emulation.emulated(monkeypatch, kernel_folder):
-            yield "cpu"
-    else:
-        pytest.skip("neither a GPU nor a C++ compiler")
+        return "cuda" if GPU else "cpu"
+    return request.getfixturevalue("gpu")
 
 
 def ways(*quick):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
@@ -11,7 +9,6 @@ from torch.func import functional_call, stack_module_state, vmap
 from legs.kernels import messages_cuda, use
 from legs.kernels.messages import aggregate, attend, make_graphs
 from legs.models import create
-from tests.kernels import emulation
 from tests.kernels.test_alike import alike_graphs
 from tests.models.test_gnn_fast import NAMES, networks
 
@@ -20,17 +17,14 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 @pytest.fixture
-def device(way, monkeypatch, kernel_folder):
+def device(way, monkeypatch, request):
     """Where tensors go: ``way`` is plain PyTorch, or the kernels."""
     monkeypatch.setattr(messages_cuda, "LONG", 8)  # small graphs have long rows, too
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(use("fused"))
-        if way == "plain":
-            monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
-        elif not GPU:
-            if not emulation.available():
-                pytest.skip("neither a GPU nor a C++ compiler")
-            stack.enter_context(emulation.emulated(monkeypatch, kernel_folder))
+    if way == "plain":
+        monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
+    else:
+        request.getfixturevalue("gpu")
+    with use("fused"):
         yield "cuda" if GPU else "cpu"
 
 

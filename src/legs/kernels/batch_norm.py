@@ -10,6 +10,7 @@ from torch import Tensor
 
 from legs.kernels import messages_cuda, stack_cuda
 from legs.kernels.dispatch import chosen
+from legs.kernels.transforms import Last
 
 
 def applies(x: Tensor, weight: Tensor) -> bool:
@@ -94,7 +95,7 @@ class _Norm(torch.autograd.Function):
         return tuple(x.unflatten(0, (info.batch_size, -1)) for x in out), (0, 0)
 
 
-class _NormGrad(torch.autograd.Function):
+class _NormGrad(Last):
     """:func:`legs.kernels.stack_cuda.norm_backward`."""
 
     @staticmethod
@@ -102,17 +103,6 @@ class _NormGrad(torch.autograd.Function):
         grad: Tensor, x: Tensor, mask: Tensor, weight: Tensor, kept: Tensor, wanted: bool
     ) -> tuple[Tensor | None, Tensor]:
         return stack_cuda.norm_backward(grad, x, mask, weight, kept, wanted)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        raise RuntimeError(
-            "the kernel for batch norm has no second derivatives; compute them under "
-            'legs.kernels.use("reference")'
-        )
 
 
 def _folded(x: Any, dim: int | None, size: int) -> Any:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from legs.kernels import messages_cuda as kernels
+from legs.kernels.transforms import Last
 
 
 class Aggregate(torch.autograd.Function):
@@ -91,22 +92,7 @@ class Rows(torch.autograd.Function):
         return out.unflatten(0, (size, -1)), 0
 
 
-class _Last(torch.autograd.Function):
-    """A gradient, which has none itself."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        raise RuntimeError(
-            "the kernels for message passing have no second derivatives; compute them under "
-            'legs.kernels.use("reference")'
-        )
-
-
-class RowsGrad(_Last):
+class RowsGrad(Last):
     """:func:`legs.kernels.messages_cuda.rows_backward`."""
 
     @staticmethod
@@ -153,7 +139,7 @@ class Attend(torch.autograd.Function):
         return tuple(x.unflatten(0, (size, -1)) for x in out), (0, 0)
 
 
-class AttendGrad(_Last):
+class AttendGrad(Last):
     """:func:`legs.kernels.messages_cuda.attend_backward`."""
 
     @staticmethod

@@ -13,13 +13,13 @@ class Last(torch.autograd.Function):
     """A gradient that has none itself."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         pass
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> Any:
         raise RuntimeError(
-            "the fused kernels have no second derivatives; compute them under "
+            "the kernels have no second derivatives; compute them under "
             'legs.kernels.use("reference")'
         )
 
