@@ -132,3 +132,10 @@ def test_attention_tells_paths_apart():
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_attention_is_pytorchs():
+    head = Attention(128, 2, num_paths=16).double()
+    tokens = torch.rand(4, 16, 64, dtype=torch.float64)
+    expected, _ = head.attention(tokens, tokens, tokens, need_weights=False)
+    torch.testing.assert_close(head._attend(tokens), expected, rtol=0, atol=1e-12)

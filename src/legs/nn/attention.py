@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from legs.nn.batch_norm import GraphBatchNorm
 from legs.nn.fcn import FCN
@@ -81,6 +82,17 @@ class Attention(nn.Module):
         """
         features = self.norm(x, mask).unflatten(-1, (self.num_paths, -1))
         tokens = self.project(features) + self.place.weight
-        attended, _ = self.attention(tokens, tokens, tokens, need_weights=False)
+        attended = self._attend(tokens)
         out: Tensor = self.head(self.token_norm(tokens + attended).flatten(1), mask)
         return out
+
+    def _attend(self, tokens: Tensor) -> Tensor:
+        """What the layer of PyTorch computes, whose fused kernels for GPUs fail under vmap."""
+        layer = self.attention
+        each = F.linear(tokens, layer.in_proj_weight, layer.in_proj_bias)
+        # [graphs, heads, tokens, channels of a head]
+        query, key, value = each.unflatten(-1, (3, layer.num_heads, -1)).transpose(1, 3).unbind(2)
+        scores = query @ key.transpose(-1, -2) / layer.head_dim**0.5
+        weights = F.dropout(scores.softmax(-1), layer.dropout, self.training)
+        joined: Tensor = layer.out_proj((weights @ value).transpose(1, 2).flatten(2))
+        return joined
