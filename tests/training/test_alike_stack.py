@@ -33,7 +33,7 @@ def test_the_same_weights(name, monkeypatch):
             reader = Inputs(data, given[0].network, DEVICE)
             assert reader.merged == (least == 1) == (reader.data.num_nodes < 0.9 * data.num_nodes)
             train_stack(given, reader, data.y.to(DEVICE), options)
-            networks = [member.network for member in given]
+            networks = [member.network.to(DEVICE) for member in given]
             parts = [member.split.test for member in given]
             outs = predict_stacked(networks, reader, parts)
         found.append([*(dict(n.state_dict()) for n in networks), dict(enumerate(outs))])
