@@ -59,3 +59,42 @@ def test_models_with_their_own_masks_at_once():
         expected.square().sum().backward()
         torch.testing.assert_close(parameters["weight"].grad[i], single.weight.grad)
         torch.testing.assert_close(buffers["running_var"][i], single.running_var)
+
+
+def known(x, graphs=None):
+    """In evaluation, with the mean and variance of ``x`` itself."""
+    norm = GraphBatchNorm(x.shape[1], eps=1e-12).double().eval()
+    norm.running_mean.copy_(x.mean(0))
+    norm.running_var.copy_(x.var(0))
+    if graphs is not None:
+        norm.bound_by(graphs)
+    return norm
+
+
+def test_no_training_graph_is_beyond_the_bound():
+    x = torch.randn(50, 4, dtype=torch.float64).exp()
+    x[:, 1], x[:, 2] = 0, 3.0
+    x[7, 1] = 1.0  # as far from the others as one of fifty can be
+    bounded, free = known(x, graphs=50), known(x)
+    assert torch.equal(bounded(x), free(x))
+    assert free(x).abs().max() > 0.98 * 49**0.5
+
+
+def test_what_training_never_showed_is_bounded():
+    x = torch.randn(50, 4, dtype=torch.float64)
+    x[:, 1] = 0  # an element that no training molecule has
+    new = torch.zeros(1, 4, dtype=torch.float64)
+    new[0, 1] = 5.0
+    new.requires_grad_()
+    assert known(x)(new).abs().max() > 1e6
+    out = known(x, graphs=50)(new)
+    assert out.abs().max() <= 7
+    out.sum().backward()
+    assert new.grad.isfinite().all()
+
+
+def test_models_saved_before_there_was_a_bound():
+    norm = GraphBatchNorm(3)
+    state = {name: value for name, value in norm.state_dict().items() if name != "reach"}
+    norm.load_state_dict(state)
+    assert norm.reach == float("inf") and "reach" not in state

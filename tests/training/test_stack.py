@@ -10,6 +10,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import available, create
 from legs.training.inputs import Inputs, embed
+from legs.training.members import make_member
 from legs.training.options import TrainingOptions
 from legs.training.stack import Member, train_single, train_stack
 from legs.training.task import Task
@@ -53,7 +54,7 @@ def members(data, name, count=4, **options):
             if hasattr(module, "validate"):
                 module.validate = False
         training = data.subset(split.train)
-        network.initialize(training.x)
+        network.initialize(training.x, graphs=len(training))
         network.initialize(training.x, embed(network, training))
         found.append(Member(network, split, task, lr=(1e-4, 3e-4)[k % 2]))
     return found
@@ -158,3 +159,10 @@ def test_dropout_differs_between_models():
     train_stack([first, twin], inputs, data.y, options)
     weights = [m.network.head.out.weight for m in (first, twin)]
     assert not torch.equal(*weights)
+
+
+def test_members_know_how_many_graphs_they_were_trained_on():
+    data = made_data()
+    split = Split(np.arange(26), np.arange(26, 30), np.arange(30, 40))
+    member = make_member("legs-fcn", {}, data, split, TrainingOptions(), 0)
+    assert member.network.head.norm.reach == 5

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -63,8 +63,12 @@ class Ensemble(Network):
             [part.embed(x, edge_index, edge_weight, batch, batch_size) for part in parts], dim=1
         )
 
-    def initialize(self, x: Tensor, features: Tensor | None = None) -> None:
-        """Nothing to set: both networks are trained already."""
+    def initialize(
+        self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
+    ) -> None:
+        """Bounds what the head takes; both networks are trained already."""
+        if graphs is not None:
+            cast(FCN, self.head).norm.bound_by(graphs)
 
     def describe(self) -> dict[str, Any]:
         parts = {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool, global_mean_pool
 from torch_geometric.nn.inits import reset
 
-from legs.nn import FCN, RBF, Attention, InputScale
+from legs.nn import FCN, RBF, Attention, GraphBatchNorm, InputScale
 
 
 def graph_mean(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
@@ -111,16 +111,22 @@ class Network(nn.Module, ABC):
         ]
         return layers[-1]
 
-    def initialize(self, x: Tensor, features: Tensor | None = None) -> None:
+    def initialize(
+        self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
+    ) -> None:
         """Sets what depends on training data but is not learned from it.
 
         Args:
             x: features of the training nodes.
             features: :meth:`embed` of the training graphs (for the anchors of an RBF head).
+            graphs: number of training graphs, which bounds how far others may be from them
+                (:meth:`legs.nn.GraphBatchNorm.bound_by`; default: no bound).
         """
         for module in self.modules():
             if isinstance(module, InputScale):
                 module.init_scale(x)
+            elif isinstance(module, GraphBatchNorm) and graphs is not None:
+                module.bound_by(graphs)
         if isinstance(self.head, RBF) and features is not None:
             self.head.init_anchors(features)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,12 @@ class GraphBatchNorm(nn.Module):
     many models can share a batch in which each of them trains on other graphs. With fewer than two
     graphs under the mask the running averages serve.
 
+    Of :math:`N` numbers none is farther than :math:`\sqrt{N - 1}` standard deviations from their
+    mean (Samuelson's inequality). So a graph that is has nothing like it among the training graphs:
+    a molecule with an element that they lack, for example. In evaluation such features count as if
+    they lay at that bound (:meth:`bound_by`); the layers behind would else be asked for a thousand
+    times what they were trained on.
+
     Within :func:`synchronized` the statistics are those of the graphs of all processes, each graph
     with the same weight, as of one process with the whole batch.
 
@@ -37,6 +44,7 @@ class GraphBatchNorm(nn.Module):
 
     running_mean: Tensor
     running_var: Tensor
+    reach: Tensor  # deviations from the mean that count, in evaluation
 
     def __init__(self, in_channels: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
@@ -47,9 +55,21 @@ class GraphBatchNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(in_channels))
         self.register_buffer("running_mean", torch.zeros(in_channels))
         self.register_buffer("running_var", torch.ones(in_channels))
+        self.register_buffer("reach", torch.tensor(float("inf")))
+
+    def bound_by(self, graphs: int) -> None:
+        """Bounds features in evaluation by what so many training graphs can have.
+
+        >>> norm = GraphBatchNorm(1)
+        >>> norm.bound_by(101)
+        >>> norm.eval()(torch.tensor([[9.0], [1e6]])).detach().round().T
+        tensor([[ 9., 10.]])
+        """
+        self.reach.fill_(math.sqrt(max(graphs - 1, 1)))
 
     def reset_parameters(self) -> None:
-        """Forgets weights and running averages."""
+        """Forgets weights, running averages and bound."""
+        self.reach.fill_(float("inf"))
         nn.init.ones_(self.weight)
         nn.init.zeros_(self.bias)
         self.running_mean.zero_()
@@ -70,7 +90,11 @@ class GraphBatchNorm(nn.Module):
         else:
             mean, variance = self._statistics(x, mask)
         scale = self.weight * torch.rsqrt(variance + self.eps)
-        return (x - mean) * scale + self.bias
+        away = x - mean
+        if not self.training:
+            most = self.reach * torch.sqrt(variance + self.eps)
+            away = away.clamp(-most, most)
+        return away * scale + self.bias
 
     def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         share = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
@@ -97,6 +121,11 @@ class GraphBatchNorm(nn.Module):
             return part
         total: Tensor = _Sum.apply(part)  # type: ignore[no-untyped-call]
         return total
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # Models that were saved before there was a bound have none.
+        state.setdefault(f"{prefix}reach", torch.tensor(float("inf"), dtype=self.reach.dtype))
+        super()._load_from_state_dict(state, prefix, *rest)
 
     def extra_repr(self) -> str:
         return f"{self.weight.numel()}"

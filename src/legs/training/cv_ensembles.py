@@ -145,6 +145,7 @@ def _joined(
         torch.manual_seed(options.seed * 100_003 + job.number)
         first, second = pair
         network = Ensemble(first, second, width, len(member.task.names), **head)
+        network.initialize(one.x, graphs=len(member.split.train))
     return network.to(device, _dtype(options))
 
 

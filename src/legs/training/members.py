@@ -80,7 +80,7 @@ def make_member(
         inside = torch.zeros(len(data), dtype=torch.bool)
         inside[train] = True
         x = data.x[torch.repeat_interleave(inside, data.sizes)]
-        network.initialize(x)
+        network.initialize(x, graphs=len(train))
         if isinstance(network.head, RBF):
             network.initialize(x, (beginnings or Beginnings(data))(network, train))
     return Member(network.to(_dtype(options)), split, task, lr)

@@ -149,7 +149,7 @@ def _fit_network(
         if checkpoint is not None:
             network.describe()  # what cannot be saved is told before it is trained
         training = data.subset(torch.as_tensor(split.train))
-        network.initialize(training.x)
+        network.initialize(training.x, graphs=len(training))
         if _has_anchors(network):
             network.initialize(training.x, embed(network, training))
     dtype = torch.float64 if options.precision == "float64" else torch.float32

@@ -304,8 +304,9 @@ class _Stack:
         self.adam.restore(
             groups["parameters"], groups["first"], groups["second"], own["lr"], own["steps"]
         )
-        self.frozen, self.buffers = groups.get("frozen", {}), groups.get("buffers", {})
-        self.best = groups["best"]
+        self.frozen = groups.get("frozen", {})
+        self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
+        self.best |= groups["best"]
         self.outcomes = [
             Outcome(**{**known, "history": [tuple(row) for row in known["history"]]})
             for known in state.history
