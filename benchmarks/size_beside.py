@@ -1,0 +1,177 @@
+"""What a network on scattering features gains from the size of the graphs.
+
+The head of LEGS-FIXED, trained as in ``legs reproduce``, on three descriptions of every graph:
+normalized moments (which are averages, and do not know how many nodes there are), these and the
+numbers of nodes and edges, and moments summed over nodes. ``python -m benchmarks.size_beside``
+writes ``docs/results/size-beside``; ``page`` the page alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from legs.data import load
+from legs.data.dataset import GraphDataset
+from legs.data.splits import Split, random_split, stratified_folds
+from legs.experiments.packed import find_set
+from legs.experiments.provenance import provenance
+from legs.models import LEGSNet
+from legs.nn import FCN, Moments, Scattering
+from legs.training import TrainingOptions
+from legs.training.inputs import Inputs, embed
+from legs.training.stack import Member, train_stack
+from legs.training.stack_predict import predict_stacked
+from legs.training.task import Task
+
+NUMBERS = ("zinc-bbab", "zinc-fbab", "zinc-jbab", "ki-p00918", "ki-p14416")
+CLASSES = ("PROTEINS", "IMDB-BINARY", "IMDB-MULTI")
+SEEDS, FOLDS = 4, 10
+RATES = {"regression": (1e-3, 1e-2), "classification": (1e-3,)}
+RESULTS = Path("docs/results/size-beside")
+WORDS = """\
+The head of LEGS-FIXED (batch norm, one hidden layer of 128), trained as in
+[zinc](../zinc/results.md), [affinity](../affinity/results.md) and
+[classification](../classification/results.md), on three descriptions of a graph, all of fixed
+scales and order two. *Averages*: four normalized moments of every path, what LEGS-FIXED sees. *And
+size*: the same, and the numbers of nodes and edges beside them: two columns more. *Sums*: moments
+as the paper writes them, sums over the nodes. Numbers: four random splits, errors of whitened
+targets, the learning rate of each chosen by validation loss. Classes: ten test sets, one network
+each, not the nine of the table.
+"""
+
+
+def descriptions(data: GraphDataset) -> dict[str, Tensor]:
+    """Features ``[graphs, features]`` by name."""
+    graph = torch.repeat_interleave(torch.arange(len(data)), data.sizes)
+    edges = torch.zeros(len(data)).index_add_(0, graph, data.rowptr.diff().float())
+    size = torch.stack([data.sizes.float(), edges], 1)
+    averages, sums = (_scattered(data, kind) for kind in ("normalized", "sum"))
+    return {"averages": averages, "and size": torch.cat([averages, size], 1), "sums": sums}
+
+
+def _scattered(data: GraphDataset, kind: Any) -> Tensor:
+    network = _network(data, 1, Moments(kind))
+    network.initialize(data.x)
+    return embed(network, data)
+
+
+def _network(data: GraphDataset, outputs: int, aggr: Moments) -> LEGSNet:
+    scattering = Scattering(data.in_channels, scales="dyadic", aggr=aggr)
+    return LEGSNet(scattering, FCN(scattering.out_channels, outputs))
+
+
+def splits_of(data: GraphDataset, seed: int) -> list[Split]:
+    """Four random ones for numbers; for classes ten test folds, the next of each validates."""
+    if data.task == "regression":
+        return [random_split(len(data), seed=seed + k) for k in range(SEEDS)]
+    assert data.y is not None
+    folds = stratified_folds(data.y.numpy(), k=FOLDS, seed=seed)
+    found = []
+    for place, test in enumerate(folds):
+        validation = folds[(place + 1) % FOLDS]
+        train = np.setdiff1d(np.arange(len(data)), np.concatenate([test, validation]))
+        found.append(Split(train, validation, test))
+    return found
+
+
+def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]:
+    """Of every test set: errors of all targets, or the accuracy in per cent."""
+    assert data.y is not None and data.task is not None
+    splits, rates = splits_of(data, seed), RATES[data.task]
+    members = []
+    for number, (split, lr) in enumerate((split, lr) for split in splits for lr in rates):
+        task = Task.of(data, torch.as_tensor(split.train))
+        torch.manual_seed(seed * 100_003 + number)
+        network = _network(data, len(task.names), Moments())
+        network.head = FCN(features.shape[1], len(task.names))
+        network.initialize(data.x, graphs=len(split.train))
+        members.append(Member(network, split, task, lr))
+    inputs = Inputs(data, members[0].network, torch.device("cpu"), keep=False)
+    inputs.features = features
+    outcomes = train_stack(members, inputs, data.y, TrainingOptions(seed=seed))
+    outs = predict_stacked([m.network for m in members], inputs, [m.split.test for m in members])
+    found = []
+    for start in range(0, len(members), len(rates)):
+        best = min(range(start, start + len(rates)), key=lambda k: outcomes[k].best_loss)
+        member, y = members[best], data.y[torch.as_tensor(members[best].split.test)]
+        if data.task == "regression":
+            errors = (outs[best] - member.task.targets(y)).square().mean(0)
+            found.append(errors.tolist())
+        else:
+            found.append([100 * float((outs[best].argmax(1) == y).double().mean())])
+    return found
+
+
+def measure(names: list[str], seed: int) -> dict[str, Any]:
+    """Scores of all descriptions of some sets."""
+    rows = []
+    for name in names:
+        atoms = name in NUMBERS
+        data = find_set(name, "atoms") if atoms else load(name, features="structure")
+        found = {what: scores(data, x, seed) for what, x in descriptions(data).items()}
+        targets = list(data.target_names) if atoms else ["accuracy"]
+        rows.append({"data": name, "targets": targets, "scores": found})
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+    return {**provenance("cpu"), "seed": seed, "rows": rows}
+
+
+def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
+    """Mean and deviation over test sets: of all targets, or of one."""
+    names = list(rows[0]["scores"])
+    lines = [f"| data | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for row in rows:
+        digits = 3 if row["data"] in NUMBERS else 1
+        cells = []
+        for known in row["scores"].values():
+            numbers = [np.mean(one) if target is None else one[target] for one in known]
+            cells.append(f"{np.mean(numbers):.{digits}f} ± {np.std(numbers):.{digits}f}")
+        label = row["data"] if target is None else row["targets"][target]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def page(known: dict[str, Any]) -> str:
+    """The page about results."""
+    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
+    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
+    numbers = [row for row in known["rows"] if row["data"] in NUMBERS]
+    classes = [row for row in known["rows"] if row["data"] not in NUMBERS]
+    parts = [f"# What the size of graphs adds to scattering\n\n{WORDS}"]
+    if numbers:
+        parts.append(f"Mean squared error of whitened targets.\n\n{table(numbers)}\n")
+    if classes:
+        parts.append(f"Accuracy in per cent.\n\n{table(classes)}\n")
+    for row in (row for row in numbers if len(row["targets"]) > 1):
+        lines = [table([row], k).splitlines() for k in range(len(row["targets"]))]
+        by_target = "\n".join([*lines[0][:2], *(one[2] for one in lines)])
+        parts.append(f"## {row['data']}, by property\n\n{by_target}\n")
+    parts.append(
+        f"{about}; {versions}; seed {known['seed']}. Again with `python -m benchmarks.size_beside`."
+    )
+    return "\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Measures, and writes results and page; or the page alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--datasets", nargs="+", default=[*NUMBERS, *CLASSES])
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    file = given.output / "results.json"
+    if given.what == "run":
+        file.write_text(json.dumps(measure(given.datasets, given.seed), indent=1) + "\n")
+    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+
+
+if __name__ == "__main__":
+    main()
