@@ -1,9 +1,10 @@
-"""What a network on scattering features gains from the size of the graphs.
+"""What a network on scattering features gains from the size of graphs, and from chemistry.
 
-The head of LEGS-FIXED, trained as in ``legs reproduce``, on three descriptions of every graph:
+The head of LEGS-FIXED, trained as in ``legs reproduce``, on several descriptions of every graph:
 normalized moments (which are averages, and do not know how many nodes there are), these and the
-numbers of nodes and edges, and moments summed over nodes. ``python -m benchmarks.size_beside``
-writes ``docs/results/size-beside``; ``page`` the page alone.
+numbers of nodes and edges, moments summed over nodes, and for molecules moments of all that is
+known of atoms. ``python -m benchmarks.given_more`` writes ``docs/results/given-more``; ``page`` the
+page alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from torch import Tensor
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, random_split, stratified_folds
-from legs.experiments.packed import find_set
 from legs.experiments.provenance import provenance
 from legs.models import LEGSNet
 from legs.nn import FCN, Moments, Scattering
@@ -34,26 +34,32 @@ NUMBERS = ("zinc-bbab", "zinc-fbab", "zinc-jbab", "ki-p00918", "ki-p14416")
 CLASSES = ("PROTEINS", "IMDB-BINARY", "IMDB-MULTI")
 SEEDS, FOLDS = 4, 10
 RATES = {"regression": (1e-3, 1e-2), "classification": (1e-3,)}
-RESULTS = Path("docs/results/size-beside")
+RESULTS = Path("docs/results/given-more")
 WORDS = """\
 The head of LEGS-FIXED (batch norm, one hidden layer of 128), trained as in
 [zinc](../zinc/results.md), [affinity](../affinity/results.md) and
-[classification](../classification/results.md), on three descriptions of a graph, all of fixed
-scales and order two. *Averages*: four normalized moments of every path, what LEGS-FIXED sees. *And
-size*: the same, and the numbers of nodes and edges beside them: two columns more. *Sums*: moments
-as the paper writes them, sums over the nodes. Numbers: four random splits, errors of whitened
-targets, the learning rate of each chosen by validation loss. Classes: ten test sets, one network
-each, not the nine of the table.
+[classification](../classification/results.md), on several descriptions of a graph, all of fixed
+scales and order two. *Averages*: four normalized moments of every path, what LEGS-FIXED sees in
+those tables. *And size*: the same, and the numbers of nodes and edges beside them: two columns
+more. *Sums*: moments as the paper writes them, sums over the nodes. *Chemistry*, *and size*: as the
+first two, of all that this package knows of an atom (24 features: element, charge, hydrogens,
+aromaticity, rings, hybridisation, …), where those tables have its element alone. Numbers: four
+random splits, errors of whitened targets, the learning rate of each chosen by validation loss.
+Classes: ten test sets, one network each, not the nine of the table.
 """
 
 
-def descriptions(data: GraphDataset) -> dict[str, Tensor]:
+def descriptions(data: GraphDataset, chemistry: GraphDataset | None) -> dict[str, Tensor]:
     """Features ``[graphs, features]`` by name."""
     graph = torch.repeat_interleave(torch.arange(len(data)), data.sizes)
     edges = torch.zeros(len(data)).index_add_(0, graph, data.rowptr.diff().float())
     size = torch.stack([data.sizes.float(), edges], 1)
     averages, sums = (_scattered(data, kind) for kind in ("normalized", "sum"))
-    return {"averages": averages, "and size": torch.cat([averages, size], 1), "sums": sums}
+    found = {"averages": averages, "and size": torch.cat([averages, size], 1), "sums": sums}
+    if chemistry is not None:
+        found["chemistry"] = _scattered(chemistry, "normalized")
+        found["chemistry and size"] = torch.cat([found["chemistry"], size], 1)
+    return found
 
 
 def _scattered(data: GraphDataset, kind: Any) -> Tensor:
@@ -114,8 +120,10 @@ def measure(names: list[str], seed: int) -> dict[str, Any]:
     rows = []
     for name in names:
         atoms = name in NUMBERS
-        data = find_set(name, "atoms") if atoms else load(name, features="structure")
-        found = {what: scores(data, x, seed) for what, x in descriptions(data).items()}
+        data = load(name, features="atoms" if atoms else "structure")
+        chemistry = load(name, features="chem") if atoms else None
+        known = descriptions(data, chemistry)
+        found = {what: scores(data, x, seed) for what, x in known.items()}
         targets = list(data.target_names) if atoms else ["accuracy"]
         rows.append({"data": name, "targets": targets, "scores": found})
         print(table(rows[-1:]).splitlines()[-1], flush=True)
@@ -143,7 +151,7 @@ def page(known: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
     numbers = [row for row in known["rows"] if row["data"] in NUMBERS]
     classes = [row for row in known["rows"] if row["data"] not in NUMBERS]
-    parts = [f"# What the size of graphs adds to scattering\n\n{WORDS}"]
+    parts = [f"# What size and chemistry add to scattering\n\n{WORDS}"]
     if numbers:
         parts.append(f"Mean squared error of whitened targets.\n\n{table(numbers)}\n")
     if classes:
@@ -153,7 +161,7 @@ def page(known: dict[str, Any]) -> str:
         by_target = "\n".join([*lines[0][:2], *(one[2] for one in lines)])
         parts.append(f"## {row['data']}, by property\n\n{by_target}\n")
     parts.append(
-        f"{about}; {versions}; seed {known['seed']}. Again with `python -m benchmarks.size_beside`."
+        f"{about}; {versions}; seed {known['seed']}. Again with `python -m benchmarks.given_more`."
     )
     return "\n".join(parts) + "\n"
 
