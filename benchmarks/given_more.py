@@ -22,6 +22,7 @@ from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, random_split, stratified_folds
 from legs.experiments.provenance import provenance
+from legs.files import write_atomically
 from legs.models import LEGSNet
 from legs.nn import FCN, Moments, Scattering
 from legs.training import TrainingOptions
@@ -115,19 +116,25 @@ def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]
     return found
 
 
-def measure(names: list[str], seed: int) -> dict[str, Any]:
-    """Scores of all descriptions of some sets."""
-    rows = []
+def measure(names: list[str], seed: int, file: Path) -> dict[str, Any]:
+    """Scores of all descriptions of some sets; those that the file has already are kept."""
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    rows: list[dict[str, Any]] = known.get("rows", []) if known.get("seed") == seed else []
     for name in names:
+        if any(row["data"] == name for row in rows):
+            continue
         atoms = name in NUMBERS
         data = load(name, features="atoms" if atoms else "structure")
         chemistry = load(name, features="chem") if atoms else None
-        known = descriptions(data, chemistry)
-        found = {what: scores(data, x, seed) for what, x in known.items()}
+        described = descriptions(data, chemistry)
+        found = {what: scores(data, x, seed) for what, x in described.items()}
         targets = list(data.target_names) if atoms else ["accuracy"]
         rows.append({"data": name, "targets": targets, "scores": found})
         print(table(rows[-1:]).splitlines()[-1], flush=True)
-    return {**provenance("cpu"), "seed": seed, "rows": rows}
+        rows.sort(key=lambda row: [*NUMBERS, *CLASSES].index(row["data"]))
+        known = {**provenance("cpu"), "seed": seed, "rows": rows}
+        write_atomically(file, (json.dumps(known, indent=1) + "\n").encode())
+    return known
 
 
 def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
@@ -177,7 +184,7 @@ def main() -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     file = given.output / "results.json"
     if given.what == "run":
-        file.write_text(json.dumps(measure(given.datasets, given.seed), indent=1) + "\n")
+        measure(given.datasets, given.seed, file)
     (given.output / "results.md").write_text(page(json.loads(file.read_text())))
 
 

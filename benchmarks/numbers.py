@@ -36,7 +36,7 @@ def pages() -> list[Path]:
     """Where marks may be: the README and the documentation, but for what programs write whole."""
     written = ROOT / "docs" / "results"
     found = [p for p in sorted((ROOT / "docs").rglob("*.md")) if not p.is_relative_to(written)]
-    return [ROOT / "README.md", *found]
+    return [ROOT / "README.md", *found, written / "README.md"]
 
 
 def fill(text: str, root: Path = ROOT) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from legs.cli.tuning import parse_grid
 from legs.models import ModelError, create, load_network
-from legs.models.bounds import check_sizes
+from legs.models.bounds import check_shapes, check_sizes
 from legs.models.saving import DESCRIPTION, digest_of
 from legs.training.cv_grid import check_grid
 from legs.training.runs import check_options
@@ -70,3 +70,10 @@ def test_saved_models_with_what_is_no_number(tmp_path, value):
     file.write_text(json.dumps({**described, "sha256": digests}))
     with pytest.raises(ModelError, match="dropout is"):
         load_network(tmp_path)
+
+
+def test_models_saved_before_there_was_a_bound_on_features():
+    known = create("legs-fcn", 1, 2).state_dict()
+    old = {name: tensor for name, tensor in known.items() if not name.endswith(".reach")}
+    assert len(old) == len(known) - 1
+    check_shapes(lambda: create("legs-fcn", 1, 2), old)

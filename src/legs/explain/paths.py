@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from legs.models import MPLEGS, Ensemble, LEGSNet, Network
-from legs.nn import Scattering
+from legs.nn import Column, Scattering
+from legs.nn.columns import SIZE_COLUMNS
 
 
 class PathColumn(NamedTuple):
@@ -38,10 +39,13 @@ def path_columns(network: Network, width: int) -> list[PathColumn]:
 
 def _named(scattering: Scattering) -> list[PathColumn]:
     last = scattering.selection.num_scales
-    return [
-        PathColumn(path_name(column.path, last) if column.channel >= 0 else "mixed", column.moment)
-        for column in scattering.paths()
-    ]
+    return [PathColumn(_path(column, last), column.moment) for column in scattering.paths()]
+
+
+def _path(column: Column, last: int) -> str:
+    if column.channel >= 0:
+        return path_name(column.path, last)
+    return "size" if column in SIZE_COLUMNS else "mixed"
 
 
 def path_name(path: tuple[int, ...], num_scales: int) -> str:

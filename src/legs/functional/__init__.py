@@ -26,6 +26,7 @@ from legs.functional.scales import (
     select_scales,
 )
 from legs.functional.scattering import scattering, scattering_paths
+from legs.functional.size import graph_size
 from legs.functional.wavelets import wavelet_transform, wavelet_weights
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "filter_responses",
     "frame_bounds",
     "graph_mean",
+    "graph_size",
     "harden_scales",
     "high_pass",
     "initial_logits",

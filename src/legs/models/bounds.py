@@ -18,6 +18,7 @@ from torch import Tensor, nn
 _MOST = {"order": 16, "num_layers": 1_000, "num_scales": 1_000, "state_channels": 10_000}
 _MOST_ANY = 10_000_000
 _MOST_COLUMNS = 2_000_000
+_YOUNGER = {"reach"}  # than some models that were saved: they do without
 
 
 def check_sizes(described: Any) -> None:
@@ -71,6 +72,8 @@ def check_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -
     with torch.device("meta"):
         wanted = {name: tensor.shape for name, tensor in make().state_dict().items()}
     for name in sorted(wanted.keys() | tensors.keys()):
+        if name not in tensors and name.rpartition(".")[2] in _YOUNGER:
+            continue
         if name not in tensors:
             raise ValueError(f"the weights {name} are missing")
         if name not in wanted:

@@ -42,6 +42,8 @@ def legs_net(
     if head == "rbf":
         chosen = RBF(width, out_channels, num_anchors, gamma, learn_gamma)
     elif head == "attention":
+        if module.size:
+            raise ValueError("the attention head reads scattering paths alone: no size=True there")
         chosen = Attention(
             width, out_channels, module.num_paths, token_channels, heads, hidden_channels, dropout
         )

@@ -20,6 +20,10 @@ class Column(NamedTuple):
     name: str
 
 
+# What a graph is as a whole: of no path, and of no channel.
+SIZE_COLUMNS = [Column((), -1, "size", name) for name in ("nodes", "edges")]
+
+
 def name_columns(
     paths: list[Path], in_channels: int, num_scales: int, aggr: Aggregation | None
 ) -> list[Column]:

@@ -16,7 +16,7 @@ from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels import bank
 from legs.kernels.fused import make_batch, mixed_filters, scattering_moments
-from legs.nn.columns import Column, name_columns
+from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.walk import LazyWalk
@@ -51,6 +51,9 @@ class Scattering(nn.Module):
         learn_laziness: ``False`` (default), ``True``, or ``"channel"`` for one value a channel.
         aggr: ``"moments"`` (default; normalized, four), a :class:`Moments`, any PyG aggregation or
             its name (``"mean"``, ``"max"``, …), or ``None`` for signed node features.
+        size: whether the numbers of nodes and edges of a graph are two more columns, the last
+            (default ``False``, as the paper). Normalized moments are averages and do not know them;
+            properties that grow with a molecule need them.
         validate: whether the forward checks graphs and batches (default ``True``; skipped while
             compiling). Turn it off where a data set has been checked once.
 
@@ -58,7 +61,7 @@ class Scattering(nn.Module):
         - **input:** signals ``[nodes, in_channels]``, ``edge_index`` ``[2, edges]`` with both
           directions of every edge, ``edge_weight`` ``[edges]``, ``batch`` ``[nodes]`` (sorted)
         - **output:** ``[graphs, out_channels]``, or ``[nodes, out_channels]`` if ``aggr=None``.
-          Columns: path by path, then channel, then moment; :meth:`paths` names them
+          Columns: path by path, then channel, then moment, then size; :meth:`paths` names them
 
     Sums run in float32 at least: half-precision inputs are computed in float32 and returned in
     their own dtype, and autocast does not apply.
@@ -85,9 +88,12 @@ class Scattering(nn.Module):
         laziness: float = 0.5,
         learn_laziness: bool | Literal["channel"] = False,
         aggr: str | Aggregation | None = "moments",
+        size: bool = False,
         validate: bool = True,
     ) -> None:
         super().__init__()
+        if size and aggr is None:
+            raise ValueError("size=True needs an aggregation: nodes have no size (aggr=None)")
         if in_channels < 1:
             raise ValueError(f"in_channels must be at least 1; got {in_channels}")
         if order < 0:
@@ -107,6 +113,9 @@ class Scattering(nn.Module):
         self._aggr_name = aggr if isinstance(aggr, str) else None
         self._paths = fn.scattering_paths(self.selection.num_scales, order, paths, lowpass)
         self._columns = name_columns(self._paths, in_channels, self.selection.num_scales, self.aggr)
+        self.size = size
+        if size:
+            self._columns += SIZE_COLUMNS
 
     @property
     def num_paths(self) -> int:
@@ -155,32 +164,48 @@ class Scattering(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             if given in (torch.float16, torch.bfloat16):
                 x = x.float()
-            if self._is_usual:
+            found = self._scatter(x, edge_index, edge_weight, batch, batch_size, powers, copies)
+            if self.size:
                 graphs = self._num_graphs(batch, batch_size)
-                if kernels.path_of(x, edge_weight, graphs, copies) != "reference":
-                    found = self._fused(x, edge_index, edge_weight, batch, graphs, powers, copies)
-                    return found.to(given)
-            powers = None if powers is None else powers.to(x.dtype)
-            mass, times = x, None
-            if copies is not None:
-                mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, copies)
-                powers = None if powers is None else powers * times.unsqueeze(-1)
-            walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
-            coefficients = fn.scattering(
-                mass,
-                walk,
-                self._laziness(x.dtype),
-                self.selection().to(x.dtype),
-                order=self.order,
-                policy=self.policy,
-                lowpass=self.lowpass,
-                powers=powers,
-            )
-            if times is not None:
-                coefficients = coefficients / times.unsqueeze(-1)
-            if self.aggr is not None:
-                coefficients = self._aggregate(coefficients, x, walk, batch, batch_size, copies)
-            return coefficients.flatten(1).to(given)
+                known = (edge_index, batch, x.shape[0], graphs, edge_weight, copies, found.dtype)
+                found = torch.cat([found, fn.graph_size(*known)], dim=1)
+            return found.to(given)
+
+    def _scatter(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        batch: Tensor | None,
+        batch_size: int | None,
+        powers: Tensor | None,
+        copies: Tensor | None,
+    ) -> Tensor:
+        if self._is_usual:
+            graphs = self._num_graphs(batch, batch_size)
+            if kernels.path_of(x, edge_weight, graphs, copies) != "reference":
+                return self._fused(x, edge_index, edge_weight, batch, graphs, powers, copies)
+        powers = None if powers is None else powers.to(x.dtype)
+        mass, times = x, None
+        if copies is not None:
+            mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, copies)
+            powers = None if powers is None else powers * times.unsqueeze(-1)
+        walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        coefficients = fn.scattering(
+            mass,
+            walk,
+            self._laziness(x.dtype),
+            self.selection().to(x.dtype),
+            order=self.order,
+            policy=self.policy,
+            lowpass=self.lowpass,
+            powers=powers,
+        )
+        if times is not None:
+            coefficients = coefficients / times.unsqueeze(-1)
+        if self.aggr is not None:
+            coefficients = self._aggregate(coefficients, x, walk, batch, batch_size, copies)
+        return coefficients.flatten(1)
 
     @property
     def _is_usual(self) -> bool:
@@ -341,11 +366,13 @@ class Scattering(nn.Module):
             "laziness": self.walk.initial,
             "learn_laziness": self.walk.learn,
             "aggr": aggr,
+            "size": self.size,
             "validate": self.validate,
         }
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.in_channels}, {self.selection!r}, order={self.order}, "
-            f"paths={self.policy}, lowpass={self.lowpass}, {self.walk!r}, aggr={self.aggr!r})"
+            f"paths={self.policy}, lowpass={self.lowpass}, {self.walk!r}, aggr={self.aggr!r}"
+            f"{', size=True' if self.size else ''})"
         )

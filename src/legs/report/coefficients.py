@@ -28,7 +28,7 @@ class ColumnLike(Protocol):
 def by_path(
     features: Floats, columns: Sequence[ColumnLike]
 ) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
-    """Standardised coefficients, their mean over channels.
+    """Standardised coefficients, their mean over channels; the size of graphs is left out.
 
     Args:
         features: ``[graphs, columns]``.
@@ -42,8 +42,9 @@ def by_path(
         raise ValueError(f"{features.shape[1]} features, but {len(columns)} columns")
     spread = features.std(0)
     scaled = (features - features.mean(0)) / np.where(spread > 0, spread, 1)
-    moments = list(dict.fromkeys(column.moment for column in columns))
-    paths = list(dict.fromkeys(column.path for column in columns))
+    of_paths = [column for column in columns if column.moment != "size"]
+    moments = list(dict.fromkeys(column.moment for column in of_paths))
+    paths = list(dict.fromkeys(column.path for column in of_paths))
     found = np.zeros((len(moments), len(features), len(paths)))
     for i, moment in enumerate(moments):
         for k, path in enumerate(paths):

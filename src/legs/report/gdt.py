@@ -12,12 +12,14 @@ import numpy.typing as npt
 from legs.report.theme import Theme, ThemeName, drawing, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 # Target, its mean GDT_TS, improvement in per cent.
 Point = tuple[str, float, float]
 COLUMNS = 4
+_SIZE = 7  # of names, in points
 
 
 def improvement(ours: Floats, other: Floats) -> Floats:
@@ -54,11 +56,8 @@ def gdt_panels(
             axis.remove()
         for axis, (title, points) in zip(axes, panels.items(), strict=False):
             axis.axhline(0, color=colors.muted, lw=1, ls="--")
-            for name, mean, value in points:
+            for _, mean, value in points:
                 axis.plot(mean, value, "o", ms=5, color=colors.color(int(value < 0)))
-                axis.annotate(
-                    name, (mean, value), xytext=(5, 4), textcoords="offset points", fontsize=7
-                )
             if min((value for _, _, value in points), default=0.0) < -100:
                 axis.set_yscale("symlog", linthresh=100)  # one bad target must not hide the rest
                 axis.yaxis.set_major_formatter("{x:g}")
@@ -66,7 +65,37 @@ def gdt_panels(
             axis.margins(0.12)
         figure.supxlabel("mean GDT_TS of the target", fontsize=9)
         figure.supylabel(f"{names[0]} over {names[1]}: smaller MSE, %", fontsize=9)
+        figure.draw_without_rendering()  # labels need to know where points are
+        for axis, points in zip(axes, panels.values(), strict=False):
+            _name(axis, points)
     return figure
+
+
+def _name(axis: Axes, points: Sequence[Point]) -> None:
+    """Names beside points: each on the side where it covers least of what is there already."""
+    unit = 72 / axis.figure.dpi
+    places = [axis.transData.transform((mean, value)) * unit for _, mean, value in points]
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
+    for (name, mean, value), (x, y) in zip(points, places, strict=True):
+        wide, high = 0.62 * _SIZE * len(name), 1.1 * _SIZE
+        sides = [(5, 3), (5, -high - 1), (-5 - wide, 3), (-5 - wide, -high - 1), (5, -high / 2)]
+        boxes = [(x + dx, y + dy, x + dx + wide, y + dy + high) for dx, dy in sides]
+        best = min(range(len(sides)), key=lambda k: sum(_covered(boxes[k], t) for t in taken))
+        taken.append(boxes[best])
+        axis.annotate(
+            name,
+            (mean, value),
+            xytext=sides[best],
+            textcoords="offset points",
+            fontsize=_SIZE,
+            annotation_clip=False,
+        )
+
+
+def _covered(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    """Area that two boxes have in common."""
+    wide, high = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    return max(wide, 0.0) * max(high, 0.0)
 
 
 def gdt_figure(

@@ -15,6 +15,7 @@ from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
 from legs.sklearn.graphs import Graphs, align, read_graphs
+from legs.training.embedding import scattering_names
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
@@ -40,6 +41,8 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         laziness: of the random walk, at least ½ (default 0.5).
         moments: ``"normalized"`` (default), ``"mean"`` or ``"sum"``.
         num_moments: number of moments (default 4; at most 4 if normalized).
+        size: whether the numbers of nodes and edges are two more columns (default ``False``);
+            normalized moments are averages and do not know them.
         features: node features: ``"structure"``, ``"degree"``, ``"constant"``, ``"attributes"``,
             ``"labels"``, ``"atoms"``, ``"chem"``, ``"qm9"``, joined by ``+`` or in a list. Default:
             ``"chem"`` for molecules, ``"attributes"`` for graphs that carry node features, else
@@ -72,6 +75,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         laziness: float = 0.5,
         moments: MomentKind = "normalized",
         num_moments: int = 4,
+        size: bool = False,
         features: str | Sequence[str] | None = None,
         batch_size: int = 256,
         dtype: Literal["float32", "float64"] = "float32",
@@ -85,6 +89,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         self.laziness = laziness
         self.moments = moments
         self.num_moments = num_moments
+        self.size = size
         self.features = features
         self.batch_size = batch_size
         self.dtype = dtype
@@ -106,10 +111,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Names of the columns: node feature, path, moment (``input_features`` is not used)."""
         check_is_fitted(self)
-        names = [
-            self.node_features_[column.channel] + column.name.removeprefix(f"x{column.channel}")
-            for column in self._module().paths()
-        ]
+        names = scattering_names(self._module(), self.node_features_)
         return np.array(names, dtype=object)
 
     def _fit(self, X: Graphs) -> GraphDataset:
@@ -140,6 +142,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
             lowpass=self.lowpass,
             laziness=self.laziness,
             aggr=Moments(self.moments, self.num_moments),
+            size=self.size,
             validate=False,  # the graphs were checked as they were read
         )
         return module.to(getattr(torch, self.dtype)).eval()
