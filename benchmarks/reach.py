@@ -1,0 +1,111 @@
+"""How many graphs lie farther from the training graphs than any of these can.
+
+Of N numbers none is farther than √(N − 1) standard deviations from their mean. For every split, the
+features of LEGS-FIXED of the other graphs are held against that bound, which batch norm keeps in
+evaluation (:class:`legs.nn.GraphBatchNorm`). ``python -m benchmarks.reach`` writes
+``docs/results/reach``; ``page`` the page alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.given_more import splits_of
+from legs.data import load
+from legs.data.dataset import GraphDataset
+from legs.experiments.provenance import provenance
+from legs.models import create
+from legs.training.inputs import embed
+
+CLASSES = (
+    "DD", "ENZYMES", "MUTAG", "NCI1", "NCI109", "PROTEINS", "PTC_MR", "COLLAB", "IMDB-BINARY",
+    "IMDB-MULTI", "REDDIT-BINARY",
+)  # fmt: skip
+NUMBERS = {
+    "qm9": "qm9+structure",
+    **dict.fromkeys(("zinc-bbab", "zinc-fbab", "zinc-jbab", "ki-p00918", "ki-p14416"), "atoms"),
+    **dict.fromkeys(("rna-puzzles", "protein-decoys"), "structure"),
+}
+RESULTS = Path("docs/results/reach")
+WORDS = """\
+Of N numbers none is farther than √(N − 1) standard deviations from their mean (Samuelson's
+inequality). Graphs that are have nothing like them among the N training graphs. Counted here: how many
+validation and test graphs have a feature of fixed scattering beyond that bound, over all splits, and
+how far beyond it the farthest is. In evaluation batch norm keeps the bound.
+"""
+
+
+def beyond(data: GraphDataset, seed: int) -> dict[str, Any]:
+    """Graphs beyond the bound, over all splits."""
+    network = create("legs-fixed", data.in_channels, 2).eval()
+    network.initialize(data.x)
+    features = embed(network, data).double()
+    found: dict[str, Any] = {"held_out": 0, "beyond": 0, "farthest": 0.0, "graph": -1}
+    for split in splits_of(data, seed):
+        train = features[torch.as_tensor(split.train)]
+        others = torch.cat([torch.as_tensor(split.validation), torch.as_tensor(split.test)])
+        away = (features[others] - train.mean(0)) / (train.var(0) + 1e-5).sqrt()
+        share = away.abs().amax(1) / (len(train) - 1) ** 0.5
+        found["held_out"] += len(others)
+        found["beyond"] += int((share > 1).sum())
+        if float(share.max()) > found["farthest"]:
+            found["farthest"] = float(share.max())
+            found["graph"] = int(others[share.argmax()])
+            found["deviations"] = float(away.abs().max())
+    return found
+
+
+def measure(names: list[str], seed: int) -> dict[str, Any]:
+    """All sets."""
+    rows = []
+    for name in names:
+        data = load(name, features=NUMBERS.get(name, "structure"))
+        found = beyond(data, seed)
+        at = found["graph"]
+        rows.append({"data": name, **found, "nodes": int(data.sizes[at])})
+        print(rows[-1], flush=True)
+    return {**provenance("cpu"), "seed": seed, "rows": rows}
+
+
+def page(known: dict[str, Any]) -> str:
+    """The page about results."""
+    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
+    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
+    lines = [
+        "| data | held out | beyond | farthest, in deviations | over the bound |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['data']} | {row['held_out']:,} | {row['beyond']} | {row['deviations']:,.0f} | "
+        f"{row['farthest']:.2f} × |"
+        for row in known["rows"]
+    ]
+    table = "\n".join(lines)
+    return (
+        f"# Graphs unlike all training graphs\n\n{WORDS}\n{table}\n\n{about}; {versions}; seed "
+        f"{known['seed']}. Again with `python -m benchmarks.reach`.\n"
+    )
+
+
+def main() -> None:
+    """Measures, and writes results and page; or the page alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--datasets", nargs="+", default=[*CLASSES, *NUMBERS])
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    file = given.output / "results.json"
+    if given.what == "run":
+        file.write_text(json.dumps(measure(given.datasets, given.seed), indent=1) + "\n")
+    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+
+
+if __name__ == "__main__":
+    main()
