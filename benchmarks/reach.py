@@ -34,9 +34,9 @@ NUMBERS = {
 RESULTS = Path("docs/results/reach")
 WORDS = """\
 Of N numbers none is farther than √(N − 1) standard deviations from their mean (Samuelson's
-inequality). Graphs that are have nothing like them among the N training graphs. Counted here: how many
-validation and test graphs have a feature of fixed scattering beyond that bound, over all splits, and
-how far beyond it the farthest is. In evaluation batch norm keeps the bound.
+inequality). Graphs that are have nothing like them among the N training graphs. Counted here: how
+many validation and test graphs have a feature of fixed scattering beyond that bound, over all
+splits, and how far beyond it the farthest is. In evaluation batch norm keeps the bound.
 """
 
 
