@@ -22,6 +22,7 @@ from torch import Tensor
 
 from legs.kernels import messages_cuda, messages_reference
 from legs.kernels.dispatch import chosen
+from legs.kernels.linear import linear
 from legs.kernels.messages_functions import Aggregate, Attend, Rows
 
 
@@ -239,7 +240,7 @@ def _rows(
     if weight is not None:
         channels, inputs = weight.shape[-2:]
         if not (fused and messages_cuda.is_narrow(inputs, channels, z.dtype)):
-            z, weight = z @ weight.mT, None
+            z, weight = linear(z, weight), None
     if not fused:
         out = messages_reference.activate(z, bias, gamma, beta, act, eps)
         if share is None:

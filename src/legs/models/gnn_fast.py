@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from legs.kernels.linear import linear
 from legs.kernels.messages import Graphs, aggregate, attend, norm_relu, pool
 
 
@@ -134,7 +135,8 @@ class GCNWay(Sizes):
         weight = conv.lin.weight
         if weight.shape[1] < weight.shape[0]:
             return aggregate(states, self.graphs, **self.adjacency), weight, conv.bias
-        return aggregate(states @ weight.t(), self.graphs, **self.adjacency), None, conv.bias
+        z = linear(states, weight)
+        return aggregate(z, self.graphs, **self.adjacency), None, conv.bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
         out: Tensor = states @ conv.lin.weight.t() + self.present * conv.bias
@@ -156,7 +158,7 @@ class SAGEWay(Sizes):
             received = aggregate(states, self.graphs, post=self.inverse)
             both = torch.cat([received, states.expand_as(received)], dim=-1)
             return both, torch.cat(parts, dim=1), bias
-        both = states @ torch.cat(parts).t()
+        both = linear(states, torch.cat(parts))
         return aggregate(both, self.graphs, post=self.inverse, side=True), None, bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:
@@ -200,7 +202,7 @@ class GATWay(Sizes):
         # Scores are linear in the states, too: two more rows a head of the same layer.
         att = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
         scores = (by_head * att).sum(2).flatten(0, 1)
-        u = states @ torch.cat([weight, scores]).t()
+        u = linear(states, torch.cat([weight, scores]))
         return attend(u, self.graphs, conv.heads, conv.negative_slope), None, conv.bias
 
     def finish(self, conv: Any, states: Tensor) -> Tensor:

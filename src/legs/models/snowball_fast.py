@@ -24,6 +24,7 @@ from torch import Tensor
 
 from legs.kernels import messages_cuda as kernels
 from legs.kernels import messages_reference as reference
+from legs.kernels.linear import weight_gradient
 from legs.kernels.messages import Graphs
 from legs.kernels.messages_functions import adjoint_scales
 
@@ -242,7 +243,7 @@ class _SnowballGrad(torch.autograd.Function):
             if alone:
                 of_weights.append(columns.mT)
             else:
-                change = torch.bmm(here.mT, seen[..., : sizes.end(number)])
+                change = weight_gradient(here, seen[..., : sizes.end(number)])
                 of_weights.append(change[..., sizes.lead - inputs :])
         of_states = None
         if wanted:

@@ -18,6 +18,8 @@ from legs.kernels.dispatch import chosen
 # Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
 # and all would wait for it.
 FILLERS = 32
+# Nodes come in multiples of this: sums over them are cut into equal parts (legs.kernels.linear).
+EVEN = 64
 
 
 class FilledBatches:
@@ -38,14 +40,15 @@ class FilledBatches:
         self.rows = torch.stack([data.sizes, edges.diff(), starts, edges[:-1]], dim=1)
         # On the host too: whether a batch fits must be known without asking the GPU.
         self.host = self.rows[:, :2].T.cpu()
-        self.nodes, self.edges = (_room(counts.double(), graphs) for counts in self.host)
+        room, self.edges = (_room(counts.double(), graphs) for counts in self.host)
+        self.nodes = _even(room)
 
     def grow(self, index: Tensor) -> bool:
         """Makes room for the graphs ``index`` (on the host); whether that was needed."""
         nodes, edges = self.host[:, index].sum(1).tolist()
         if nodes < self.nodes and edges <= self.edges:
             return False
-        self.nodes, self.edges = max(self.nodes, nodes + 1), max(self.edges, edges)
+        self.nodes, self.edges = max(self.nodes, _even(nodes + 1)), max(self.edges, edges)
         return True
 
     def gather(self, index: Tensor, valid: Tensor) -> GraphBatch:
@@ -88,6 +91,10 @@ def _deal(ends: Tensor, room: int) -> tuple[Tensor, Tensor]:
     place = torch.arange(room, device=ends.device)
     group = torch.searchsorted(ends, place, right=True).clamp_max(len(ends) - 1)
     return group, place
+
+
+def _even(nodes: int) -> int:
+    return -(-nodes // EVEN) * EVEN
 
 
 def _room(counts: Tensor, batch: int) -> int:
