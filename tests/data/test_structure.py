@@ -168,6 +168,7 @@ def draw_real_graphs(archive: Path, count: int, rng: np.random.Generator) -> CSR
     return to_csr(ptr, source, target)
 
 
+@pytest.mark.long
 def test_300_real_graphs_agree_with_networkx(legs_data: Path) -> None:
     rng = np.random.default_rng(0)
     total = 0

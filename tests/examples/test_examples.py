@@ -35,7 +35,15 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+# They run when the documentation is built, too.
+SLOW = ("03", "04", "06", "09")
+RUN = [
+    pytest.param(script, id=script.stem, marks=[pytest.mark.long] * (script.name[:2] in SLOW))
+    for script in SCRIPTS
+]
+
+
+@pytest.mark.parametrize("script", RUN)
 def test_example(script: Path, tmp_path: Path, monkeypatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="examples draw")
     pytest.importorskip("rdkit", reason="examples read molecules")

@@ -20,6 +20,7 @@ def given():
     return x, edge_index, batch
 
 
+@pytest.mark.long
 def test_gradient_by_differences():
     x, edge_index, batch = given()
     graphs = make_batch(x, edge_index, None, batch, 2)

@@ -82,6 +82,7 @@ def test_the_frame_bound_is_kept(dtype, slack, seed):
     assert (held <= norm * (1 + slack) + 1e-300).all()
 
 
+@pytest.mark.long
 def test_a_hub_of_a_hundred_thousand():
     leaves = 100_000
     hub, leaf = torch.zeros(leaves, dtype=torch.long), torch.arange(1, leaves + 1)

@@ -89,7 +89,16 @@ def test_nothing_to_embed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["bad.smi"]
 
 
-@pytest.mark.parametrize("method", ["legs-fcn", "gs-svm", "gcn", "gcn-legs-fixed", "mp-legs-fcn"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "legs-fcn",
+        "gs-svm",
+        "gcn",
+        "gcn-legs-fixed",
+        pytest.param("mp-legs-fcn", marks=pytest.mark.long),
+    ],
+)
 def test_names_of_every_kind_of_model(method, mutag):
     predictor = fit(mutag[:60], method, options=ONE_EPOCH).predictor
     embedder = trained_embedder(predictor)
