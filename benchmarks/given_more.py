@@ -9,7 +9,6 @@ page alone.
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.results_page import Known, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
-from legs.data.splits import Split, random_split, stratified_folds
+from legs.data.splits import Split, random_split, rotations, stratified_folds
 from legs.experiments.provenance import provenance
 from legs.files import write_atomically
+from legs.functional.moments import MomentKind
 from legs.models import LEGSNet
 from legs.nn import FCN, Moments, Scattering
 from legs.training import TrainingOptions
@@ -52,25 +53,21 @@ Classes: ten test sets, one network each, not the nine of the table.
 
 def descriptions(data: GraphDataset, chemistry: GraphDataset | None) -> dict[str, Tensor]:
     """Features ``[graphs, features]`` by name."""
-    graph = torch.repeat_interleave(torch.arange(len(data)), data.sizes)
-    edges = torch.zeros(len(data)).index_add_(0, graph, data.rowptr.diff().float())
-    size = torch.stack([data.sizes.float(), edges], 1)
-    averages, sums = (_scattered(data, kind) for kind in ("normalized", "sum"))
-    found = {"averages": averages, "and size": torch.cat([averages, size], 1), "sums": sums}
+    sized = _scattered(data, "normalized")
+    found = {"averages": sized[:, :-2], "and size": sized, "sums": _scattered(data, "sum")[:, :-2]}
     if chemistry is not None:
-        found["chemistry"] = _scattered(chemistry, "normalized")
-        found["chemistry and size"] = torch.cat([found["chemistry"], size], 1)
+        sized = _scattered(chemistry, "normalized")
+        found |= {"chemistry": sized[:, :-2], "chemistry and size": sized}
     return found
 
 
-def _scattered(data: GraphDataset, kind: Any) -> Tensor:
-    network = _network(data, 1, Moments(kind))
-    network.initialize(data.x)
-    return embed(network, data)
+def _scattered(data: GraphDataset, kind: MomentKind) -> Tensor:
+    """The last two columns are the size."""
+    return embed(_network(data, 1, Moments(kind), size=True), data)
 
 
-def _network(data: GraphDataset, outputs: int, aggr: Moments) -> LEGSNet:
-    scattering = Scattering(data.in_channels, scales="dyadic", aggr=aggr)
+def _network(data: GraphDataset, outputs: int, aggr: Moments, size: bool = False) -> LEGSNet:
+    scattering = Scattering(data.in_channels, scales="dyadic", aggr=aggr, size=size)
     return LEGSNet(scattering, FCN(scattering.out_channels, outputs))
 
 
@@ -80,12 +77,7 @@ def splits_of(data: GraphDataset, seed: int) -> list[Split]:
         return [random_split(len(data), seed=seed + k) for k in range(SEEDS)]
     assert data.y is not None
     folds = stratified_folds(data.y.numpy(), k=FOLDS, seed=seed)
-    found = []
-    for place, test in enumerate(folds):
-        validation = folds[(place + 1) % FOLDS]
-        train = np.setdiff1d(np.arange(len(data)), np.concatenate([test, validation]))
-        found.append(Split(train, validation, test))
-    return found
+    return [split for (split,) in rotations(folds, rotations=1)]
 
 
 def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]:
@@ -116,7 +108,7 @@ def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]
     return found
 
 
-def measure(names: list[str], seed: int, file: Path) -> dict[str, Any]:
+def measure(names: list[str], seed: int, file: Path) -> Known:
     """Scores of all descriptions of some sets; those that the file has already are kept."""
     known = json.loads(file.read_text()) if file.is_file() else {}
     rows: list[dict[str, Any]] = known.get("rows", []) if known.get("seed") == seed else []
@@ -152,10 +144,8 @@ def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def page(known: dict[str, Any]) -> str:
+def page(known: Known) -> str:
     """The page about results."""
-    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
-    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
     numbers = [row for row in known["rows"] if row["data"] in NUMBERS]
     classes = [row for row in known["rows"] if row["data"] not in NUMBERS]
     parts = [f"# What size and chemistry add to scattering\n\n{WORDS}"]
@@ -167,26 +157,8 @@ def page(known: dict[str, Any]) -> str:
         lines = [table([row], k).splitlines() for k in range(len(row["targets"]))]
         by_target = "\n".join([*lines[0][:2], *(one[2] for one in lines)])
         parts.append(f"## {row['data']}, by property\n\n{by_target}\n")
-    parts.append(
-        f"{about}; {versions}; seed {known['seed']}. Again with `python -m benchmarks.given_more`."
-    )
-    return "\n".join(parts) + "\n"
-
-
-def main() -> None:
-    """Measures, and writes results and page; or the page alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--datasets", nargs="+", default=[*NUMBERS, *CLASSES])
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    file = given.output / "results.json"
-    if given.what == "run":
-        measure(given.datasets, given.seed, file)
-    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+    return "\n".join([*parts, origin(known, "benchmarks.given_more")])
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, RESULTS, [*NUMBERS, *CLASSES], measure, page)

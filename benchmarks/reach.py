@@ -8,14 +8,13 @@ evaluation (:class:`legs.nn.GraphBatchNorm`). ``python -m benchmarks.reach`` wri
 
 from __future__ import annotations
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.given_more import splits_of
+from benchmarks.results_page import Known, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.experiments.provenance import provenance
@@ -60,7 +59,7 @@ def beyond(data: GraphDataset, seed: int) -> dict[str, Any]:
     return found
 
 
-def measure(names: list[str], seed: int) -> dict[str, Any]:
+def measure(names: list[str], seed: int, file: Path) -> Known:
     """All sets."""
     rows = []
     for name in names:
@@ -72,10 +71,8 @@ def measure(names: list[str], seed: int) -> dict[str, Any]:
     return {**provenance("cpu"), "seed": seed, "rows": rows}
 
 
-def page(known: dict[str, Any]) -> str:
+def page(known: Known) -> str:
     """The page about results."""
-    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
-    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
     lines = [
         "| data | held out | beyond | farthest, in deviations | over the bound |",
         "|---|---|---|---|---|",
@@ -86,26 +83,9 @@ def page(known: dict[str, Any]) -> str:
         for row in known["rows"]
     ]
     table = "\n".join(lines)
-    return (
-        f"# Graphs unlike all training graphs\n\n{WORDS}\n{table}\n\n{about}; {versions}; seed "
-        f"{known['seed']}. Again with `python -m benchmarks.reach`.\n"
-    )
-
-
-def main() -> None:
-    """Measures, and writes results and page; or the page alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--datasets", nargs="+", default=[*CLASSES, *NUMBERS])
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    file = given.output / "results.json"
-    if given.what == "run":
-        file.write_text(json.dumps(measure(given.datasets, given.seed), indent=1) + "\n")
-    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+    end = origin(known, "benchmarks.reach")
+    return f"# Graphs unlike all training graphs\n\n{WORDS}\n{table}\n\n{end}"
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, RESULTS, [*CLASSES, *NUMBERS], measure, page)
