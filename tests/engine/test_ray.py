@@ -43,6 +43,14 @@ def test_errors_are_those_of_the_task(engine):
         list(engine.run(refuse, 3, range(5)))
 
 
+def test_runs_that_end_early_leave_this_process_alive(engine):
+    # While tasks on their way were cancelled, two of three such series aborted it.
+    for _ in range(30):
+        results = engine.run(add, 0, itertools.count())
+        assert next(results)
+        results.close()
+
+
 def test_what_a_killed_worker_did_is_done_again(engine, tmp_path):
     assert sorted(engine.run(die_once, str(tmp_path), range(2))) == [(0, 0), (1, 1)]
     assert len(list(tmp_path.iterdir())) == 2

@@ -70,21 +70,18 @@ class RayEngine:
         kept = ray.put((work, shared, places))
         waiting: dict[Any, int] = {}
         numbered = enumerate(tasks)
-        try:
-            while True:
-                # Asked anew each time: a cluster may grow.
-                while len(waiting) < AHEAD * self.workers and (pair := next(numbered, None)):
-                    waiting[remote.remote(kept, pair[1])] = pair[0]
-                if not waiting:
-                    return
-                ready, _ = ray.wait(list(waiting), num_returns=1)
-                for one in ready:
-                    yield waiting.pop(one), _result(ray, one)
-        finally:
-            for one in waiting:
-                # Not by force: where a task ends at the same moment, that aborts this process
-                # (Ray 2.60: "Check failed: it != submissible_tasks_.end()").
-                ray.cancel(one)
+        # Where this ends early, tasks on their way are left to end; nobody waits for them, as in
+        # LocalEngine: with ray.cancel a task that ends at that moment aborts this process (Ray
+        # 2.60: "Check failed: it != submissible_tasks_.end()").
+        while True:
+            # Asked anew each time: a cluster may grow.
+            while len(waiting) < AHEAD * self.workers and (pair := next(numbered, None)):
+                waiting[remote.remote(kept, pair[1])] = pair[0]
+            if not waiting:
+                return
+            ready, _ = ray.wait(list(waiting), num_returns=1)
+            for one in ready:
+                yield waiting.pop(one), _result(ray, one)
 
     def __enter__(self) -> Self:
         return self
