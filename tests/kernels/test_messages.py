@@ -1,6 +1,8 @@
-"""Message passing in plain PyTorch and by kernels: on a GPU if there is one, else emulated."""
+"""Message passing in plain PyTorch, by loops on the CPU, and by kernels: on a GPU or emulated."""
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -8,33 +10,37 @@ from torch.func import grad, vmap
 from torch.nn import functional as F
 from torch_geometric.nn import GATConv, LayerNorm, global_add_pool, global_mean_pool
 
-from legs.kernels import messages, messages_cuda
+from legs.kernels import messages, messages_cpu, messages_cuda
 from legs.kernels.messages import aggregate, attend, make_graphs, norm_relu, pool, tanh
 from tests.graphs import path_graph, random_graph, undirected
 
 GPU = torch.cuda.is_available()
+NUMBA = pytest.mark.skipif(find_spec("numba") is None, reason="the loops need numba")
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 @pytest.fixture
 def device(way, monkeypatch, request):
-    """Where tensors go: ``way`` is plain PyTorch, or the kernels."""
+    """Where tensors go: ``way`` is plain PyTorch, loops, or the kernels."""
     monkeypatch.setattr(messages_cuda, "LONG", 8)  # small graphs have long rows, too
-    if way == "plain":
+    monkeypatch.setattr(messages_cpu, "ROWS_OF_A_SUM", 10)
+    if way != "kernels":
         monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
-        return "cuda" if GPU else "cpu"
+        monkeypatch.setattr(messages_cpu, "applies", lambda x: way == "loops")
+        return "cuda" if GPU and way == "plain" else "cpu"
     return request.getfixturevalue("gpu")
 
 
 def ways(*quick):
-    """Plain, and kernels: emulated they are compiled for every case, so few are quick there."""
+    """In every way. Emulated kernels are compiled for every case, so few are quick there."""
     for number, dtype in enumerate((torch.float64, torch.float32)):
         yield pytest.param("plain", dtype, id=f"plain-{dtype}")
+        yield pytest.param("loops", dtype, id=f"loops-{dtype}", marks=NUMBA)
         marks = () if GPU or (number == 0 and "kernels" in quick) else (pytest.mark.long,)
         yield pytest.param("kernels", dtype, id=f"kernels-{dtype}", marks=marks)
 
 
-def in_both_ways(quick=True):
+def in_every_way(quick=True):
     return pytest.mark.parametrize(("way", "dtype"), list(ways("kernels" if quick else "")))
 
 
@@ -102,7 +108,7 @@ def agree(function, expected, inputs, dtype, device):
         assert ((a - b).abs().max() / b.abs().max().clamp_min(1)) < TOLERANCE[dtype]
 
 
-@in_both_ways()
+@in_every_way()
 def test_aggregate(way, dtype, device):
     given = batch_of(some_graphs(), dtype, weighted=True, fillers=4)
     graphs, nodes = on(device, given), len(given[2])
@@ -121,7 +127,7 @@ def test_aggregate(way, dtype, device):
 
 
 @pytest.mark.parametrize("channels", [1, 3, 6, 64, 200])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_aggregate_at_any_width(way, dtype, device, channels):
     given = batch_of(some_graphs(), dtype)
     graphs, matrix = on(device, given), dense(given, dtype, False)
@@ -129,7 +135,7 @@ def test_aggregate_at_any_width(way, dtype, device, channels):
     agree(lambda h: aggregate(h, graphs), lambda h: matrix @ h, [h], dtype, device)
 
 
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_aggregate_with_a_number_a_model(way, dtype, device):
     given = batch_of(some_graphs(), dtype)
     graphs, matrix = on(device, given), dense(given, dtype, False)
@@ -141,7 +147,7 @@ def test_aggregate_with_a_number_a_model(way, dtype, device):
     agree(found, lambda h: matrix @ h + own[:, None, None] * h, [h], dtype, device)
 
 
-@in_both_ways()
+@in_every_way()
 def test_aggregate_beside_another_half(way, dtype, device):
     given = batch_of(some_graphs(), dtype)
     graphs, matrix = on(device, given), dense(given, dtype, False)
@@ -156,7 +162,7 @@ def test_aggregate_beside_another_half(way, dtype, device):
 
 
 @pytest.mark.parametrize("start", [0, 4, 3])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_aggregate_of_a_part_of_wider_rows(way, dtype, device, start):
     given = batch_of(some_graphs(), dtype)
     graphs, matrix = on(device, given), dense(given, dtype, False)
@@ -180,7 +186,7 @@ def layer_norm(z, gamma, beta, bias):
 
 
 @pytest.mark.parametrize("channels", [8, 6, 64, 80, 200])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_norm_relu(way, dtype, device, channels):
     given = batch_of(some_graphs(), dtype)
     graphs = on(device, given)
@@ -195,7 +201,7 @@ def test_norm_relu(way, dtype, device, channels):
     )
 
 
-@in_both_ways()
+@in_every_way()
 def test_norm_relu_pooled_by_two_shares(way, dtype, device):
     given = batch_of(some_graphs(), dtype, fillers=3)
     graphs, batch, count = on(device, given), given[2], given[3]
@@ -218,7 +224,7 @@ def test_norm_relu_pooled_by_two_shares(way, dtype, device):
 
 @pytest.mark.parametrize(("inputs", "channels"), [(2, 64), (3, 6), (4, 200), (9, 8)])
 @pytest.mark.parametrize("pooled", [False, True])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_norm_relu_after_a_linear_layer(way, dtype, device, inputs, channels, pooled):
     """Gradients of inputs too; of few inputs, the kernels do the layer row by row."""
     given = batch_of(some_graphs(), dtype, fillers=3)
@@ -283,7 +289,7 @@ def test_norm_relu_of_constant_rows_stays_finite():
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_tanh(way, dtype, device, pooled):
     given = batch_of(some_graphs(), dtype)
     graphs, batch, count = on(device, given), given[2], given[3]
@@ -303,7 +309,7 @@ def test_tanh(way, dtype, device, pooled):
     )
 
 
-@in_both_ways()
+@in_every_way()
 def test_pool(way, dtype, device):
     given = batch_of(some_graphs(), dtype, fillers=3)
     graphs, batch, count = on(device, given), given[2], given[3]
@@ -319,7 +325,7 @@ def test_pool(way, dtype, device):
 
 
 @pytest.mark.parametrize(("heads", "channels"), [(4, 4), (4, 16), (2, 3), (1, 8)])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_attend(way, dtype, device, heads, channels):
     """Against PyG's layer; three channels a head do not fit the kernels, which hand over."""
     given = batch_of(some_graphs(), dtype, fillers=4)
@@ -346,7 +352,7 @@ def test_attend(way, dtype, device, heads, channels):
     agree(lambda *x: vmap(one)(*x), expected, [h, *att], dtype, device)
 
 
-@in_both_ways()
+@in_every_way()
 def test_attend_of_large_scores(way, dtype, device):
     given = batch_of(some_graphs(), dtype)
     graphs, edge_index, nodes = on(device, given), given[0], len(given[2])
@@ -447,12 +453,55 @@ def test_who_wants_it():
     from legs.kernels import use
 
     x = torch.rand(3, 2, device="cuda" if GPU else "cpu")
-    assert messages.wanted(x) == GPU
-    with use("fused"):
-        assert messages.wanted(x)
-        assert messages.wanted(x.double())
-        assert not messages.wanted(x.half())
-        with torch.autocast(x.device.type, dtype=torch.bfloat16):
-            assert not messages.wanted(x)
+    assert messages.wanted(x)
+    assert messages.wanted(x.double())
+    assert not messages.wanted(x.half())
+    assert not messages.wanted(x.to("meta"))
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
+        assert not messages.wanted(x)
     with use("reference"):
         assert not messages.wanted(x)
+
+
+@NUMBA
+@pytest.mark.parametrize("what", ["aggregate", "norm_relu", "pooled", "attend"])
+@pytest.mark.parametrize(("way", "dtype"), [("loops", torch.float32)])
+def test_any_number_of_threads_gives_the_same_bits(way, dtype, device, what, monkeypatch):
+    from legs.kernels import cpu_csr
+
+    for module in (messages_cpu, cpu_csr):
+        monkeypatch.setattr(module, "WORK_OF_A_THREAD", 1)
+    given = batch_of(some_graphs(), dtype)
+    graphs, nodes = on(device, given), len(given[2])
+    z, share = noise(3, nodes, 24, dtype=dtype), noise(nodes, 2, dtype=dtype, seed=1)
+    own = [z, *noise(3, 1, 24, dtype=dtype, seed=2)]
+    own = [x.clone().requires_grad_() for x in (own if what in ("norm_relu", "pooled") else [z])]
+    calls = {
+        "aggregate": lambda z: aggregate(z, graphs),
+        "norm_relu": lambda z, *layer: norm_relu(z, graphs, *layer),
+        "pooled": lambda z, *layer: norm_relu(z, graphs, *layer, share=share),
+        "attend": lambda z: attend(z, graphs, 2),
+    }
+    found, before = [], torch.get_num_threads()
+    for threads in (1, 2, 5):
+        torch.set_num_threads(threads)
+        try:
+            out = calls[what](*own)
+            cotangent = noise(*out.shape, dtype=dtype, seed=9)
+            found.append([out, *torch.autograd.grad(out, own, cotangent)])
+        finally:
+            torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all(a.equal(b) for a, b in zip(found[0], other, strict=True))
+
+
+@NUMBA
+def test_loops_are_for_batches_that_are_worth_compiling_them():
+    from legs.kernels import use
+
+    small, large = torch.rand(999, 64), torch.rand(1000, 1)
+    assert messages_cpu.applies(large)
+    assert not messages_cpu.applies(small)
+    assert not messages_cpu.applies(large.half())
+    with use("fused"):
+        assert messages_cpu.applies(small)

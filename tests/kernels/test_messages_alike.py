@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
-from legs.kernels import messages_cuda, use
+from legs.kernels import messages_cpu, messages_cuda, use
 from legs.kernels.messages import aggregate, attend, make_graphs
 from legs.models import create
 from tests.kernels.test_alike import alike_graphs
 from tests.models.test_gnn_fast import NAMES, networks
 
 GPU = torch.cuda.is_available()
+NUMBA = pytest.mark.skipif(find_spec("numba") is None, reason="the loops need numba")
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 @pytest.fixture
 def device(way, monkeypatch, request):
-    """Where tensors go: ``way`` is plain PyTorch, or the kernels."""
+    """Where tensors go: ``way`` is plain PyTorch, loops, or the kernels."""
     monkeypatch.setattr(messages_cuda, "LONG", 8)  # small graphs have long rows, too
-    if way == "plain":
-        monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
-    else:
+    if way == "kernels":
         request.getfixturevalue("gpu")
+    else:
+        monkeypatch.setattr(messages_cuda, "applies", lambda x: False)
+        monkeypatch.setattr(messages_cpu, "applies", lambda x: way == "loops")
     with use("fused"):
-        yield "cuda" if GPU else "cpu"
+        yield "cuda" if GPU and way != "loops" else "cpu"
 
 
-def in_both_ways(quick):
-    """Plain, and kernels: emulated they are compiled for every case, so few are quick there."""
+def in_every_way(quick):
+    """In every way. Emulated kernels are compiled for every case, so few are quick there."""
     found = []
     for dtype in (torch.float64, torch.float32):
         found.append(pytest.param("plain", dtype, id=f"plain-{dtype}"))
+        found.append(pytest.param("loops", dtype, id=f"loops-{dtype}", marks=NUMBA))
         marks = () if GPU or (quick and dtype == torch.float64) else (pytest.mark.long,)
         found.append(pytest.param("kernels", dtype, id=f"kernels-{dtype}", marks=marks))
     return pytest.mark.parametrize(("way", "dtype"), found)
@@ -66,7 +71,7 @@ def close(found, expected, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@in_both_ways(quick=True)
+@in_every_way(quick=True)
 def test_networks(name, way, dtype, device):
     """Three layers, so that gradients go through the second."""
     whole, merged, copies = alike_graphs()
@@ -80,7 +85,7 @@ def test_networks(name, way, dtype, device):
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("hidden", [64, 12])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("way", ["plain"])
+@pytest.mark.parametrize("way", ["plain", pytest.param("loops", marks=NUMBA)])
 def test_networks_of_any_size(name, hidden, layers, way, device):
     whole, merged, copies = alike_graphs()
     (network,) = networks(name, count=1, hidden_channels=hidden, num_layers=layers)
@@ -90,7 +95,10 @@ def test_networks_of_any_size(name, hidden, layers, way, device):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("way", "dtype"), [("plain", torch.float64)])
+@pytest.mark.parametrize(
+    ("way", "dtype"),
+    [("plain", torch.float64), pytest.param("loops", torch.float64, marks=NUMBA)],
+)
 def test_networks_side_by_side(name, way, dtype, device):
     """As models are trained: mapped over, the graphs being the same for all."""
     whole, merged, copies = alike_graphs()
@@ -106,7 +114,7 @@ def test_networks_side_by_side(name, way, dtype, device):
     close(*found)
 
 
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_gradients_of_states(way, dtype, device):
     """Also those that lead to a node itself: all its copies' together."""
     whole, merged, copies = alike_graphs()
@@ -131,7 +139,7 @@ def test_gradients_of_states(way, dtype, device):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("filling", [0.0, 1.0])
-@in_both_ways(quick=False)
+@in_every_way(quick=False)
 def test_filling_nodes_count_nowhere(name, filling, way, dtype, device):
     """They have loops of any weight, and stand for no node or for one."""
     _, merged, copies = alike_graphs()
@@ -166,7 +174,7 @@ def test_other_ways_refuse_copies(name):
     with use("fused"), pytest.raises(ValueError, match="dropped together"):
         network.embed(*given)
     network.eval()
-    with use("fused"), pytest.raises(ValueError, match="graphs without loops"):
+    with use("fused"), pytest.raises(ValueError, match="regular_graphs vouches for"):
         network.embed(*given)
     network.regular_graphs = True
     with use("reference"), pytest.raises(ValueError, match="own kernels"):

@@ -89,30 +89,59 @@ def test_filled_batches_change_nothing(name):
     assert found.isfinite().all()
 
 
-def regular(edges, weight=None):
+def fitting(edges, weight=None, name="gcn", keep=True):
     x, ptr = torch.rand(4, 1), torch.tensor([0, 4])
     weight = None if weight is None else torch.tensor(weight)
     data = GraphDataset.from_edges(x, ptr, torch.tensor(edges), weight)
-    return Inputs(data, create("gcn", 1, 2), CPU).regular
+    network = create(name, 1, 2)
+    return Inputs(data, network, CPU, keep).fits(network)
 
 
-def test_which_graphs_are_regular():
-    assert regular([[0, 1, 1, 2], [1, 0, 2, 1]])
-    assert regular([[0, 0, 1, 1], [1, 1, 0, 0]])  # parallel edges
-    assert not regular([[0, 1, 3], [1, 0, 3]])
-    assert not regular([[0, 1, 1], [1, 0, 2]])
-    assert regular([[0, 1, 1, 2], [1, 0, 2, 1]], [2.0, 2.0, 3.0, 3.0])
-    assert not regular([[0, 1, 1, 2], [1, 0, 2, 1]], [2.0, 2.5, 3.0, 3.0])
+def test_which_graphs_fit():
+    assert fitting([[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert fitting([[0, 0, 1, 1], [1, 1, 0, 0]])  # parallel edges
+    assert not fitting([[0, 1, 1], [1, 0, 2]])
+    assert fitting([[0, 1, 1, 2], [1, 0, 2, 1]], [2.0, 2.0, 3.0, 3.0])
+    assert not fitting([[0, 1, 1, 2], [1, 0, 2, 1]], [2.0, 2.5, 3.0, 3.0])
+    with_loop = [[0, 1, 3], [1, 0, 3]]
+    assert fitting(with_loop)  # since GCN knows nothing of it
+    assert not fitting(with_loop, [1.0, 1.0, 2.0])  # but of its weight
+    assert not fitting(with_loop, keep=False)  # nothing is taken away there
+    assert fitting(with_loop, name="gin", keep=False)
+
+
+@pytest.mark.parametrize("merged_from", [1e9, 0.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_loops_count_as_pyg_has_it(name, merged_from, monkeypatch):
+    monkeypatch.setattr(reading, "MERGED_FROM", merged_from)
+    data = made_data()
+    looped = []
+    for number, graph in enumerate(data.to_pyg()):
+        own = torch.arange(0, graph.num_nodes, 1 + number % 3)
+        graph.edge_index = torch.cat([graph.edge_index, own.expand(2, -1)], dim=1)
+        graph.x = (graph.x > 0.5).double()  # so that some are alike
+        looped.append(graph)
+    data = GraphDataset.from_pyg(looped)
+    network = create(name, 2, 3).double().eval()
+    index = torch.tensor([4, 0, 7])
+    expected = network(*data.batch(index)[:5])
+    reader = Inputs(data, network, CPU)
+    assert reader.merged == (merged_from == 0)
+    trust_graphs(network, reader)
+    assert network.regular_graphs
+    found = reader(network, index)
+    assert not found.equal(expected)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
 def test_trust_where_it_is_due():
     data = made_data()
     network = create("gcn", 2, 3).double()
-    trust_graphs(network, Inputs(data, network, CPU))
-    assert not network.regular_graphs  # on the CPU, PyG's way
+    with use("reference"):
+        trust_graphs(network, Inputs(data, network, CPU))
+    assert not network.regular_graphs  # PyG's way
     both = Ensemble(network, create("snowball", 2, 3), 128, 3)
-    with use("fused"):
-        trust_graphs(both, Inputs(data, both, CPU, keep=False))
+    trust_graphs(both, Inputs(data, both, CPU, keep=False))
     assert both.first.regular_graphs and both.second.regular_graphs
     assert not create("gcn", 2, 3).regular_graphs
 

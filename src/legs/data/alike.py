@@ -91,6 +91,28 @@ def longest_first(data: GraphDataset) -> GraphDataset:
     return _renumbered(data, graph, data.col.long(), row, data.edge_weight)[0]
 
 
+def without_loops(data: GraphDataset) -> GraphDataset:
+    """The same graphs, without edges from a node to itself; ``data`` itself where there are none.
+
+    >>> graph = GraphDataset.from_edges(
+    ...     torch.rand(2, 1), torch.tensor([0, 2]), torch.tensor([[0, 0, 1], [0, 1, 0]])
+    ... )
+    >>> len(graph.col), without_loops(graph).col
+    (3, tensor([1, 0], dtype=torch.int32))
+    """
+    _, row = _owners(data)
+    kept = row != data.col
+    if bool(kept.all()):
+        return data
+    lengths = torch.bincount(row[kept], minlength=data.num_nodes)
+    return replace(
+        data,
+        rowptr=torch.cat([data.ptr.new_zeros(1), lengths.cumsum(0)]),
+        col=data.col[kept],
+        edge_weight=None if data.edge_weight is None else data.edge_weight[kept],
+    )
+
+
 def _owners(data: GraphDataset) -> tuple[Tensor, Tensor]:
     """The graph of each node, and the node of each entry of a row."""
     device = data.ptr.device

@@ -22,9 +22,14 @@ inlined: Callable[..., Any] = _njit(**_PART, forceinline=True)
 merged: Callable[..., Any] = _njit(**_PART, inline="always")
 
 
-def entry(function: Callable[..., Any]) -> Any:
+def entry(function: Callable[..., Any], **options: Any) -> Any:
     """Compiles a function that Python calls. Machine code is kept on disk for the next process."""
     try:
-        return _njit(nogil=True, cache=True)(function)
+        return _njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep it: a read-only place and no home
-        return _njit(nogil=True)(function)
+        return _njit(nogil=True, **options)(function)
+
+
+def summing(function: Callable[..., Any]) -> Any:
+    """As :func:`entry`, but sums may be taken in the order that suits vectors."""
+    return entry(function, fastmath={"reassoc", "contract", "nsz"})

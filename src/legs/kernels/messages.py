@@ -5,7 +5,8 @@ its neighbours' states and writes their sum. Edges go both ways, so that a sum o
 its own adjoint, and gradients are gathered as states are. All functions take states
 ``[..., nodes, channels]``, are differentiable and may be mapped over (:func:`torch.func.vmap`); the
 graphs are the same for all models. On a GPU they are kernels (:mod:`legs.kernels.messages_cuda`),
-elsewhere plain PyTorch (:mod:`legs.kernels.messages_reference`).
+on the CPU compiled loops (:mod:`legs.kernels.messages_cpu`), elsewhere and for small batches plain
+PyTorch (:mod:`legs.kernels.messages_reference`).
 
 Nodes may stand for several that are alike (:func:`legs.data.merge_alike`). Edge weights are then
 numbers of neighbours :math:`w_{ij}` of each kind, and always count. They differ between the two
@@ -23,7 +24,7 @@ from torch import Tensor
 from legs.kernels import messages_cuda, messages_reference
 from legs.kernels.dispatch import chosen
 from legs.kernels.linear import linear
-from legs.kernels.messages_functions import Aggregate, Attend, Rows
+from legs.kernels.messages_functions import Aggregate, Attend, Rows, applies
 
 
 class Graphs(NamedTuple):
@@ -55,15 +56,15 @@ class Graphs(NamedTuple):
 
 
 def wanted(x: Tensor) -> bool:
-    """Whether networks should pass messages this way: on GPUs, and where ``use("fused")`` says so.
+    """Whether networks should pass messages this way, unless ``use("reference")`` says otherwise.
 
-    That says nothing about the graphs, which must be undirected and without loops.
+    That says nothing about the graphs, which must be undirected.
     """
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+    if chosen() == "reference" or torch.compiler.is_compiling():
         return False
-    if x.dtype not in (torch.float32, torch.float64):
+    if x.device.type not in ("cpu", "cuda") or x.dtype not in (torch.float32, torch.float64):
         return False
-    return chosen() == "fused" or (chosen() == "auto" and x.device.type == "cuda")
+    return not torch.is_autocast_enabled(x.device.type)
 
 
 def make_graphs(
@@ -132,7 +133,7 @@ def aggregate(
     if not isinstance(own, Tensor) and own not in (0, 1):
         raise ValueError(f"own must be 0, 1 or a tensor; got {own}")
     weight = graphs.weights(weighted, h.dtype)
-    if not messages_cuda.applies(h):
+    if not applies(h):
         return messages_reference.aggregate(h, graphs.row, graphs.col, weight, pre, post, own, side)
     flat = h.reshape(-1, *h.shape[-2:])
     each, once = None, False
@@ -214,8 +215,9 @@ def attend(u: Tensor, graphs: Graphs, heads: int, slope: float = 0.2) -> Tensor:
         ``[..., nodes, heads * channels]``.
     """
     channels, weight = u.shape[-1] // heads - 2, graphs.weights(False, u.dtype)
-    fits = messages_cuda.shape_of_heads(heads, channels, u.dtype) is not None
-    if not (fits and messages_cuda.applies(u)):
+    on_gpu = messages_cuda.applies(u)
+    fits = not on_gpu or messages_cuda.shape_of_heads(heads, channels, u.dtype) is not None
+    if not (fits and applies(u)):
         return messages_reference.attend(u, graphs.row, graphs.col, weight, heads, slope)
     flat = u.reshape(-1, *u.shape[-2:])
     copies = None if graphs.copies is None else graphs.copies.to(u.dtype)
@@ -236,10 +238,10 @@ def _rows(
     act: str,
     eps: float,
 ) -> Tensor:
-    fused = messages_cuda.applies(z)
+    fused = applies(z)
     if weight is not None:
         channels, inputs = weight.shape[-2:]
-        if not (fused and messages_cuda.is_narrow(inputs, channels, z.dtype)):
+        if not (messages_cuda.applies(z) and messages_cuda.is_narrow(inputs, channels, z.dtype)):
             z, weight = linear(z, weight), None
     if not fused:
         out = messages_reference.activate(z, bias, gamma, beta, act, eps)

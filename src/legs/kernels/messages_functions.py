@@ -6,13 +6,35 @@ Mapped models are one more leading axis, and are folded into the one that the ke
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from legs.kernels import messages_cuda as kernels
+from legs.kernels import messages_cpu, messages_cuda
 from legs.kernels.transforms import Last
+
+
+class Kernels(Protocol):
+    """What a device has."""
+
+    aggregate: Callable[..., Tensor]
+    rows_forward: Callable[..., Tensor]
+    rows_backward: Callable[..., tuple[Tensor | None, Tensor]]
+    attend: Callable[..., tuple[Tensor, Tensor]]
+    attend_backward: Callable[..., Tensor]
+
+
+def kernels_of(x: Tensor) -> Kernels:
+    """The kernels of the device where ``x`` is; none is to be asked for that has none."""
+    found: Any = messages_cuda if messages_cuda.applies(x) else messages_cpu
+    return found  # type: ignore[no-any-return]
+
+
+def applies(x: Tensor) -> bool:
+    """Whether there are kernels for ``x``, ``[..., nodes, channels]``."""
+    return messages_cuda.applies(x) or messages_cpu.applies(x)
 
 
 class Aggregate(torch.autograd.Function):
@@ -23,7 +45,7 @@ class Aggregate(torch.autograd.Function):
 
     @staticmethod
     def forward(h: Tensor, own: Tensor | None, copies: Tensor | None, *graph: Any) -> Tensor:
-        return kernels.aggregate(h, own, *graph)
+        return kernels_of(h).aggregate(h, own, *graph)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -60,7 +82,7 @@ class Rows(torch.autograd.Function):
         act: str,
         eps: float,
     ) -> Tensor:
-        return kernels.rows_forward(z, bias, gamma, beta, weight, share, ptr, act, eps)
+        return kernels_of(z).rows_forward(z, bias, gamma, beta, weight, share, ptr, act, eps)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -97,7 +119,7 @@ class RowsGrad(Last):
 
     @staticmethod
     def forward(grad: Tensor, *given: Any) -> tuple[Tensor | None, Tensor]:
-        return kernels.rows_backward(grad, *given)
+        return kernels_of(grad).rows_backward(grad, *given)
 
     @staticmethod
     def vmap(
@@ -116,7 +138,7 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(u: Tensor, copies: Tensor | None, *graph: Any) -> tuple[Tensor, Tensor]:
-        return kernels.attend(u, *graph)
+        return kernels_of(u).attend(u, *graph)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -144,7 +166,7 @@ class AttendGrad(Last):
 
     @staticmethod
     def forward(grad: Tensor, *given: Any) -> Tensor:
-        return kernels.attend_backward(grad, *given)
+        return kernels_of(grad).attend_backward(grad, *given)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:

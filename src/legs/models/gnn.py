@@ -40,8 +40,9 @@ class GNN(Network):
     torch.Size([1, 3])
     """
 
-    #: Whether all graphs that come are known to be undirected, without loops, their edges sorted by
-    #: target; training knows that of its data set. Only then there is a faster way than PyG's.
+    #: Whether all graphs that come are known to be undirected, their edges sorted by target, and
+    #: without loops unless :attr:`counts_loops`; training knows that of its data set. Only then
+    #: there is a faster way than PyG's.
     regular_graphs: bool = False
 
     def __init__(
@@ -103,6 +104,14 @@ class GNN(Network):
         return self.pool(
             self.layers(self.scale(x), edge_index, edge_weight=weight), batch, batch_size
         )
+
+    @property
+    def counts_loops(self) -> bool:
+        """Whether an edge from a node to itself makes it one of its own neighbours.
+
+        For GCN and GAT every node is one of them, once, with such an edge (without weight) or not.
+        """
+        return self.description["layer"] not in ("gcn", "gat")
 
     def is_fast(self, x: Tensor, training: bool) -> bool:
         """Whether :meth:`embed` takes the faster way for node features like ``x``."""

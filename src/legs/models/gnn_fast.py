@@ -62,8 +62,8 @@ def check_copies(copies: Tensor | None, fast: bool, drops: bool) -> None:
     if not fast:
         raise ValueError(
             "nodes may stand for several only where messages are passed by this package's own "
-            "kernels: undirected graphs without loops, on a GPU or under "
-            'legs.kernels.use("fused"), without autocast'
+            "kernels: undirected graphs that regular_graphs vouches for, without autocast and "
+            'legs.kernels.use("reference")'
         )
 
 

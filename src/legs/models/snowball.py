@@ -86,6 +86,9 @@ class Snowball(Network):
         states = torch.tanh(self.last(states, edge_index, edge_weight))
         return graph_mean(states, batch, batch_size)
 
+    #: Layers are GCN's: every node is its own neighbour, once.
+    counts_loops = False
+
     def is_fast(self, x: Tensor, training: bool) -> bool:
         """Whether :meth:`embed` takes the faster way for node features like ``x``."""
         return self.regular_graphs and messages.wanted(x)

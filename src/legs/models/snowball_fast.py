@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from legs.kernels import messages_cuda as kernels
+from legs.kernels import messages_cuda
 from legs.kernels import messages_reference as reference
 from legs.kernels.linear import weight_gradient
 from legs.kernels.messages import Graphs
-from legs.kernels.messages_functions import adjoint_scales
+from legs.kernels.messages_functions import adjoint_scales, applies, kernels_of
 
 # Blocks of columns start at multiples of so many numbers, as far as their widths allow it.
 ALIGNED = 4
@@ -91,17 +91,19 @@ class Given(NamedTuple):
     def _aggregate(
         self, h: Tensor, out: Tensor | None, pre: Tensor | None, post: Tensor | None
     ) -> Tensor:
-        if kernels.applies(h):
+        if applies(h):
             graph = (self.rowptr, self.col, self.weight, pre, post)
-            return kernels.aggregate(h, None, *graph, True, 0, out)
+            return kernels_of(h).aggregate(h, None, *graph, True, 0, out)
         found = reference.aggregate(h, self.row, self.col, self.weight, pre, post, 1.0, False)
         return found if out is None else out.copy_(found)
 
     def tanh(self, z: Tensor, bias: Tensor, weight: Tensor | None, pooled: bool) -> Tensor:
         """Of states and bias, after a narrow layer if there is a weight; pooled, if wanted."""
         share = self.share if pooled else None
-        if kernels.applies(z):
-            return kernels.rows_forward(z, bias, None, None, weight, share, self.ptr, "tanh", 0.0)
+        if applies(z):
+            return kernels_of(z).rows_forward(
+                z, bias, None, None, weight, share, self.ptr, "tanh", 0.0
+            )
         out = reference.activate(z, bias, None, None, "tanh", 0.0)
         if share is None:
             return out
@@ -121,9 +123,9 @@ class Given(NamedTuple):
         That of the states before the activation goes into ``out``, columns of a wider matrix.
         """
         share = self.share if pooled else None
-        if kernels.applies(z):
+        if applies(z):
             layer = (bias, None, None, weight, share, self.batch)
-            _, terms = kernels.rows_backward(grad, z, *layer, "tanh", 0.0, False, out)
+            _, terms = kernels_of(z).rows_backward(grad, z, *layer, "tanh", 0.0, False, out)
             return terms[:, 0], terms[:, 1:]
         assert out is not None
         if share is not None:
@@ -280,7 +282,8 @@ class _SnowballGrad(torch.autograd.Function):
 def _narrow(states: Tensor, weight: Tensor) -> Tensor | None:
     """The first layer's weight, if the layer is done row by row and its result never written."""
     _, hidden, inputs = weight.shape
-    fits = kernels.applies(states) and kernels.is_narrow(inputs, hidden, states.dtype)
+    on_gpu = messages_cuda.applies(states)
+    fits = on_gpu and messages_cuda.is_narrow(inputs, hidden, states.dtype)
     return weight if fits else None
 
 

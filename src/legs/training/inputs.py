@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import Tensor
 from torch.nn import Dropout
 
 from legs import functional as fn
-from legs.data.alike import longest_first, merge_alike
+from legs.data.alike import longest_first, merge_alike, without_loops
 from legs.data.dataset import GraphBatch, GraphDataset
 from legs.kernels import messages
 from legs.models import GNN, LEGSNet, Network, Snowball
@@ -122,9 +122,14 @@ class Inputs:
 
         The order of nodes changes no graph's features, and that is all the networks give here.
         """
-        data = self.data
-        if not (_can_count(network) or (_can_pass(network, data.x) and self.regular)):
+        passes = False
+        if _can_pass(network, self.data.x):
+            if self.data.edge_weight is None and not network.counts_loops:
+                self.data = without_loops(self.data)
+            passes = self.fits(network)
+        if not (passes or _can_count(network)):
             return None
+        data = self.data
         if data.edge_weight is None:
             merged, copies = merge_alike(data)
             if _size(data) >= MERGED_FROM * _size(merged):
@@ -154,15 +159,25 @@ class Inputs:
             return self.data.sizes
         return torch.ones_like(self.data.sizes)
 
+    def fits(self, network: GNN | Snowball) -> bool:
+        """Whether a network, or a part of one, can pass messages over the graphs in our own way."""
+        return self._symmetric and (network.counts_loops or not self._has_loops)
+
+    # Both are asked before nodes are merged, and stay what they were then.
+
     @cached_property
-    def regular(self) -> bool:
-        """Whether all edges go both ways, with the same weight, and none from a node to itself."""
+    def _has_loops(self) -> bool:
+        return without_loops(self.data) is not self.data
+
+    @cached_property
+    def _symmetric(self) -> bool:
+        """Whether all edges go both ways, with the same weight."""
         data, size = self.data, self.data.num_nodes
         nodes = torch.arange(size, device=data.col.device)
         target, source = torch.repeat_interleave(nodes, data.rowptr.diff()), data.col.long()
         there, order = (target * size + source).sort(stable=True)
         back, order_back = (source * size + target).sort(stable=True)
-        if bool((source == target).any()) or not there.equal(back):
+        if not there.equal(back):
             return False
         weight = data.edge_weight
         return weight is None or weight[order].equal(weight[order_back])
@@ -208,7 +223,7 @@ def _can_count(network: Network) -> bool:
     return isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)
 
 
-def _can_pass(network: Network, x: Tensor) -> bool:
+def _can_pass(network: Network, x: Tensor) -> TypeGuard[GNN | Snowball]:
     """Whether it passes messages in our own way; dropout would draw once for nodes of a class."""
     drops = any(isinstance(module, Dropout) and module.p > 0 for module in network.modules())
     return isinstance(network, GNN | Snowball) and messages.wanted(x) and not drops

@@ -33,7 +33,7 @@ def trust_graphs(network: Network, inputs: Inputs) -> None:
     They cannot see for themselves at every batch what was found once for a data set.
     """
     for module in _message_passing(network):
-        module.regular_graphs = messages.wanted(inputs.data.x) and inputs.regular
+        module.regular_graphs = messages.wanted(inputs.data.x) and inputs.fits(module)
 
 
 @contextmanager
