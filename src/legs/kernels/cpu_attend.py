@@ -7,11 +7,33 @@ Importing this module imports numba.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numba.extending import typeof_impl
 
 from legs.kernels.cpu_jit import inlined, summing
+from legs.kernels.cpu_shape import ShapeType
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What the loops are compiled for (see ``cpu_shape``)."""
+
+    heads: int
+    channels: int
+
+
+@typeof_impl.register(Heads)
+def _typeof(size: Heads, context: Any) -> ShapeType:
+    return _type_of(size)
+
+
+@cache
+def _type_of(size: Heads) -> ShapeType:
+    return ShapeType(size)  # type: ignore[arg-type]
 
 
 @inlined
@@ -31,15 +53,17 @@ def _times(weight: Any, e: int, start: int) -> Any:
 
 
 @inlined
-def _dot(a: Any, i: int, b: Any, j: int, first: int, last: int) -> Any:
+def _dot(size: Any, a: Any, i: int, b: Any, j: int, k: int) -> Any:
+    """Of the states of head ``k`` in two rows."""
     total = a.dtype.type(0)
-    for c in range(first, last):
-        total += a[i, c] * b[j, c]
+    for c in range(size.channels):
+        total += a[i, k * size.channels + c] * b[j, k * size.channels + c]
     return total
 
 
 @summing
 def attend(
+    size: Any,
     rowptr: Any,
     col: Any,
     weight: Any,
@@ -54,33 +78,33 @@ def attend(
 
     ``weight`` may be empty: every neighbour counts once then.
     """
-    heads, base = stats.shape[2], out.shape[1]
-    channels = base // heads
+    base = size.heads * size.channels
     for i in range(first, last):
         start, end = rowptr[i], rowptr[i + 1]
-        for k in range(heads):
+        for k in range(size.heads):
             most = u[i, base + k]
             for e in range(start, end):
                 most = max(most, u[col[e], base + k])
-            stats[i, 0, k] = _leaky(most + u[i, base + heads + k], slope)
+            stats[i, 0, k] = _leaky(most + u[i, base + size.heads + k], slope)
             stats[i, 1, k] = 0
         out[i, :] = 0
         for e in range(start - 1, end):
             j = np.int64(i if e < start else col[e])
-            for k in range(heads):
-                score = _leaky(u[j, base + k] + u[i, base + heads + k], slope)
+            for k in range(size.heads):
+                score = _leaky(u[j, base + k] + u[i, base + size.heads + k], slope)
                 share = _times(weight, e, start) * np.exp(score - stats[i, 0, k])
                 stats[i, 1, k] += share
-                for c in range(k * channels, (k + 1) * channels):
-                    out[i, c] += share * u[j, c]
-        for k in range(heads):
+                for c in range(size.channels):
+                    out[i, k * size.channels + c] += share * u[j, k * size.channels + c]
+        for k in range(size.heads):
             scale = u.dtype.type(1) / stats[i, 1, k]
-            for c in range(k * channels, (k + 1) * channels):
-                out[i, c] *= scale
+            for c in range(size.channels):
+                out[i, k * size.channels + c] *= scale
 
 
 @summing
 def receivers(
+    size: Any,
     rowptr: Any,
     col: Any,
     weight: Any,
@@ -96,35 +120,35 @@ def receivers(
 ) -> None:
     """Gradients of scores as a receiver; ``seen``: what senders need, ``[rows, 4, heads]``.
 
-    That is: score as a receiver, largest score, sum (times copies, if there are any) and
-    :math:`D_i`.
+    That is: score as a receiver, largest score, one over the sum (times copies, if there are any)
+    and :math:`D_i`.
     """
-    heads, base = stats.shape[2], grad.shape[1]
-    channels = base // heads
+    base = size.heads * size.channels
     for i in range(first, last):
         start, end = rowptr[i], rowptr[i + 1]
         many = max(copies[i], u.dtype.type(1)) if copies.size else u.dtype.type(1)
-        for k in range(heads):
-            here, most = u[i, base + heads + k], stats[i, 0, k]
+        for k in range(size.heads):
+            here, most = u[i, base + size.heads + k], stats[i, 0, k]
             scale = u.dtype.type(1) / stats[i, 1, k]
             inner, along, slants = u.dtype.type(0), u.dtype.type(0), u.dtype.type(0)
             for e in range(start - 1, end):
                 j = np.int64(i if e < start else col[e])
                 score = u[j, base + k] + here
                 share = _times(weight, e, start) * np.exp(_leaky(score, slope) - most) * scale
-                part = share * _dot(grad, i, u, j, k * channels, (k + 1) * channels)
+                part = share * _dot(size, grad, i, u, j, k)
                 inner += part
                 along += _slant(score, slope) * part
                 slants += _slant(score, slope) * share
-            change[i, base + heads + k] = along - inner * slants
+            change[i, base + size.heads + k] = along - inner * slants
             seen[i, 0, k] = here
             seen[i, 1, k] = most
-            seen[i, 2, k] = stats[i, 1, k] * many
+            seen[i, 2, k] = scale / many
             seen[i, 3, k] = inner
 
 
 @summing
 def senders(
+    size: Any,
     rowptr: Any,
     col: Any,
     weight: Any,
@@ -138,21 +162,20 @@ def senders(
     last: int,
 ) -> None:
     """Gradients of states, and of scores as a sender."""
-    heads, base = seen.shape[2], grad.shape[1]
-    channels = base // heads
+    base = size.heads * size.channels
     for i in range(first, last):
         start, end = rowptr[i], rowptr[i + 1]
         many = max(copies[i], u.dtype.type(1)) if copies.size else u.dtype.type(1)
-        change[i, : base + heads] = 0
+        change[i, : base + size.heads] = 0
         for e in range(start - 1, end):
             j = np.int64(i if e < start else col[e])
-            for k in range(heads):
+            for k in range(size.heads):
                 score = u[i, base + k] + seen[j, 0, k]
-                share = np.exp(_leaky(score, slope) - seen[j, 1, k]) / seen[j, 2, k]
+                share = np.exp(_leaky(score, slope) - seen[j, 1, k]) * seen[j, 2, k]
                 share *= _times(weight, e, start)
-                along = _dot(grad, j, u, i, k * channels, (k + 1) * channels)
+                along = _dot(size, grad, j, u, i, k)
                 change[i, base + k] += share * _slant(score, slope) * (along - seen[j, 3, k])
-                for c in range(k * channels, (k + 1) * channels):
-                    change[i, c] += share * grad[j, c]
-        for c in range(base + heads):
+                for c in range(size.channels):
+                    change[i, k * size.channels + c] += share * grad[j, k * size.channels + c]
+        for c in range(base + size.heads):
             change[i, c] *= many
