@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +43,40 @@ def test_errors_are_those_of_the_task(workers):
 def test_a_killed_worker_is_told_of(tmp_path):
     with pytest.raises(EngineError, match=r"a worker process was killed.*the same command goes on"):
         list(LocalEngine(2).run(die_once, str(tmp_path), range(3)))
+
+
+ORPHANS = """
+import sys
+from legs.engine import LocalEngine
+from tests.engine.work import tell_and_wait
+list(LocalEngine(2).run(tell_and_wait, sys.argv[1], [600.0, 600.0]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux who is running")
+def test_workers_end_with_who_waits_for_them(tmp_path):
+    def until(condition):
+        end = time.monotonic() + 60
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.1)
+        return condition()
+
+    root = Path(__file__).parents[2]
+    caller = subprocess.Popen([sys.executable, "-c", ORPHANS, str(tmp_path)], cwd=root)
+    try:
+        assert until(lambda: len(list(tmp_path.iterdir())) == 2)
+    finally:
+        caller.kill()
+        caller.wait()
+    workers = [int(path.name) for path in tmp_path.iterdir()]
+    assert until(lambda: not any(is_running(pid) for pid in workers))
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_names_and_options():

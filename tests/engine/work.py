@@ -40,3 +40,9 @@ def die_once(folder: str, task: int) -> int:
 def place(name: str, task: int) -> str | None:
     """What a variable says where the worker is."""
     return os.environ.get(name)
+
+
+def tell_and_wait(folder: str, task: float) -> None:
+    """Leaves the number of this process in a folder, and stays."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(task)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +15,8 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from legs.engine.base import AHEAD, EngineError, R, S, T, carried
+
+EVERY_SECONDS = 1.0  # that a worker looks whether anybody waits for it
 
 
 class LocalEngine:
@@ -50,8 +55,8 @@ class LocalEngine:
             pre_dispatch=AHEAD * self.workers,
             return_as="generator_unordered",
         )
-        places = carried()
-        calls = (delayed(_call)(work, shared, pair, places) for pair in enumerate(tasks))
+        known = carried(), os.getpid()
+        calls = (delayed(_call)(work, shared, pair, *known) for pair in enumerate(tasks))
         results = pool(calls)
         try:
             # Not `yield from`, which would close the pool before the warnings are off.
@@ -80,8 +85,26 @@ class LocalEngine:
 
 
 def _call(
-    work: Callable[[S, T], R], shared: S, pair: tuple[int, T], places: dict[str, str]
+    work: Callable[[S, T], R], shared: S, pair: tuple[int, T], places: dict[str, str], caller: int
 ) -> tuple[int, R]:
     os.environ.update(places)  # a process may have been started for an earlier call
+    _end_with(caller)
     number, task = pair
     return number, work(shared, task)
+
+
+@cache
+def _end_with(caller: int) -> None:
+    """Ends this process soon after the one that waits for it.
+
+    joblib's processes look for that between tasks only, and a task can take hours.
+    """
+    if os.getppid() != caller:
+        return
+
+    def watch() -> None:
+        while os.getppid() == caller:
+            time.sleep(EVERY_SECONDS)
+        os._exit(1)  # at once, in the middle of the task: its files are written whole or not
+
+    threading.Thread(target=watch, daemon=True).start()
