@@ -30,7 +30,8 @@ GCN, GraphSAGE, GIN, GAT and the snowball network have PyG's modules and paramet
 computes the same numbers (but for rounding) in another way: a node reads its neighbours' states and
 writes their sum, where PyG writes a message an edge (`legs.kernels.messages`); and nodes that no
 network can tell apart are computed once ([nodes that are alike](../alike/results.md)). Graphs must
-be undirected; others, and those of one's own training loops, go through PyG's layers.
+be undirected; others, and those of one's own training loops, go through PyG's layers. PyG is
+without pyg-lib, torch-scatter and torch-sparse here.
 
 How many times as fast a training step is, on a batch of {graphs} graphs, one thread:
 """
