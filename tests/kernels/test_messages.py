@@ -467,10 +467,10 @@ def test_who_wants_it():
 @pytest.mark.parametrize("what", ["aggregate", "norm_relu", "pooled", "attend"])
 @pytest.mark.parametrize(("way", "dtype"), [("loops", torch.float32)])
 def test_any_number_of_threads_gives_the_same_bits(way, dtype, device, what, monkeypatch):
-    from legs.kernels import cpu_csr
+    from legs.kernels import cpu_csr, cpu_threads
 
-    for module in (messages_cpu, cpu_csr):
-        monkeypatch.setattr(module, "WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(cpu_threads, "SIZE_OF_A_THREAD", 1)
+    monkeypatch.setattr(cpu_csr, "WORK_OF_A_THREAD", 1)
     given = batch_of(some_graphs(), dtype)
     graphs, nodes = on(device, given), len(given[2])
     z, share = noise(3, nodes, 24, dtype=dtype), noise(nodes, 2, dtype=dtype, seed=1)

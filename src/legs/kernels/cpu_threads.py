@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+SIZE_OF_A_THREAD = 2**18  # numbers; to wake a thread for fewer takes longer than they do
 
 _pool: ThreadPoolExecutor | None = None
 _size = 0
@@ -52,6 +56,39 @@ def split(work: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
     inner = np.searchsorted(work, wanted).tolist()
     cuts = sorted({0, *inner, len(work) - 1})
     return list(pairwise(cuts))
+
+
+def over_parts(
+    loop: Callable[..., None], known: Sequence[tuple[Any, ...]], work: NDArray[Any], width: int
+) -> None:
+    """A loop over rows, or graphs, of some models, by as many threads as PyTorch has.
+
+    Args:
+        loop: takes what is known of a model, and a range of rows.
+        known: of each model.
+        work: what there is to do before each row, and in the end all of it; ``[rows + 1]``.
+        width: how many numbers each piece of work is.
+    """
+    size = len(known) * width * int(work[-1])
+    parts = split(work.astype(np.int64), _threads_for(size))
+    share_out(loop, [(*given, *part) for part in parts for given in known], size)
+
+
+def share_out(loop: Callable[..., None], calls: Sequence[tuple[Any, ...]], size: int) -> None:
+    """Calls a loop with all of these arguments, by as many threads as pay for so many numbers."""
+    threads = min(_threads_for(size), len(calls))
+    cuts = [len(calls) * k // max(1, threads) for k in range(threads + 1)]
+    if threads:
+        run([partial(_all, loop, calls[a:b]) for a, b in pairwise(cuts)])
+
+
+def _all(loop: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None:
+    for call in calls:
+        loop(*call)
+
+
+def _threads_for(size: int) -> int:
+    return min(torch.get_num_threads(), 1 + size // SIZE_OF_A_THREAD)
 
 
 def _pool_of(size: int) -> ThreadPoolExecutor:

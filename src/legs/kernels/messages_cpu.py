@@ -7,9 +7,6 @@ The functions are those of :mod:`legs.kernels.messages_cuda`, and take the same:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from legs.kernels import cpu, cpu_threads
+from legs.kernels import cpu
+from legs.kernels.cpu_threads import over_parts, share_out
 from legs.kernels.dispatch import CROSSOVERS, chosen
 
 # What imports numba is imported where it is needed: numba is an extra, and takes its time.
 
 ROWS_OF_A_SUM = 8192  # rows whose gradients are added up before those of others are
-WORK_OF_A_THREAD = 2**18  # numbers; to wake a thread for fewer takes longer than they do
 
 
 def applies(x: Tensor) -> bool:
@@ -99,13 +96,13 @@ def rows_forward(
     if share is None:
         out = z.new_empty(z.shape)
         known = [(states[k], *layer[k], to) for k, to in enumerate(_arrays(out))]
-        _in_parts(cpu_rows.norm_rows, known, np.arange(rows + 1), channels)
+        over_parts(cpu_rows.norm_rows, known, np.arange(rows + 1), channels)
         return out
     out = z.new_empty(models, len(ptr) - 1, share.shape[1] * channels)
     loop = cpu_rows.norm_pooled if act == "norm" else cpu_rows.pooled
     sums = _arrays(share), _arrays(ptr)
     known = [(states[k], *layer[k], *sums, to) for k, to in enumerate(_arrays(out))]
-    _in_parts(loop, known, sums[1], channels)
+    over_parts(loop, known, sums[1], channels)
     return out
 
 
@@ -142,11 +139,11 @@ def rows_backward(
             for k, parts in enumerate(_arrays(terms))
             for start, part in zip(starts, parts, strict=True)
         ]
-        _share_out(cpu_rows.norm_backward, calls, rows * channels * models)
+        share_out(cpu_rows.norm_backward, calls, rows * channels * models)
         found = terms.sum(1)[:, : 2 if bias is None else 3]
     else:
         known = [(given[k], sums, graphs, to[k]) for k in range(models)]
-        _in_parts(cpu_rows.spread, known, np.arange(rows + 1), channels)
+        over_parts(cpu_rows.spread, known, np.arange(rows + 1), channels)
         if act == "tanh":
             assert z is not None
             after = torch.tanh(z if bias is None else z + bias.unsqueeze(1))
@@ -169,7 +166,7 @@ def attend(
     each = zip(_arrays(u), _arrays(out), _arrays(stats), strict=True)
     size = cpu_attend.Heads(heads, width // heads - 2)
     known = [(size, *graph, *arrays, _real(u, slope)) for arrays in each]
-    _in_parts(cpu_attend.attend, known, graph[0], width)
+    over_parts(cpu_attend.attend, known, graph[0], width)
     return out, stats
 
 
@@ -193,9 +190,9 @@ def attend_backward(
     given = list(zip(*(_arrays(x) for x in (u, grad, stats, change, seen)), strict=True))
     size, real = cpu_attend.Heads(heads, width // heads - 2), _real(u, slope)
     known = [(size, *graph, *arrays, real) for arrays in given]
-    _in_parts(cpu_attend.receivers, known, graph[0], width)
+    over_parts(cpu_attend.receivers, known, graph[0], width)
     known = [(size, *graph, a, b, seen_by, to, real) for a, b, _, to, seen_by in given]
-    _in_parts(cpu_attend.senders, known, graph[0], width)
+    over_parts(cpu_attend.senders, known, graph[0], width)
     return change
 
 
@@ -224,37 +221,3 @@ def _layer(
 
 def _block(start: int, rows: int) -> tuple[int, int]:
     return start, min(start + ROWS_OF_A_SUM, rows)
-
-
-def _in_parts(
-    loop: Callable[..., None], known: list[tuple[Any, ...]], work: NDArray[Any], width: int
-) -> None:
-    """A loop over some rows or graphs, for all models, shared out to threads.
-
-    Args:
-        loop: takes what is ``known`` for a model, and a range.
-        known: for each model.
-        work: rows or entries before each item, and in the end all of them.
-        width: numbers of each.
-    """
-    many = len(known) * width * int(work[-1])
-    parts = cpu_threads.split(work.astype(np.int64), _threads(many))
-    calls = [(*given, *part) for part in parts for given in known]
-    _share_out(loop, calls, many)
-
-
-def _threads(work: int) -> int:
-    return min(torch.get_num_threads(), 1 + work // WORK_OF_A_THREAD)
-
-
-def _share_out(loop: Callable[..., None], calls: list[tuple[Any, ...]], work: int) -> None:
-    threads = min(_threads(work), len(calls))
-    if not calls:
-        return
-    cuts = [len(calls) * k // threads for k in range(threads + 1)]
-    cpu_threads.run([partial(_all, loop, calls[a:b]) for a, b in pairwise(cuts)])
-
-
-def _all(loop: Callable[..., None], calls: list[tuple[Any, ...]]) -> None:
-    for call in calls:
-        loop(*call)
