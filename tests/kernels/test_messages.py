@@ -290,6 +290,26 @@ def test_norm_relu_of_constant_rows_stays_finite():
 
 @pytest.mark.parametrize("pooled", [False, True])
 @in_every_way(quick=False)
+def test_what_is_not_a_number_stays_so(way, dtype, device, pooled):
+    given = batch_of(some_graphs(), dtype)
+    graphs, nodes = on(device, given), len(given[2])
+    z, layer = noise(nodes, 8, dtype=dtype), noise(2, 8, dtype=dtype, seed=1).to(device)
+    z[12, 3] = torch.nan  # its row has no mean, its graph no sum
+    ones = torch.ones(nodes, 1, dtype=dtype, device=device) if pooled else None
+    z = z.to(device).requires_grad_()
+    out = norm_relu(z, graphs, *layer, share=ones)
+    assert rows_without_numbers(out) == [int(given[2][12]) if pooled else 12]
+    (found,) = torch.autograd.grad(out.sum(), z)
+    assert rows_without_numbers(found) == [12]
+
+
+def rows_without_numbers(x):
+    assert x.isnan().all(-1).equal(x.isnan().any(-1))
+    return x.isnan().all(-1).nonzero().flatten().tolist()
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@in_every_way(quick=False)
 def test_tanh(way, dtype, device, pooled):
     given = batch_of(some_graphs(), dtype)
     graphs, batch, count = on(device, given), given[2], given[3]

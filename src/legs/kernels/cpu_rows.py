@@ -43,17 +43,22 @@ def _normalise(z: Any, bias: Any, eps: Any, i: int, row: Any) -> Any:
     return scale
 
 
+@inlined
+def _relu(number: Any) -> Any:
+    """Unlike with ``max``, what is not a number stays so, and is noticed."""
+    return number * 0 if number < 0 else number
+
+
 @summing
 def norm_rows(
     z: Any, bias: Any, gamma: Any, beta: Any, eps: Any, out: Any, first: int, last: int
 ) -> None:
     """States of the rows from ``first`` to before ``last``."""
-    zero = z.dtype.type(0)
     for i in range(first, last):
         row = out[i]
         _normalise(z, bias, eps, i, row)
         for c in range(row.size):
-            row[c] = max(row[c] * gamma[c] + beta[c], zero)
+            row[c] = _relu(row[c] * gamma[c] + beta[c])
 
 
 @summing
@@ -77,7 +82,7 @@ def norm_pooled(
         for i in range(ptr[graph], ptr[graph + 1]):
             _normalise(z, bias, eps, i, row)
             for c in range(channels):
-                row[c] = max(row[c] * gamma[c] + beta[c], zero)
+                row[c] = _relu(row[c] * gamma[c] + beta[c])
             for s in range(share.shape[1]):
                 for c in range(channels):
                     out[graph, s * channels + c] += share[i, s] * row[c]
@@ -141,7 +146,7 @@ def norm_backward(
         _gradient(grad, share, graph, i, found)
         # Short loops over few arrays: only these become vectors.
         for c in range(channels):
-            found[c] = found[c] if row[c] * gamma[c] + beta[c] > zero else zero
+            found[c] = zero if row[c] * gamma[c] + beta[c] <= zero else found[c]
         for c in range(channels):
             of_gamma[c] += found[c] * row[c]
         for c in range(channels):

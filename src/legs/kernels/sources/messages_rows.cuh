@@ -110,7 +110,7 @@ struct Layer {
             for (int w = 0; w < WIDTH; ++w) {
                 real& x = row.part[p][w];
                 if (ACT == 1) x = gamma.part[p][w] * x + beta.part[p][w];
-                if (ACT == 1) x = x > 0 ? x : 0;
+                if (ACT == 1) x = x < 0 ? 0 : x;  // not a number stays so
                 if (ACT == 2) x = tanh(x);
             }
     }
@@ -127,7 +127,7 @@ struct Layer {
                 for (int w = 0; w < WIDTH; ++w) {
                     const real x = row.part[p][w];
                     real& g = grad.part[p][w];
-                    if (!(gamma.part[p][w] * x + beta.part[p][w] > 0)) g = 0;
+                    if (gamma.part[p][w] * x + beta.part[p][w] <= 0) g = 0;
                     sums[0].part[p][w] += g * x;
                     sums[1].part[p][w] += g;
                     g *= gamma.part[p][w];
