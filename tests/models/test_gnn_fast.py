@@ -165,3 +165,16 @@ def test_a_graph_of_one_s_own_goes_through_pyg():
         out = network.embed(x, edge_index)
     expected = network.layers(network.scale(x), edge_index).mean(0, keepdim=True)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_autocast_does_not_touch_the_sums(name):
+    network = create(name, 2, 3)
+    network.regular_graphs = True
+    graph = star(30)
+    x = torch.rand(graph.num_nodes, 2)
+    expected = network.embed(x, graph.edge_index)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = network.embed(x, graph.edge_index)
+    assert found.dtype == torch.float32
+    assert found.equal(expected)

@@ -145,6 +145,19 @@ def test_what_is_merged(merging, monkeypatch):
     assert not Inputs(data, network_for("legs-fcn", data), CPU).merged
 
 
+@pytest.mark.usefixtures("merging")
+@pytest.mark.parametrize("name", PASSING)
+def test_merged_nodes_under_autocast(name):
+    data = alike_data()
+    network = network_for(name, data)
+    reader = Inputs(data, network, CPU)
+    assert reader.merged
+    expected = reader(network, ODD)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = reader(network, ODD)
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05)  # the head's rounding
+
+
 @pytest.mark.parametrize("name", ["legs-fcn", "gin"])
 def test_training_on_merged_nodes(monkeypatch, name):
     options = replace(QUICK, precision="float64")

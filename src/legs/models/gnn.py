@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn import models
 
@@ -100,7 +101,9 @@ class GNN(Network):
         if fast:
             sizes = (len(x), batch_size or 1)
             graphs = messages.make_graphs(edge_index, weight, batch, *sizes, copies)
-            return embed_fast(self.layers, self.description["layer"], self.scale(x), graphs)
+            # As scattering does: kernels compute in the type of the states.
+            with torch.autocast(x.device.type, enabled=False):
+                return embed_fast(self.layers, self.description["layer"], self.scale(x), graphs)
         return self.pool(
             self.layers(self.scale(x), edge_index, edge_weight=weight), batch, batch_size
         )

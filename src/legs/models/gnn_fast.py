@@ -62,7 +62,7 @@ def check_copies(copies: Tensor | None, fast: bool, drops: bool) -> None:
     if not fast:
         raise ValueError(
             "nodes may stand for several only where messages are passed by this package's own "
-            "kernels: undirected graphs that regular_graphs vouches for, without autocast and "
+            "kernels: undirected graphs that regular_graphs vouches for, and not under "
             'legs.kernels.use("reference")'
         )
 

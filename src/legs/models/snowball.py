@@ -78,7 +78,8 @@ class Snowball(Network):
         if fast:
             sizes = (len(x), batch_size or 1)
             graphs = messages.make_graphs(edge_index, edge_weight, batch, *sizes, copies)
-            return self._embed_fast(self.scale(x), graphs)
+            with torch.autocast(x.device.type, enabled=False):  # as in a GNN
+                return self._embed_fast(self.scale(x), graphs)
         states = self.scale(x)
         for layer in self.layers:
             new = torch.tanh(layer(states, edge_index, edge_weight))

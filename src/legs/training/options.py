@@ -28,8 +28,8 @@ class TrainingOptions:
         precision: ``"float32"`` (default), ``"tf32"`` for float32 with the factors of matrix
             products rounded to ten bits (TensorFloat-32: faster on NVIDIA GPUs from Ampere on, the
             same as float32 elsewhere; scattering kernels and moments are no matrix products and
-            stay exact), ``"bfloat16"`` for mixed precision (scattering itself stays in float32), or
-            ``"float64"``.
+            stay exact), ``"bfloat16"`` for mixed precision (scattering and our own message passing
+            stay in float32), or ``"float64"``.
         seed: of weights, batches and dropout (default 0).
     """
 
