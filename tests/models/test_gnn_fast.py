@@ -178,3 +178,15 @@ def test_autocast_does_not_touch_the_sums(name):
         found = network.embed(x, graph.edge_index)
     assert found.dtype == torch.float32
     assert found.equal(expected)
+
+
+@pytest.mark.parametrize("choice", ["auto", "fused", "reference"])
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_nodes_at_all(name, count, choice):
+    network = create(name, 2, 3).eval()
+    network.regular_graphs = True
+    none = torch.zeros(0, dtype=torch.long)
+    with use(choice):
+        out = network(torch.rand(0, 2), none.expand(2, -1), None, none, count)
+    assert out.shape == (count, 3)

@@ -147,6 +147,21 @@ def test_what_is_merged(merging, monkeypatch):
 
 @pytest.mark.usefixtures("merging")
 @pytest.mark.parametrize("name", PASSING)
+def test_merged_nodes_whatever_is_chosen_later(name):
+    data = precise().with_x(alike_data().x.double())
+    network = network_for(name, data)
+    reader = Inputs(data, network, CPU)
+    assert reader.merged
+    with torch.no_grad():
+        expected = reader(network, ODD)
+        with use("reference"):
+            torch.testing.assert_close(reader(network, ODD), expected, rtol=0, atol=1e-10)
+        assert reader(network, ODD[:0]).shape == (0, 2)
+    assert not network.regular_graphs
+
+
+@pytest.mark.usefixtures("merging")
+@pytest.mark.parametrize("name", PASSING)
 def test_merged_nodes_under_autocast(name):
     data = alike_data()
     network = network_for(name, data)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from legs.models import available, create
+from legs.models import GNN, available, create
 from legs.training import TrainingError, fit, loop, methods
 from legs.training.checkpoint import load_state
 from legs.training.inputs import Inputs
@@ -324,3 +324,16 @@ def test_layers_check_graphs_again_after_training():
     assert network.scattering.validate
     with pytest.raises(ValueError, match="directed"):
         network(torch.rand(2, 2), torch.tensor([[0], [1]]))
+
+
+def test_networks_pass_messages_our_way_while_they_train(monkeypatch):
+    seen = []
+
+    def watched(self, x, training):
+        seen.append((training, self.regular_graphs))
+        return is_fast(self, x, training)
+
+    is_fast = GNN.is_fast
+    monkeypatch.setattr(GNN, "is_fast", watched)
+    trained("gcn")
+    assert {regular for training, regular in seen if training} == {True}

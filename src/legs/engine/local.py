@@ -88,18 +88,18 @@ def _call(
     work: Callable[[S, T], R], shared: S, pair: tuple[int, T], places: dict[str, str], caller: int
 ) -> tuple[int, R]:
     os.environ.update(places)  # a process may have been started for an earlier call
-    _end_with(caller)
+    end_with(caller)
     number, task = pair
     return number, work(shared, task)
 
 
 @cache
-def _end_with(caller: int) -> None:
-    """Ends this process soon after the one that waits for it.
+def end_with(caller: int) -> None:
+    """Ends this process, a worker, soon after the one that started it and waits for it.
 
     joblib's processes look for that between tasks only, and a task can take hours.
     """
-    if os.getppid() != caller:
+    if os.getpid() == caller:  # joblib does what it is asked for within a task by itself
         return
 
     def watch() -> None:

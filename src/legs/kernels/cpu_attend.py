@@ -15,7 +15,7 @@ import numpy as np
 from numba.extending import typeof_impl
 
 from legs.kernels.cpu_jit import inlined, summing
-from legs.kernels.cpu_shape import ShapeType
+from legs.kernels.cpu_shape import ShapeType, source_checksum
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Heads:
 
     heads: int
     channels: int
+    source: int  # checksum
 
 
 @typeof_impl.register(Heads)
@@ -36,6 +37,12 @@ def _type_of(size: Heads) -> ShapeType:
     return ShapeType(size)  # type: ignore[arg-type]
 
 
+@cache
+def heads_of(heads: int, width: int) -> Heads:
+    """For rows of ``u`` of so many numbers."""
+    return Heads(heads, width // heads - 2, source_checksum())
+
+
 @inlined
 def _leaky(score: Any, slope: Any) -> Any:
     return score if score > 0 else slope * score
@@ -43,7 +50,7 @@ def _leaky(score: Any, slope: Any) -> Any:
 
 @inlined
 def _slant(score: Any, slope: Any) -> Any:
-    return slope / slope if score > 0 else slope
+    return slope * 0 + 1 if score > 0 else slope
 
 
 @inlined

@@ -31,5 +31,8 @@ def entry(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def summing(function: Callable[..., Any]) -> Any:
-    """As :func:`entry`, but sums may be taken in the order that suits vectors."""
-    return entry(function, fastmath={"reassoc", "contract", "nsz"})
+    """As :func:`entry`, but sums may be taken in the order that suits vectors.
+
+    Dividing by zero gives infinity, as in PyTorch, and no error.
+    """
+    return entry(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

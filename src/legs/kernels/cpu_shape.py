@@ -28,7 +28,9 @@ from numba.extending import (
 )
 
 _FILES = (
+    "attend",
     "banks",
+    "csr",
     "first",
     "fork",
     "graph",

@@ -133,7 +133,7 @@ def aggregate(
     weight = graphs.weights(weighted, h.dtype)
     if not applies(h):
         return messages_reference.aggregate(h, graphs.row, graphs.col, weight, pre, post, own, side)
-    flat = h.reshape(-1, *h.shape[-2:])
+    flat = _models(h)
     each, once = None, False
     if isinstance(own, Tensor):
         each = own.reshape(-1).expand(flat.shape[0])
@@ -217,12 +217,17 @@ def attend(u: Tensor, graphs: Graphs, heads: int, slope: float = 0.2) -> Tensor:
     fits = not on_gpu or messages_cuda.shape_of_heads(heads, channels, u.dtype) is not None
     if not (fits and applies(u)):
         return messages_reference.attend(u, graphs.row, graphs.col, weight, heads, slope)
-    flat = u.reshape(-1, *u.shape[-2:])
+    flat = _models(u)
     copies = None if graphs.copies is None else graphs.copies.to(u.dtype)
     rows = (graphs.rowptr, graphs.col, weight)
     out, _ = Attend.apply(flat, copies, *rows, heads, slope)  # type: ignore[no-untyped-call]
     found: Tensor = out.reshape(*u.shape[:-1], heads * channels)
     return found
+
+
+def _models(x: Tensor) -> Tensor:
+    """``[models, nodes, channels]``, also where there are no nodes."""
+    return x.unsqueeze(0) if x.dim() == 2 else x.flatten(0, -3)
 
 
 def _rows(
@@ -246,7 +251,7 @@ def _rows(
         if share is None:
             return out
         return messages_reference.pool(out, share, graphs.batch, graphs.num_graphs)
-    flat = z.reshape(-1, *z.shape[-2:])
+    flat = _models(z)
     layer = [
         None if x is None else x.reshape(-1, x.shape[-1]).expand(flat.shape[0], -1)
         for x in (bias, gamma, beta)

@@ -164,7 +164,7 @@ def attend(
     out, stats = u.new_empty(models, rows, width - 2 * heads), u.new_empty(models, rows, 2, heads)
     graph = [_arrays(x) for x in (rowptr, col, _or_nothing(u, weight))]
     each = zip(_arrays(u), _arrays(out), _arrays(stats), strict=True)
-    size = cpu_attend.Heads(heads, width // heads - 2)
+    size = cpu_attend.heads_of(heads, width)
     known = [(size, *graph, *arrays, _real(u, slope)) for arrays in each]
     over_parts(cpu_attend.attend, known, graph[0], width)
     return out, stats
@@ -188,7 +188,7 @@ def attend_backward(
     change, seen = u.new_empty(u.shape), u.new_empty(models, rows, 4, heads)
     graph = [_arrays(x) for x in (rowptr, col, _or_nothing(u, weight), _or_nothing(u, copies))]
     given = list(zip(*(_arrays(x) for x in (u, grad, stats, change, seen)), strict=True))
-    size, real = cpu_attend.Heads(heads, width // heads - 2), _real(u, slope)
+    size, real = cpu_attend.heads_of(heads, width), _real(u, slope)
     known = [(size, *graph, *arrays, real) for arrays in given]
     over_parts(cpu_attend.receivers, known, graph[0], width)
     known = [(size, *graph, a, b, seen_by, to, real) for a, b, _, to, seen_by in given]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from legs.kernels import messages_cpu, messages_cuda
+from legs.kernels.dispatch import chosen
 from legs.kernels.transforms import Last
 
 
@@ -33,7 +34,9 @@ def kernels_of(x: Tensor) -> Kernels:
 
 
 def applies(x: Tensor) -> bool:
-    """Whether there are kernels for ``x``, ``[..., nodes, channels]``."""
+    """Whether there are kernels for ``x``, ``[..., nodes, channels]``, and they are to be used."""
+    if chosen() == "reference":
+        return False
     return messages_cuda.applies(x) or messages_cpu.applies(x)
 
 

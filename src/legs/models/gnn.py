@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import models
 
 from legs.kernels import messages
-from legs.models.gnn_fast import check_copies, embed_fast
+from legs.models.gnn_fast import check_copies, embed_fast, sizes_of
 from legs.models.network import Network, graph_mean, graph_sum
 from legs.nn import InputScale
 
@@ -92,14 +92,14 @@ class GNN(Network):
         """Pooled node states, ``[graphs, hidden_channels]``.
 
         ``copies`` tells how many nodes each one stands for, where nodes that are alike have been
-        merged (:func:`legs.data.merge_alike`), and edge weights are numbers of neighbours.
+        merged (:func:`legs.data.merge_alike`), and edge weights are numbers of neighbours. PyG's
+        layers cannot count them: such graphs always go the faster way, and must be fit for it.
         """
         # Only GCN's layers know edge weights; numbers of neighbours count in all of them.
         weight = edge_weight if self.weighted or copies is not None else None
-        fast = self.is_fast(x, self.training) and (batch is None or batch_size is not None)
-        check_copies(copies, fast, self.training and self.description["dropout"] > 0)
-        if fast:
-            sizes = (len(x), batch_size or 1)
+        check_copies(copies, self.training and self.description["dropout"] > 0)
+        if copies is not None or self.is_fast(x, self.training):
+            sizes = sizes_of(x, batch, batch_size)
             graphs = messages.make_graphs(edge_index, weight, batch, *sizes, copies)
             # As scattering does: kernels compute in the type of the states.
             with torch.autocast(x.device.type, enabled=False):

@@ -47,24 +47,24 @@ def embed_fast(layers: Any, kind: str, states: Tensor, graphs: Graphs) -> Tensor
     return way.finish(last, states)
 
 
-def check_copies(copies: Tensor | None, fast: bool, drops: bool) -> None:
-    """Raises an error if nodes stand for several, and what is to be done to them cannot count that.
+def check_copies(copies: Tensor | None, drops: bool) -> None:
+    """Raises an error if nodes stand for several, and dropout would draw for every node by itself.
 
     Args:
         copies: how many nodes each one stands for, or ``None``.
-        fast: whether the faster way is taken.
-        drops: whether there is dropout, which draws for every node by itself.
+        drops: whether there is dropout.
     """
-    if copies is None:
-        return
-    if drops:
+    if copies is not None and drops:
         raise ValueError("nodes that stand for several would be dropped together: no dropout here")
-    if not fast:
-        raise ValueError(
-            "nodes may stand for several only where messages are passed by this package's own "
-            "kernels: undirected graphs that regular_graphs vouches for, and not under "
-            'legs.kernels.use("reference")'
-        )
+
+
+def sizes_of(x: Tensor, batch: Tensor | None, batch_size: int | None) -> tuple[int, int]:
+    """Numbers of nodes and graphs; looks at the data only if nobody says how many graphs."""
+    if batch is None:
+        return len(x), 1
+    if batch_size is None:
+        batch_size = int(batch.max()) + 1 if len(batch) else 0
+    return len(x), batch_size
 
 
 # States, the weight that they are still to be multiplied by (if any) and the bias to be added.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from legs.kernels import messages
-from legs.models.gnn_fast import Sizes, check_copies, normalised
+from legs.models.gnn_fast import Sizes, check_copies, normalised, sizes_of
 from legs.models.network import Network, graph_mean
 from legs.models.snowball_fast import snowball
 from legs.nn import InputScale
@@ -73,10 +73,9 @@ class Snowball(Network):
         copies: Tensor | None = None,
     ) -> Tensor:
         """Pooled node states, ``[graphs, hidden_channels]``; ``copies`` as for a GNN."""
-        fast = self.is_fast(x, self.training) and (batch is None or batch_size is not None)
-        check_copies(copies, fast, self.training and self.dropout.p > 0)
-        if fast:
-            sizes = (len(x), batch_size or 1)
+        check_copies(copies, self.training and self.dropout.p > 0)
+        if copies is not None or self.is_fast(x, self.training):
+            sizes = sizes_of(x, batch, batch_size)
             graphs = messages.make_graphs(edge_index, edge_weight, batch, *sizes, copies)
             with torch.autocast(x.device.type, enabled=False):  # as in a GNN
                 return self._embed_fast(self.scale(x), graphs)

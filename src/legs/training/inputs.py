@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard
 
@@ -16,7 +15,7 @@ from legs.data.dataset import GraphBatch, GraphDataset
 from legs.kernels import messages
 from legs.models import GNN, LEGSNet, Network, Snowball
 from legs.nn import Moments
-from legs.training.trust import trusted, unchecked
+from legs.training.trust import unchecked
 
 # Walk powers are kept for a data set while they fit into this; else they are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
@@ -84,8 +83,7 @@ class Inputs:
         if self.features is not None:
             return network.predict_from(self.features[index], mask)
         graphs, known = self.batch(index)
-        with trusted(network, self) if self.merged else nullcontext():
-            out: Tensor = network(*graphs[:5], **known, mask=mask)
+        out: Tensor = network(*graphs[:5], **known, mask=mask)
         return out
 
     def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Known]:

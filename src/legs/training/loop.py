@@ -20,9 +20,10 @@ from legs.models import ModelError, Network
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, plain, save_state, share_state
 from legs.training.distributed import ALONE, Forward, Group
-from legs.training.inputs import Reader
+from legs.training.inputs import Inputs, Reader
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
+from legs.training.trust import trusted
 
 # Seconds between checkpoints: rare enough to cost nothing, often enough to lose little.
 CHECKPOINT_SECONDS = 10.0
@@ -89,7 +90,11 @@ def train(
         raise TrainingError("no validation graph has a target: nothing would tell when to stop")
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
-    with matrix_products(options), group.training(network, inputs) as forward:
+    with (
+        matrix_products(options),
+        trusted(network, inputs) if isinstance(inputs, Inputs) else nullcontext(),
+        group.training(network, inputs) as forward,
+    ):
         while state.epoch < options.max_epochs and not _finished(state, options):
             epoch = state.epoch + 1
             row = {

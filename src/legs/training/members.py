@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
+from legs.engine.local import end_with
 from legs.models import Network, create
 from legs.nn import RBF, Scattering
 from legs.training.cv_measures import Measure
@@ -245,7 +247,7 @@ def _one_by_one(
     tell()
     if at_once > 1:
         done = Parallel(n_jobs=at_once, return_as="generator")(
-            delayed(_train_in_worker)(member, inputs, y, options) for member in members
+            delayed(_train_in_worker)(member, inputs, y, options, os.getpid()) for member in members
         )
         for member, (state, outcome) in zip(members, done, strict=True):
             member.network.load_state_dict(state)
@@ -267,8 +269,9 @@ def _one_by_one(
 
 
 def _train_in_worker(
-    member: Member, inputs: Inputs, y: Tensor, options: TrainingOptions
+    member: Member, inputs: Inputs, y: Tensor, options: TrainingOptions, caller: int
 ) -> tuple[dict[str, Tensor], Outcome]:
+    end_with(caller)
     torch.set_num_threads(1)
     outcome = train_single(member, inputs, y, options)
     return dict(member.network.state_dict()), outcome

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from legs.kernels import messages
 from legs.models import GNN, Network, Snowball
 from legs.nn import Scattering
 
@@ -33,7 +32,7 @@ def trust_graphs(network: Network, inputs: Inputs) -> None:
     They cannot see for themselves at every batch what was found once for a data set.
     """
     for module in _message_passing(network):
-        module.regular_graphs = messages.wanted(inputs.data.x) and inputs.fits(module)
+        module.regular_graphs = inputs.fits(module)
 
 
 @contextmanager
