@@ -12,12 +12,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.extending import typeof_impl
 
 from legs.kernels.cpu_jit import inlined, summing
-from legs.kernels.cpu_shape import ShapeType, source_checksum
+from legs.kernels.cpu_shape import constants, source_checksum
 
 
+@constants
 @dataclass(frozen=True)
 class Heads:
     """What the loops are compiled for (see ``cpu_shape``)."""
@@ -25,16 +25,6 @@ class Heads:
     heads: int
     channels: int
     source: int  # checksum
-
-
-@typeof_impl.register(Heads)
-def _typeof(size: Heads, context: Any) -> ShapeType:
-    return _type_of(size)
-
-
-@cache
-def _type_of(size: Heads) -> ShapeType:
-    return ShapeType(size)  # type: ignore[arg-type]
 
 
 @cache

@@ -19,12 +19,11 @@ import numpy as np
 import torch
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
-from numba.extending import typeof_impl
 from torch import Tensor
 
 from legs.kernels import cpu_threads
 from legs.kernels.cpu_jit import entry, inlined
-from legs.kernels.cpu_shape import ShapeType, source_checksum
+from legs.kernels.cpu_shape import constants, source_checksum
 from legs.kernels.cpu_vectors import at, intrinsic, load, multiply_add, store, zeros
 
 LINE = 64  # bytes of a line of the caches, and of the widest vectors
@@ -37,6 +36,7 @@ WORK_OF_A_THREAD = 2**21  # multiplications; to wake a thread for fewer takes lo
 _REALS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
 
 
+@constants
 @dataclass(frozen=True)
 class Block:
     """Channels that are summed at a time; a kernel is compiled for each (see ``cpu_shape``)."""
@@ -47,16 +47,6 @@ class Block:
     near: int  # entries
     far: int
     source: int  # checksum
-
-
-@typeof_impl.register(Block)
-def _typeof(block: Block, context: Any) -> ShapeType:
-    return _type_of(block)
-
-
-@cache
-def _type_of(block: Block) -> ShapeType:
-    return ShapeType(block)  # type: ignore[arg-type]
 
 
 def step(

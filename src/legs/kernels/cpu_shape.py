@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 from numba import types
@@ -26,6 +26,8 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
+
+T = TypeVar("T")
 
 _FILES = (
     "attend",
@@ -69,11 +71,11 @@ def source_checksum() -> int:
 
 
 class ShapeType(types.Type):
-    """A shape in compiled code."""
+    """A shape in compiled code: a :class:`Shape`, or another frozen class of numbers."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Any) -> None:
         self.shape = shape
-        super().__init__(name=f"Shape{astuple(shape)}")
+        super().__init__(name=f"{type(shape).__name__}{astuple(shape)}")
 
 
 register_model(ShapeType)(models.OpaqueModel)
@@ -82,9 +84,13 @@ register_model(ShapeType)(models.OpaqueModel)
 _type_of = cache(ShapeType)
 
 
-@typeof_impl.register(Shape)
-def _typeof(shape: Shape, context: Any) -> ShapeType:
-    return _type_of(shape)
+def constants(kind: type[T]) -> type[T]:
+    """Lets compiled code take instances of a frozen class of numbers, which it knows then."""
+    typeof_impl.register(kind)(lambda shape, context: _type_of(shape))
+    return kind
+
+
+constants(Shape)
 
 
 @unbox(ShapeType)
