@@ -11,6 +11,7 @@ from legs.data.errors import DataError
 from legs.engine import LocalEngine, open_engine
 from legs.experiments import spreading as module
 from legs.experiments.catalogue import run
+from legs.experiments.classification import plan
 from legs.experiments.request import Request
 from tests.data.tu_sets import write_zip
 from tests.robustness.kills import _ledger as ledger
@@ -53,6 +54,39 @@ def test_two_at_once(request_, tmp_path, monkeypatch):
     assert ledger(tmp_path / "two") == ledger(tmp_path / "alone")
     rows = json.loads((tmp_path / "two" / "results.json").read_text())["rows"]
     assert [row["device"].rpartition(", ")[2] for row in rows] == ["shared by 2"] * 2
+
+
+def test_the_longest_first(request_, tmp_path, monkeypatch):
+    begun = []
+
+    class Noting(Backwards):
+        def run(self, work, shared, tasks, *, gpus=0):
+            tasks = list(tasks)
+            begun.extend(cell.key for cell in tasks)
+            return super().run(work, shared, tasks, gpus=gpus)
+
+    monkeypatch.setattr(module, "open_engine", lambda name, address, **more: Noting(1))
+    monkeypatch.setattr(module, "work_of", lambda cell: len(cell.method))
+    spread = replace(request_, folder=tmp_path / "spread", engine="ray")
+    run("classification", spread)
+    assert begun == ["MUTAG-baseline", "MUTAG-gs-svm"]
+    monkeypatch.setattr(module, "work_of", lambda cell: -len(cell.method))
+    run("classification", replace(spread, folder=tmp_path / "other"))
+    assert begun[2:] == ["MUTAG-gs-svm", "MUTAG-baseline"]
+    assert ledger(tmp_path / "other") == ledger(tmp_path / "spread")  # in the order of the plan
+
+
+@pytest.mark.parametrize(("at_once", "share"), [(1, 0.95), (5, 0.19)])
+def test_the_memory_of_a_gpu_is_shared_out(request_, monkeypatch, at_once, share):
+    given = []
+    monkeypatch.setattr(module.torch.cuda, "set_per_process_memory_fraction", given.append)
+    monkeypatch.setattr(module, "run_cell", lambda *known: pytest.fail("needs a GPU", False))
+    asked = replace(request_, device="cuda", at_once=at_once)
+    asked.folder.mkdir()
+    cell = plan(asked)[0]
+    with pytest.raises(pytest.fail.Exception):
+        module.make_row(module.Shared(asked, dict, dict), cell)
+    assert given == [pytest.approx(share)]
 
 
 def test_what_is_left_out_is_told(request_, tmp_path):

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from legs.data.errors import DataError
 from legs.engine import open_engine
 from legs.experiments.cells import Cell
 from legs.experiments.ledger import Ledger, Row
-from legs.experiments.outlook import Outlook
+from legs.experiments.outlook import Outlook, work_of
 from legs.experiments.provenance import provenance
 from legs.experiments.request import Request
 from legs.experiments.runner import NO_TIME, run_cell
@@ -22,6 +24,8 @@ from legs.training import CVResult, TrainingError
 
 # A worker that was taken for dead may hold a cell a little longer.
 PATIENCE = 120.0
+# Of a GPU's memory, what is shared out; the rest is for what every process needs there.
+SHARED_OUT = 0.95
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def spread_cells(
         more: what else is kept of a finished cell.
         kept: what is kept of a finished cell and its seconds.
     """
-    todo = [cell for cell in cells if cell.key not in outlook.finished]
+    # The longest first: else one of them may be at work alone when all others are done.
+    todo = sorted((c for c in cells if c.key not in outlook.finished), key=work_of, reverse=True)
     start, begun, first_error = time.monotonic(), 0, ""
     reuse = tuple(path.absolute() for path in request.reuse)
     # A worker has one core: within a cell nothing is spread any further.
@@ -106,6 +111,10 @@ def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
             f"{request.folder} is not to be seen on every machine of the cluster; the output has "
             "to be on a disk that all of them share, under the same path"
         )
+    if request.device.startswith("cuda"):
+        # A cell that needs more trains fewer models at once, from its beginning. Without a share of
+        # its own it would find that out late, whenever others happen to take more.
+        torch.cuda.set_per_process_memory_fraction(SHARED_OUT / request.at_once)
     silent = Outlook([cell], lambda facts: None)
     with _patiently(request.folder / "cells" / cell.key):
         try:
