@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from legs.kernels import messages_cuda, stack_cuda
 from legs.kernels.dispatch import chosen
-from legs.kernels.transforms import Last
+from legs.kernels.transforms import Last, fixed_signatures
 
 
 def applies(x: Tensor, weight: Tensor) -> bool:
@@ -113,7 +112,4 @@ def _folded(x: Any, dim: int | None, size: int) -> Any:
     return leading.flatten(0, 1)
 
 
-# PyTorch asks for the signature at every call; found once, that costs nothing.
-for _function in (_Norm, _NormGrad):
-    _forward: Any = _function.forward
-    _forward.__signature__ = inspect.signature(_forward)
+fixed_signatures(_Norm, _NormGrad)

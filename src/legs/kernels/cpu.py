@@ -135,13 +135,14 @@ def counting_sort_csr(
     from legs.kernels.cpu_call import flat
 
     col, row = (flat(part, torch.int64) for part in edge_index)
-    rowptr, out, order = (np.empty(k, np.int64) for k in (num_nodes + 1, col.size, col.size))
-    if not cpu_edges.count_rows(row, col, rowptr):
+    size = col.size
+    rowptr, place, out = (np.empty(k, np.int64) for k in (num_nodes + 1, num_nodes, size))
+    order = np.empty(0 if edge_weight is None else size, np.int64)
+    if not cpu_edges.sort_rows(row, col, rowptr, place, out, order):
         raise ValueError(
             f"edge_index must hold numbers from 0 to {num_nodes - 1} ({num_nodes} nodes); "
             f"got {int(edge_index.min())} to {int(edge_index.max())}"
         )
-    cpu_edges.sort_rows(row, col, rowptr, np.empty(num_nodes, np.int64), out, order)
     weight = None if edge_weight is None else edge_weight.detach()[torch.from_numpy(order)]
     return torch.from_numpy(rowptr), torch.from_numpy(out), weight
 

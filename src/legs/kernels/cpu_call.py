@@ -212,16 +212,9 @@ def _ranges(size: Sizes, arrays: Arrays) -> NDArray[np.int64]:
     threads = torch.get_num_threads()
     if threads == 1 or size.graphs == 0:
         return np.array([[0, size.graphs, 0, size.groups]])
-    cuts = np.empty(threads + 1, np.int64)
-    if size.graphs < 4 * threads <= size.groups * size.graphs:
-        cuts[:] = np.arange(threads + 1) * size.groups // threads
-        cut, whole = (2, 3), (0, 1)
-        other = size.graphs
-    else:
-        share_out(arrays.ptr, arrays.rowptr, cuts)
-        cut, whole = (0, 1), (2, 3)
-        other = size.groups
     found = np.empty((threads, 4), np.int64)
-    found[:, cut] = np.stack([cuts[:-1], cuts[1:]], 1)
-    found[:, whole] = 0, other
-    return found[cuts[:-1] < cuts[1:]]
+    if size.graphs < 4 * threads <= size.groups * size.graphs:
+        cuts = np.arange(threads + 1) * size.groups // threads
+        found[:, 0], found[:, 1], found[:, 2], found[:, 3] = 0, size.graphs, cuts[:-1], cuts[1:]
+        return found[cuts[:-1] < cuts[1:]]
+    return found[: share_out(arrays.ptr, arrays.rowptr, size.groups, found)]

@@ -5,7 +5,6 @@ Mapped models are one more leading axis, and are folded into the one that the ke
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from legs.kernels import messages_cpu, messages_cuda
 from legs.kernels.dispatch import chosen
-from legs.kernels.transforms import Last
+from legs.kernels.transforms import Last, fixed_signatures
 
 
 class Kernels(Protocol):
@@ -212,7 +211,4 @@ def _folded(
     return found, size
 
 
-# PyTorch asks for the signature at every call; found once, that costs nothing.
-for _function in (Aggregate, Rows, RowsGrad, Attend, AttendGrad):
-    _forward: Any = _function.forward
-    _forward.__signature__ = inspect.signature(_forward)
+fixed_signatures(Aggregate, Rows, RowsGrad, Attend, AttendGrad)

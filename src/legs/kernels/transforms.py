@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -34,7 +34,32 @@ def leading(x: Tensor, dim: int | None, size: int) -> Tensor:
 
 
 def fixed_signatures(*functions: type[torch.autograd.Function]) -> None:
-    """PyTorch asks for the signature of a forward at every call; found once, it costs nothing."""
+    """Has PyTorch find out cheaply what a forward is called with.
+
+    At every call it asks for the signature and sorts the arguments by it, to fill in defaults. Our
+    functions are always given all of them, in their places.
+    """
     for function in functions:
         forward: Any = function.forward
-        forward.__signature__ = inspect.signature(forward)
+        known = inspect.signature(forward)
+        forward.__signature__ = _InPlace(list(known.parameters.values()))
+
+
+class _InPlace(inspect.Signature):
+    """Of a function that is given all its arguments in their places."""
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+        return _Given(args)
+
+
+class _Given:
+    """Arguments; what PyTorch asks of :class:`inspect.BoundArguments`."""
+
+    __slots__ = ("args",)
+    kwargs: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.args = args
+
+    def apply_defaults(self) -> None:
+        """There are none."""

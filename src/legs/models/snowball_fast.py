@@ -16,7 +16,6 @@ own then (:func:`legs.kernels.messages_functions.adjoint_scales`).
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +26,7 @@ from legs.kernels import messages_reference as reference
 from legs.kernels.linear import weight_gradient
 from legs.kernels.messages import Graphs
 from legs.kernels.messages_functions import adjoint_scales, applies, kernels_of
+from legs.kernels.transforms import fixed_signatures
 
 # Blocks of columns start at multiples of so many numbers, as far as their widths allow it.
 ALIGNED = 4
@@ -307,7 +307,4 @@ def _folded(
     return found
 
 
-# PyTorch asks for the signature at every call; found once, that costs nothing.
-for _function in (_Snowball, _SnowballGrad):
-    _forward: Any = _function.forward
-    _forward.__signature__ = inspect.signature(_forward)
+fixed_signatures(_Snowball, _SnowballGrad)
