@@ -139,7 +139,7 @@ def test_fewer_models_where_memory_is_short(tmp_path, monkeypatch):
     assert ledger.rows["MUTAG-baseline"]["models"] == 5
     monkeypatch.setattr(runner, "cross_validate", lambda *a, **k: (_ for _ in ()).throw(
         torch.OutOfMemoryError("no memory")))  # fmt: skip
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(TrainingError, match=r"one model by itself; try --device cpu$"):
         run(tmp_path / "b", plan(quick(tmp_path), ("baseline",)), device="cuda")
 
 

@@ -148,9 +148,15 @@ def _cross_validated(
                 measures=cell.measures,
                 progress=tell,
             )
-        except torch.OutOfMemoryError:
-            if not gpu or chunk == 1:
+        except torch.OutOfMemoryError as error:
+            if not gpu:
                 raise
+            if chunk == 1:
+                shared = " or a smaller --at-once" if request.at_once > 1 else ""
+                raise TrainingError(
+                    f"the memory of {request.device} does not suffice to train one model by "
+                    f"itself; try --device cpu{shared}"
+                ) from error
             chunk = max(1, min(chunk, cell.models) // 2)
         # Outside the except: what the traceback holds is free only here.
         gc.collect()
