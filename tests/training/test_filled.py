@@ -123,3 +123,23 @@ def test_replayed_in_rooms_is_trained_as_ever(name, rooms, monkeypatch):
         assert set(numbers) <= set(range(len(rooms)))
     if min(rooms) > -2 and len(rooms) > 1:
         assert len(log) == len(set(log)) > len(set(versions))  # several rooms, each once
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", ["gin", "gcn", "legs-fcn"])
+def test_recorded_on_a_gpu_in_several_rooms(name, monkeypatch):
+    data = made_data()
+    options = TrainingOptions(
+        batch_size=8, max_epochs=30, validate_every=2, patience=8, precision="float64"
+    )
+    found = []
+    for device, rooms in (("cpu", (3.0,)), ("cuda", (3.0,)), ("cuda", (-0.7, 0.25, 1.3, 3.0))):
+        monkeypatch.setattr("legs.training.filled.ROOMS", rooms)
+        given = members(data, name, count=3)
+        inputs = Inputs(data, given[0].network, torch.device(device))
+        training.train_stack(given, inputs, data.y.to(device), options)
+        found.append([member.network.state_dict() for member in given])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            for key, value in a.items():
+                torch.testing.assert_close(value, b[key].cpu(), rtol=0, atol=1e-7)
