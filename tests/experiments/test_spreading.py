@@ -76,17 +76,21 @@ def test_the_longest_first(request_, tmp_path, monkeypatch):
     assert ledger(tmp_path / "other") == ledger(tmp_path / "spread")  # in the order of the plan
 
 
-@pytest.mark.parametrize(("at_once", "share"), [(1, 0.95), (5, 0.19)])
-def test_the_memory_of_a_gpu_is_shared_out(request_, monkeypatch, at_once, share):
+@pytest.mark.parametrize(
+    ("device", "at_once", "share"), [("cuda", 1, (0.95, None)), ("cuda:1", 5, (0.19, 1))]
+)
+def test_the_memory_of_a_gpu_is_shared_out(request_, monkeypatch, device, at_once, share):
     given = []
-    monkeypatch.setattr(module.torch.cuda, "set_per_process_memory_fraction", given.append)
+    monkeypatch.setattr(
+        module.torch.cuda, "set_per_process_memory_fraction", lambda *known: given.append(known)
+    )
     monkeypatch.setattr(module, "run_cell", lambda *known: pytest.fail("needs a GPU", False))
-    asked = replace(request_, device="cuda", at_once=at_once)
+    asked = replace(request_, device=device, at_once=at_once)
     asked.folder.mkdir()
     cell = plan(asked)[0]
     with pytest.raises(pytest.fail.Exception):
         module.make_row(module.Shared(asked, dict, dict), cell)
-    assert given == [pytest.approx(share)]
+    assert given == [(pytest.approx(share[0]), share[1])]
 
 
 def test_what_is_left_out_is_told(request_, tmp_path):

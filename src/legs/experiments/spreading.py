@@ -114,7 +114,8 @@ def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
     if request.device.startswith("cuda"):
         # A cell that needs more trains fewer models at once, from its beginning. Without a share of
         # its own it would find that out late, whenever others happen to take more.
-        torch.cuda.set_per_process_memory_fraction(SHARED_OUT / request.at_once)
+        share, number = SHARED_OUT / request.at_once, torch.device(request.device).index
+        torch.cuda.set_per_process_memory_fraction(share, number)
     silent = Outlook([cell], lambda facts: None)
     with _patiently(request.folder / "cells" / cell.key):
         try:
