@@ -139,8 +139,10 @@ def test_fewer_models_where_memory_is_short(tmp_path, monkeypatch):
     assert ledger.rows["MUTAG-baseline"]["models"] == 5
     monkeypatch.setattr(runner, "cross_validate", lambda *a, **k: (_ for _ in ()).throw(
         torch.OutOfMemoryError("no memory")))  # fmt: skip
-    with pytest.raises(TrainingError, match=r"one model by itself; try --device cpu$"):
+    with pytest.raises(TrainingError, match=r"one model by itself; try --device cpu$") as told:
         run(tmp_path / "b", plan(quick(tmp_path), ("baseline",)), device="cuda")
+    # Else what did not fit would stay in memory as long as the error does.
+    assert told.value.__context__ is None
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

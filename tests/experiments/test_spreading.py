@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,13 +78,16 @@ def test_the_longest_first(request_, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("device", "at_once", "share"), [("cuda", 1, (0.95, None)), ("cuda:1", 5, (0.19, 1))]
+    ("device", "at_once", "share"),
+    [("cuda", 1, (0.9, None)), ("cuda:1", 4, (0.15, 1)), ("cuda", 10, (0.1, None))],
 )
 def test_the_memory_of_a_gpu_is_shared_out(request_, monkeypatch, device, at_once, share):
     given = []
     monkeypatch.setattr(
         module.torch.cuda, "set_per_process_memory_fraction", lambda *known: given.append(known)
     )
+    properties = SimpleNamespace(total_memory=10 * module.OF_A_PROCESS)
+    monkeypatch.setattr(module.torch.cuda, "get_device_properties", lambda device: properties)
     monkeypatch.setattr(module, "run_cell", lambda *known: pytest.fail("needs a GPU", False))
     asked = replace(request_, device=device, at_once=at_once)
     asked.folder.mkdir()

@@ -29,6 +29,20 @@ def test_gradient_by_differences():
     assert torch.autograd.gradcheck(lambda f: scattering_moments(graphs, f), filters, atol=1e-4)
 
 
+def test_signals_of_another_type_than_the_scales():
+    x, edge_index, batch = given()
+    module = Scattering(2)  # of single numbers
+    with torch.no_grad():
+        module.selection.theta += torch.rand(5, 16, generator=torch.Generator().manual_seed(4))
+    found = []
+    for choice in ("reference", "fused"):
+        with use(choice):
+            out = module(x, edge_index, batch=batch)
+        found.append([out, *torch.autograd.grad(out.square().sum(), module.selection.theta)])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6 if a.dtype == torch.float32 else 1e-9, atol=1e-9)
+
+
 def test_maps_over_models_forward_and_backward():
     x, edge_index, batch = given()
     modules = [Scattering(2, num_scales=3, steps=5).double() for _ in range(3)]

@@ -76,10 +76,14 @@ class Recorded(Replay):
     """Recordings that run here: what is asked of a GPU is noted."""
 
     log: list[tuple[int, int]]
-    warm_up = property(lambda self: 0, lambda self, steps: None)
+
+    def _outside(self):
+        self.compiled = getattr(self, "compiled", set()) | {self.filled.rooms[self.filled.number]}
+        self._step()
 
     def _record(self):
         replay, number = self, self.filled.number
+        assert self.filled.rooms[number] in self.compiled  # nothing can be while it is recorded
         self.log.append((self.version, number))
 
         class Recording:

@@ -148,19 +148,20 @@ def _cross_validated(
                 measures=cell.measures,
                 progress=tell,
             )
-        except torch.OutOfMemoryError as error:
+        except torch.OutOfMemoryError:
             if not gpu:
                 raise
-            if chunk == 1:
-                shared = " or a smaller --at-once" if request.at_once > 1 else ""
-                raise TrainingError(
-                    f"the memory of {request.device} does not suffice to train one model by "
-                    f"itself; try --device cpu{shared}"
-                ) from error
+            least = chunk == 1
             chunk = max(1, min(chunk, cell.models) // 2)
-        # Outside the except: what the traceback holds is free only here.
+        # Outside the except: what the traceback holds is free only here, and no error keeps it.
         gc.collect()
         torch.cuda.empty_cache()
+        if least:
+            shared = " or a smaller --at-once" if request.at_once > 1 else ""
+            raise TrainingError(
+                f"the memory of {request.device} does not suffice to train one model by itself; "
+                f"try --device cpu{shared}"
+            )
 
 
 class _Loaded:

@@ -24,8 +24,8 @@ from legs.training import CVResult, TrainingError
 
 # A worker that was taken for dead may hold a cell a little longer.
 PATIENCE = 120.0
-# Of a GPU's memory, what is shared out; the rest is for what every process needs there.
-SHARED_OUT = 0.95
+# Bytes of a GPU's memory that a process needs besides its tensors: libraries, kernels, recordings.
+OF_A_PROCESS = 2**30
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,10 @@ def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
     if request.device.startswith("cuda"):
         # A cell that needs more trains fewer models at once, from its beginning. Without a share of
         # its own it would find that out late, whenever others happen to take more.
-        share, number = SHARED_OUT / request.at_once, torch.device(request.device).index
-        torch.cuda.set_per_process_memory_fraction(share, number)
+        whole = torch.cuda.get_device_properties(request.device).total_memory
+        share = max(whole / request.at_once - OF_A_PROCESS, OF_A_PROCESS) / whole
+        number = torch.device(request.device).index
+        torch.cuda.set_per_process_memory_fraction(min(share, 1.0), number)
     silent = Outlook([cell], lambda facts: None)
     with _patiently(request.folder / "cells" / cell.key):
         try:

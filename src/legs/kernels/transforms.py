@@ -49,7 +49,7 @@ class _InPlace(inspect.Signature):
     """Of a function that is given all its arguments in their places."""
 
     def bind(self, /, *args: Any, **kwargs: Any) -> Any:
-        return _Given(args)
+        return super().bind(*args, **kwargs) if kwargs else _Given(args)
 
 
 class _Given:

@@ -234,8 +234,9 @@ class Scattering(nn.Module):
         laziness, theta = self._laziness(dtype), self.selection.theta
         usual = isinstance(laziness, float) and laziness == BASE
         usual = usual and self.selection.ordering == "ordered"
-        if usual and theta is not None and bank.applies(theta):
-            return bank.learned_filters(theta, self.in_channels).to(dtype)
+        # Of another type, they are rounded as the reference rounds them.
+        if usual and theta is not None and theta.dtype == dtype and bank.applies(theta):
+            return bank.learned_filters(theta, self.in_channels)
         return mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
 
     @staticmethod

@@ -68,6 +68,7 @@ class Replay:
         self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
         self.used = 0
         self.recorded: dict[int, Any] = {}  # by number of the room
+        self.warm: set[int] = set()  # rooms where a step was done without recording it
         self.pool: Any = None  # of memory, which they share: one of them runs at a time
         self.version, self.warm_up = -1, WARM_UP
 
@@ -86,21 +87,34 @@ class Replay:
             self.valid[len(index) :] = False
             self.used = len(index)
         if self.version != self.stack.version:
-            self.version, self.warm_up = self.stack.version, self.warm_up or 1
+            self.version = self.stack.version
             self._forget()
-        if self.warm_up:
-            # Real steps, on a stream of their own: libraries set themselves up on first use.
-            self.warm_up -= 1
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                self._step()
-            torch.cuda.current_stream().wait_stream(stream)
-            return
         number = 0 if self.filled is None else self.filled.number
+        if number not in self.recorded and self._warm_up(number):
+            return
         if number not in self.recorded:
             self._record_all(number)
         self.recorded[number].replay()
+
+    def _warm_up(self, number: int) -> bool:
+        """A real step on the batch, in a room that had none yet; whether there was such a room.
+
+        Kernels for a room are compiled, and libraries set up, where that is not being recorded.
+        """
+        largest = 0 if self.filled is None else len(self.filled.rooms) - 1
+        if self.warm_up:
+            self.warm_up -= 1
+            number = largest
+        elif largest not in self.warm:
+            number = largest
+        elif number in self.warm:
+            return False
+        if not self.warm_up:
+            self.warm.add(number)
+        if self.filled is not None:
+            self.filled.number = number
+        self._outside()
+        return True
 
     def _record_all(self, number: int) -> None:
         """Records a step for a room, after that for the largest: it makes room for all others."""
@@ -124,7 +138,16 @@ class Replay:
     def _forget(self) -> None:
         # Their memory with them: a pool without recordings cannot be used again.
         self.recorded.clear()
+        self.warm.clear()
         self.pool = None
+
+    def _outside(self) -> None:
+        """A real step, on a stream of its own."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._step()
+        torch.cuda.current_stream().wait_stream(stream)
 
     def _step(self) -> None:
         if self.filled is None:
