@@ -121,10 +121,12 @@ def measure(names: list[str], seed: int, file: Path) -> Known:
         described = descriptions(data, chemistry)
         found = {what: scores(data, x, seed) for what, x in described.items()}
         targets = list(data.target_names) if atoms else ["accuracy"]
-        rows.append({"data": name, "targets": targets, "scores": found})
+        here = provenance("cpu")
+        own = {"date": here["date"], "commit": here["commit"]}
+        rows.append({"data": name, "targets": targets, "scores": found, **own})
         print(table(rows[-1:]).splitlines()[-1], flush=True)
         rows.sort(key=lambda row: [*NUMBERS, *CLASSES].index(row["data"]))
-        known = {**provenance("cpu"), "seed": seed, "rows": rows}
+        known = {**here, "seed": seed, "rows": rows}
         write_atomically(file, (json.dumps(known, indent=1) + "\n").encode())
     return known
 
@@ -157,7 +159,10 @@ def page(known: Known) -> str:
         lines = [table([row], k).splitlines() for k in range(len(row["targets"]))]
         by_target = "\n".join([*lines[0][:2], *(one[2] for one in lines)])
         parts.append(f"## {row['data']}, by property\n\n{by_target}\n")
-    return "\n".join([*parts, origin(known, "benchmarks.given_more")])
+    # Sets may have been done at several times.
+    commits = sorted({row.get("commit", known["commit"]) for row in known["rows"]})
+    about = {**known, "commit": ", ".join(commits)}
+    return "\n".join([*parts, origin(about, "benchmarks.given_more")])
 
 
 if __name__ == "__main__":
