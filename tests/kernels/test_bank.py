@@ -85,3 +85,12 @@ def test_where_it_applies(monkeypatch):
     if torch.cuda.is_available():
         assert bank.applies(torch.empty(5, 16, device="cuda"))
         assert not bank.applies(torch.empty(70, 100, device="cuda"))
+
+
+def test_no_second_derivatives(device):
+    theta = logits(device, 2, 3).requires_grad_()
+    (first,) = torch.autograd.grad(
+        bank.learned_filters(theta, 1).square().sum(), theta, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="reference"):
+        torch.autograd.grad(first.sum(), theta)

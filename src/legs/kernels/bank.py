@@ -3,7 +3,7 @@ r"""The filters of learned scales as one operation: ``sources/bank.cu`` on NVIDI
 What :func:`legs.functional.select_scales` (ordered) and
 :func:`~legs.functional.wavelet_weights` make of the logits :math:`\Theta`, for laziness ½, and its
 gradient. In PyTorch that is a dozen operations each way, for a hundred numbers: on a GPU as many
-launches, and on the CPU (:mod:`legs.kernels.cpu_filters`) a third of the time of a small batch.
+launches, on the CPU (:mod:`legs.kernels.cpu_filters`) a tenth of the time of a small batch.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ graphs leave free is filled with nodes without neighbours, in graphs that count 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,31 +20,17 @@ from legs.kernels.dispatch import chosen
 FILLERS = 32
 # Nodes come in multiples of this: sums over them are cut into equal parts (legs.kernels.linear).
 EVEN = 64
-# How large rooms are: the nodes and edges of a batch on average, and so many deviations more. What
-# is left free costs as much as what is not. Three are room for nearly all random batches.
-ROOMS = (3.0,)
-
-
-class Room(NamedTuple):
-    """How much fits in."""
-
-    nodes: int
-    edges: int
 
 
 class FilledBatches:
-    """Gathers batches of a data set into one of a few fixed rooms, at first the largest.
+    """Gathers batches of a data set into a fixed room.
 
     Args:
         data: the data set, on the device where batches are wanted.
         graphs: in a batch at most.
-        rooms: how many deviations larger than a batch on average each is (default:
-            :data:`ROOMS`).
     """
 
-    def __init__(
-        self, data: GraphDataset, graphs: int, rooms: Sequence[float] | None = None
-    ) -> None:
+    def __init__(self, data: GraphDataset, graphs: int) -> None:
         self.data, self.graphs = data, graphs
         self.slots = graphs + FILLERS
         nodes = torch.arange(data.num_nodes, device=data.ptr.device, dtype=data.col.dtype)
@@ -56,36 +40,15 @@ class FilledBatches:
         self.rows = torch.stack([data.sizes, edges.diff(), starts, edges[:-1]], dim=1)
         # On the host too: whether a batch fits must be known without asking the GPU.
         self.host = self.rows[:, :2].T.cpu()
-        self.rooms = [
-            _room(self.host.double(), graphs, deviations)
-            for deviations in sorted(ROOMS if rooms is None else rooms)
-        ]
-        self.number = len(self.rooms) - 1  # of the room in use
+        room, self.edges = (_room(counts.double(), graphs) for counts in self.host)
+        self.nodes = _even(room)
 
-    @property
-    def nodes(self) -> int:
-        """There is room for so many, one of them at least not of the graphs."""
-        return self.rooms[self.number].nodes
-
-    @property
-    def edges(self) -> int:
-        """There is room for so many."""
-        return self.rooms[self.number].edges
-
-    def choose(self, index: Tensor) -> bool:
-        """Goes to the smallest room for the graphs ``index`` (on the host).
-
-        Returns:
-            Whether none was large enough: the largest is larger now.
-        """
+    def grow(self, index: Tensor) -> bool:
+        """Makes room for the graphs ``index`` (on the host); whether that was needed."""
         nodes, edges = self.host[:, index].sum(1).tolist()
-        for number, room in enumerate(self.rooms):
-            if nodes < room.nodes and edges <= room.edges:
-                self.number = number
-                return False
-        self.number = len(self.rooms) - 1
-        largest = self.rooms[-1]
-        self.rooms[-1] = Room(max(largest.nodes, _even(nodes + 1)), max(largest.edges, edges))
+        if nodes < self.nodes and edges <= self.edges:
+            return False
+        self.nodes, self.edges = max(self.nodes, _even(nodes + 1)), max(self.edges, edges)
         return True
 
     def gather(self, index: Tensor, valid: Tensor) -> GraphBatch:
@@ -134,15 +97,10 @@ def _even(nodes: int) -> int:
     return -(-nodes // EVEN) * EVEN
 
 
-def _room(counts: Tensor, batch: int, deviations: float) -> Room:
-    """For the sums of a random batch, some deviations above their mean.
+def _room(counts: Tensor, batch: int) -> int:
+    """Room for nearly all random batches: mean and three deviations of their sum.
 
-    Args:
-        counts: nodes and edges of every graph, ``[2, graphs]``.
-        batch: graphs in a batch.
-        deviations: how many.
+    What is left free costs as much as what is not, and to record a step anew now and then is cheap.
     """
-    spread = counts.std(1) if counts.shape[1] > 1 else torch.zeros(2, dtype=counts.dtype)
-    sums = counts.mean(1) * batch + deviations * spread * math.sqrt(batch)
-    nodes, edges = (max(int(size), 0) + 8 for size in sums.tolist())
-    return Room(_even(nodes), edges)
+    spread = float(counts.std()) if len(counts) > 1 else 0.0
+    return int(float(counts.mean()) * batch + 3 * spread * math.sqrt(batch)) + 8

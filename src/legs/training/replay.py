@@ -48,9 +48,8 @@ def replayable(network: Network, inputs: Inputs) -> bool:
 class Replay:
     """Records a step, gathering of the batch included, and replays it on other batches.
 
-    A recording has one shape: there is one for each room that batches go to
-    (:class:`~legs.training.filled.FilledBatches`). When a batch fits nowhere, or models have
-    stopped, steps are recorded anew. Large steps are not recorded.
+    A recording has one shape (:class:`~legs.training.filled.FilledBatches`). When a batch does not
+    fit, or models have stopped, the step is recorded anew. Large steps are not recorded.
 
     Args:
         stack: whose steps to record.
@@ -67,87 +66,40 @@ class Replay:
         self.index = torch.zeros(slots, dtype=torch.long, device=device)
         self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
         self.used = 0
-        self.recorded: dict[int, Any] = {}  # by number of the room
-        self.warm: set[int] = set()  # rooms where a step was done without recording it
-        self.pool: Any = None  # of memory, which they share: one of them runs at a time
+        self.graph: torch.cuda.CUDAGraph | None = None
         self.version, self.warm_up = -1, WARM_UP
 
     def __call__(self, index: Tensor) -> None:
         """One step on the graphs ``index``, on the host."""
         if self.filled is not None:
-            if self.filled.rooms[-1].nodes * len(self.stack.running) > RECORDED_AT_MOST:
+            if self.filled.nodes * len(self.stack.running) > RECORDED_AT_MOST:
                 here = index.to(self.stack.y.device)
                 self.stack.step(*self.inputs.gather(here), here, None)
                 return
-            if self.filled.choose(index):
-                self._forget()
+            if self.filled.grow(index):
+                self.graph = None
         self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
         if len(index) != self.used:
             self.valid[: len(index)] = True
             self.valid[len(index) :] = False
             self.used = len(index)
         if self.version != self.stack.version:
-            self.version = self.stack.version
-            self._forget()
-        number = 0 if self.filled is None else self.filled.number
-        if number not in self.recorded and self._warm_up(number):
-            return
-        if number not in self.recorded:
-            self._record_all(number)
-        self.recorded[number].replay()
-
-    def _warm_up(self, number: int) -> bool:
-        """A real step on the batch, in a room that had none yet; whether there was such a room.
-
-        Kernels for a room are compiled, and libraries set up, where that is not being recorded.
-        """
-        largest = 0 if self.filled is None else len(self.filled.rooms) - 1
-        if self.warm_up:
+            self.version, self.graph, self.warm_up = self.stack.version, None, self.warm_up or 1
+        if self.graph is not None:
+            self.graph.replay()
+        elif self.warm_up:
+            # Real steps, on a stream of their own: libraries set themselves up on first use.
             self.warm_up -= 1
-            number = largest
-        elif largest not in self.warm:
-            number = largest
-        elif number in self.warm:
-            return False
-        if not self.warm_up:
-            self.warm.add(number)
-        if self.filled is not None:
-            self.filled.number = number
-        self._outside()
-        return True
-
-    def _record_all(self, number: int) -> None:
-        """Records a step for a room, after that for the largest: it makes room for all others."""
-        if self.filled is None:
-            self.recorded[number] = self._record()
-            return
-        for each in (len(self.filled.rooms) - 1, number):
-            if each not in self.recorded:
-                self.filled.number = each
-                self.recorded[each] = self._record()
-
-    def _record(self) -> Any:
-        """A step that can be replayed; nothing is computed yet."""
-        graph = torch.cuda.CUDAGraph()
-        if self.pool is None:
-            self.pool = torch.cuda.graph_pool_handle()
-        with torch.cuda.graph(graph, pool=self.pool):
-            self._step()
-        return graph
-
-    def _forget(self) -> None:
-        # Their memory with them: a pool without recordings cannot be used again.
-        self.recorded.clear()
-        self.warm.clear()
-        self.pool = None
-
-    def _outside(self) -> None:
-        """A real step, on a stream of its own."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._step()
-        torch.cuda.current_stream().wait_stream(stream)
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._step()
+            torch.cuda.current_stream().wait_stream(stream)
+        else:
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self._step()
+            self.graph.replay()
 
     def _step(self) -> None:
         if self.filled is None:
