@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 
+from legs.training import replay
 from legs.training.filled import FILLERS, FilledBatches
+from legs.training.inputs import Inputs
 from tests.training.test_stack import made_data
 
 
@@ -41,3 +45,24 @@ def test_grows_when_a_batch_does_not_fit():
     assert 0 < filled.nodes - int(data.sizes[largest].sum()) <= 64
     assert filled.nodes > before
     assert not filled.grow(largest)
+
+
+def test_steps_that_would_have_much_to_fill_up_are_done_as_they_are(monkeypatch):
+    data = made_data()
+    steps = []
+    stack = SimpleNamespace(
+        y=data.y,
+        options=SimpleNamespace(batch_size=8),
+        version=0,
+        running=torch.arange(5),
+        step=lambda given, known, index, valid: steps.append((given[0], index, valid)),
+    )
+    one = replay.Replay(stack, Inputs(data, None, torch.device("cpu"), keep=False))
+    assert one.filled.spare == one.filled.nodes - round(8 * float(data.sizes.double().mean()))
+    monkeypatch.setattr(replay, "FILLED_AT_MOST", 5 * one.filled.spare - 1)
+    index = torch.tensor([3, 1, 7])
+    one(index)
+    (x, found, valid), plain = steps[0], data.batch(index)
+    assert x.equal(plain.x)
+    assert found.equal(index)
+    assert valid is None

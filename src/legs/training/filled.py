@@ -42,6 +42,12 @@ class FilledBatches:
         self.host = self.rows[:, :2].T.cpu()
         room, self.edges = (_room(counts.double(), graphs) for counts in self.host)
         self.nodes = _even(room)
+        self.average = round(float(self.host[0].double().mean()) * graphs)
+
+    @property
+    def spare(self) -> int:
+        """Nodes that fill a batch of average size up."""
+        return self.nodes - self.average
 
     def grow(self, index: Tensor) -> bool:
         """Makes room for the graphs ``index`` (on the host); whether that was needed."""

@@ -13,9 +13,9 @@ from legs.training.inputs import Inputs, Known
 from legs.training.options import TrainingOptions
 
 WARM_UP = 3
-# Nodes of a batch times models. Above that launches no longer dominate, and the nodes that fill a
-# recorded batch up cost more than is gained.
-RECORDED_AT_MOST = 4_000_000
+# Nodes that fill a recorded batch up, times models. They cost as much as others: above that more
+# than is gained by launching nothing.
+FILLED_AT_MOST = 150_000
 
 
 class Stepper(Protocol):
@@ -49,7 +49,8 @@ class Replay:
     """Records a step, gathering of the batch included, and replays it on other batches.
 
     A recording has one shape (:class:`~legs.training.filled.FilledBatches`). When a batch does not
-    fit, or models have stopped, the step is recorded anew. Large steps are not recorded.
+    fit, or models have stopped, the step is recorded anew. Where much would have to be filled up,
+    nothing is recorded.
 
     Args:
         stack: whose steps to record.
@@ -72,7 +73,7 @@ class Replay:
     def __call__(self, index: Tensor) -> None:
         """One step on the graphs ``index``, on the host."""
         if self.filled is not None:
-            if self.filled.nodes * len(self.stack.running) > RECORDED_AT_MOST:
+            if self.filled.spare * len(self.stack.running) > FILLED_AT_MOST:
                 here = index.to(self.stack.y.device)
                 self.stack.step(*self.inputs.gather(here), here, None)
                 return
