@@ -11,6 +11,7 @@ import pandas as pd
 
 from legs.experiments.cells import QUICK_EPOCHS, QUICK_RATE
 from legs.experiments.ledger import FILE, Ledger, Row
+from legs.experiments.provenance import apart
 from legs.experiments.request import Request
 from legs.experiments.settings import RATES, tuned_words
 from legs.models.saving import write_atomically
@@ -79,10 +80,8 @@ def origin_words(rows: Iterable[Row], command: str = "") -> list[str]:
     >>> row = {"device": "CPU", "machine": "M", "versions": {"torch": "2"}, "date": "2030-01-02T0"}
     >>> origin_words([{**row, "commit": "abc", "seconds": 60.0}])
     ['Device: CPU', 'Machine: M', 'Versions: torch 2', 'Dates: 2030-01-02', 'Commit: abc',
-     'Time of all cells: 1:00']
+     'Time of all cells: 1:00 on CPU']
     """
-    from legs.training.cv_progress import clock_time
-
     rows = list(rows)
     if not rows:
         return []
@@ -98,9 +97,25 @@ def origin_words(rows: Iterable[Row], command: str = "") -> list[str]:
         "Dates": different(sorted(row["date"][:10] for row in rows)),
         "Commit": different(row["commit"] for row in rows),
         "Command": f"`{command}`" if command else "",
-        "Time of all cells": clock_time(sum(row["seconds"] for row in rows)),
+        "Time of all cells": _times(rows),
     }
     return [f"{name}: {text}" for name, text in facts.items() if text]
+
+
+def _times(rows: Iterable[Row]) -> str:
+    """How long every device was at work; a cell counts for its part of a shared one.
+
+    >>> shared = {"device": "GPU, shared by 4", "seconds": 240.0}
+    >>> _times([shared, {"device": "CPU", "seconds": 5.0}, {"device": "GPU", "seconds": 60.0}])
+    '2:00 on GPU; 0:05 on CPU'
+    """
+    from legs.training.cv_progress import clock_time
+
+    seconds: dict[str, float] = {}
+    for row in rows:
+        device, parts = apart(row["device"])
+        seconds[device] = seconds.get(device, 0.0) + row["seconds"] / parts
+    return "; ".join(f"{clock_time(time)} on {device}" for device, time in seconds.items())
 
 
 def write_page(

@@ -16,6 +16,7 @@ import torch
 import legs
 from legs.models.saving import versions
 
+_SHARED = ", shared by "
 _MORE_PACKAGES = ("scikit-learn", "numba", "triton")
 
 
@@ -26,7 +27,7 @@ def provenance(device: str, sharing: int = 1) -> dict[str, Any]:
         device: where it was computed.
         sharing: processes that did so there at a time (default 1): then times are longer.
     """
-    shared = f", shared by {sharing}" if sharing > 1 else ""
+    shared = f"{_SHARED}{sharing}" if sharing > 1 else ""
     return {
         "device": device_name(device) + shared,
         "machine": machine(),
@@ -34,6 +35,16 @@ def provenance(device: str, sharing: int = 1) -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
     }
+
+
+def apart(device: str) -> tuple[str, int]:
+    """The name of a device in a result, and the processes that shared it.
+
+    >>> apart("NVIDIA H200, shared by 8"), apart("CPU, 2 cores")
+    (('NVIDIA H200', 8), ('CPU, 2 cores', 1))
+    """
+    name, shared, parts = device.partition(_SHARED)
+    return name, int(parts) if shared else 1
 
 
 def device_name(device: str) -> str:
