@@ -16,8 +16,9 @@ from legs import report
 from legs.nn import Scattering
 from legs.report.classes import reliability
 from legs.report.coefficients import by_path
+from legs.report.cv_charts import SYMBOLS
 from legs.report.gdt import improvement
-from legs.report.theme import THEMES
+from legs.report.theme import MARKS, THEMES
 
 RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
 SALMETEROL = "OCc1cc(ccc1O)C(O)CNCCCCCCOCCCCc1ccccc1"
@@ -166,3 +167,11 @@ def test_numbers_behind_the_pictures():
     moments, paths, table = by_path(RNG.normal(size=(5, module.out_channels)), module.paths())
     assert (moments[0], paths) == ("mean", ["x", "Ψ0", "Ψ1", "Ψ0 Ψ1"])
     np.testing.assert_allclose(table.mean(1), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shapes", [MARKS, SYMBOLS], ids=["pictures", "pages"])
+def test_ten_methods_look_different(shapes):
+    colors = THEMES["light"]
+    assert len({(shapes[k % len(shapes)], colors.color(k)) for k in range(10)}) == 10
+    # In a colour that comes again, nobody tells a circle from a polygon.
+    assert not {"h", "8", "hexagon", "octagon"} & {*shapes[8:10]}

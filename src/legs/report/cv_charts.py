@@ -8,7 +8,9 @@ from typing import Any, Protocol
 from legs.report.blocks import Plot, Spec, numbers
 from legs.report.words import method_name
 
+# More than the eight colours: the ninth has the first's colour, and must not have its shape.
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"]
+SYMBOLS += ["hourglass", "pentagon", "bowtie"]
 
 
 class Scaled(Protocol):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ThemeName = Literal["light", "dark"]
 ENDINGS = (".png", ".svg")
 ADVICE = "figures need matplotlib and pycirclize: pip install torch-legs[report]"
-MARKS = "osD^v<>phX*P"
+MARKS = "osD^v<>pX*hP"
 
 
 class NoPictures(ImportError):
