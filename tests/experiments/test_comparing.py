@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from legs.experiments import classification
 from legs.experiments.cells import make_cell
 from legs.experiments.comparing import combined_error, compared, overview, shown, tally, within
 from legs.experiments.paper_tables import Printed
@@ -89,3 +91,16 @@ def test_tally():
         "below by more": 0,
     }
     assert tally(table("gcn", "gin")).empty
+
+
+def test_another_protocol_is_told_and_lists_no_cells_that_nobody_asked_for(tmp_path):
+    request = Request(
+        tmp_path, datasets=("MUTAG",), models=("gcn",), rotations=1, minutes=0, device="cpu"
+    )
+    report = classification.EXPERIMENT.run(request)
+    assert report.title.endswith("models a test set: 1")
+    assert "Not the paper's protocol" in report.sections[0]
+    assert report.notes[0] == "1 of 1 cells were not run."
+    plain = classification.EXPERIMENT.run(replace(request, rotations=None))
+    assert "Not the paper's protocol" not in "".join(plain.sections)
+    assert plain.notes[0] == "130 of 130 cells were not run."

@@ -75,8 +75,8 @@ class TableExperiment:
 
     def write(self, request: Request, ledger: Ledger, cells: Sequence[Cell]) -> Report:
         """Writes page and tables of what the ledger has."""
-        # Labels at random and other seeds are checks of some cells: others are not missing there.
-        check = request.shuffled or request.seed != 0
+        # Labels at random, other seeds and protocols check some cells: no others are missing.
+        check = request.shuffled or request.seed != 0 or request.rotations is not None
         listed = {cell.key: cell for cell in (*(() if check else self.whole(request)), *cells)}
         for row in ledger.rows.values():  # what earlier requests have run
             cell = Cell(row["data"], row["method"], CVOptions(), row["variant"])
@@ -95,6 +95,9 @@ class TableExperiment:
         if request.seed:
             title += f", seed {request.seed}"
         report = Report(title, screen)
+        if request.rotations is not None:
+            report.title += f", models a test set: {request.rotations}"
+            report.sections.append("**Not the paper's protocol:** see the column of that name.")
         report.sections += [self.words, tuning_words(request.quick)]
         report.sections.append(
             table_section("Accuracy in per cent; in brackets the paper's", overview(table))
