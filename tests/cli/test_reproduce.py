@@ -104,7 +104,12 @@ def test_interrupted_and_started_again(tmp_path, capsys, monkeypatch):
     assert len(json.loads((tmp_path / "results.json").read_text())["rows"]) == 2
     capsys.readouterr()
     assert reproduce(tmp_path, *args, "--seed", "1") == 1
-    assert "other settings (options.training.seed)" in told(capsys)
+    assert "holds results with seed 0, not 1" in told(capsys)
+    others = ("classification", "--datasets", "MUTAG", "--models", "gcn", "--seed", "1")
+    assert reproduce(tmp_path, *others) == 1
+    assert "holds results with seed 0, not 1" in told(capsys)
+    assert reproduce(tmp_path, *args, "--rotations", "2") == 1
+    assert "other settings (options.rotations)" in told(capsys)
 
 
 def test_statistics(tmp_path, capsys, monkeypatch):
@@ -122,6 +127,11 @@ def test_statistics(tmp_path, capsys, monkeypatch):
     known = json.loads((tmp_path / "results.json").read_text())
     assert all(row["agrees"] for row in known["rows"])
     assert len(known["rows"]) == 12
+    assert reproduce(tmp_path, "classification") == 1
+    assert "holds results of dataset-stats; choose another folder" in told(capsys)
+    (tmp_path / "results.json").write_text('{"experiment": "classification", "rows": []}')
+    assert reproduce(tmp_path, "dataset-stats", "--datasets", "MUTAG") == 1
+    assert "holds results of classification; choose another folder" in told(capsys)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +148,15 @@ def test_statistics(tmp_path, capsys, monkeypatch):
         (["enzymes", "--observed", "x.csv"], ["x.csv", "no such file"]),
         (["enzymes", "--datasets", "MUTAG"], ["ENZYMES", "'MUTAG'"]),
         (["dataset-stats", "--shuffle-labels"], ["--shuffle-labels"]),
+        (["scales", "--shuffle-labels"], ["--shuffle-labels is for tables of accuracies"]),
+        (["tuning", "--shuffle-labels"], ["--shuffle-labels is for tables of accuracies"]),
+        (["dataset-stats", "--models", "gcn"], ["--models is for experiments that train"]),
+        (["scales", "--models", "baseline"], ["methods that learn scales", "legs-fcn"]),
+        (["tuning", "--models", "gs-svm"], ["gs-svm has no learning rate"]),
+        (["affinity", "--models", "gs-svm"], ["gs-svm classifies; affinity predicts numbers"]),
+        (["zinc", "--models", "gcn-legs-fcn"], ["gcn-legs-fcn classifies"]),
+        (["classification", "-o", ""], ["-o takes the name of a folder"]),
+        (["classification", "--seed", "9" * 23], ["--seed"]),
     ],
 )
 def test_errors_are_one_line(args, words, tmp_path, capsys):

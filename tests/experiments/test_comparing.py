@@ -100,7 +100,10 @@ def test_another_protocol_is_told_and_lists_no_cells_that_nobody_asked_for(tmp_p
     report = classification.EXPERIMENT.run(request)
     assert report.title.endswith("models a test set: 1")
     assert "Not the paper's protocol" in report.sections[0]
-    assert report.notes[0] == "1 of 1 cells were not run."
+    assert report.notes == [
+        "1 of 1 cells were not run.",
+        "Not run: no time was left; the same command goes on",
+    ]
     plain = classification.EXPERIMENT.run(replace(request, rotations=None))
     assert "Not the paper's protocol" not in "".join(plain.sections)
     assert plain.notes[0] == "130 of 130 cells were not run."

@@ -100,7 +100,10 @@ def test_numbers_of_gao_and_others():
     np.testing.assert_allclose(found, known["pref_from_table_gao_formula"], atol=6e-5)
 
 
-@pytest.mark.parametrize("names", ["", "abc", "123"])
+ABC = ("a", "b", "c")
+
+
+@pytest.mark.parametrize("names", ["", "abc", "123", "012", "xyz"])
 def test_matrices_of_the_user(names, tmp_path):
     matrix = np.arange(9.0).reshape(3, 3)
     lines = [",".join(map(str, row)) for row in matrix]
@@ -109,7 +112,7 @@ def test_matrices_of_the_user(names, tmp_path):
         lines = ["," + ",".join(names), *named]
     file = tmp_path / "observed.csv"
     file.write_text("\n".join(lines) + "\n")
-    np.testing.assert_array_equal(read_matrix(file, 3), matrix)
+    np.testing.assert_array_equal(read_matrix(file, ABC), matrix)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +122,28 @@ def test_matrices_of_the_user(names, tmp_path):
         ("1,2,3\n4,x,6\n7,8,9\n", "line 2: 3 numbers are needed, .*; got 4, x, 6"),
         ("1,2,3\n4,5,6\n", "has 2 rows"),
         ("1,2,3\n4,-5,6\n7,8,9\n", "not negative"),
+        ("1,2,4\n1,2,3\n4,5,6\n7,8,9\n", "has 4 rows of numbers; 3 are needed"),
+        ("1,0,0\n0,1,0\n0,0,1\n", "no exchange between different classes is above zero"),
     ],
 )
 def test_wrong_matrices_are_told(text, words, tmp_path):
     file = tmp_path / "observed.csv"
     file.write_text(text)
     with pytest.raises(DataError, match=words):
-        read_matrix(file, 3)
+        read_matrix(file, ABC)
     with pytest.raises(DataError, match="no such file"):
-        read_matrix(tmp_path / "other.csv", 3)
+        read_matrix(tmp_path / "other.csv", ABC)
+    with pytest.raises(DataError, match="a folder, not a file"):
+        read_matrix(tmp_path, ABC)
+    file.write_bytes("é,b,c\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"observed\.csv is no text in UTF-8"):
+        read_matrix(file, ABC)
+
+
+def test_matrices_as_excel_saves_them_and_in_another_order(tmp_path):
+    matrix = np.arange(9.0).reshape(3, 3)
+    file = tmp_path / "observed.csv"
+    file.write_text("1,2,3\n4,5,6\n7,8,9\n", encoding="utf-8-sig")
+    np.testing.assert_array_equal(read_matrix(file, ABC), matrix + 1)
+    file.write_text(" ,c, b ,a\nc,8,7,6\na,2,1,0\nb,5,4,3\n")
+    np.testing.assert_array_equal(read_matrix(file, ABC), matrix)

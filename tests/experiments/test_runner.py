@@ -113,6 +113,8 @@ def test_what_cannot_be_done_is_left_out(tmp_path, monkeypatch):
     assert json.loads((tmp_path / FILE).read_text())["left_out"] == ledger.left_out
     with pytest.raises(DataError, match="no DD here"):
         run(tmp_path / "none", plan(request, ("baseline",), ("DD",)))
+    with pytest.raises(DataError, match="no DD here"):  # whatever else is in the folder
+        run(tmp_path, plan(request, ("baseline",), ("DD",)))
 
 
 def test_no_cell_is_begun_late(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -93,8 +94,14 @@ def test_the_memory_of_a_gpu_is_shared_out(request_, monkeypatch, device, at_onc
     asked.folder.mkdir()
     cell = plan(asked)[0]
     with pytest.raises(pytest.fail.Exception):
-        module.make_row(module.Shared(asked, dict, dict), cell)
+        module.make_row(module.Shared(asked, dict, dict, None), cell)
     assert given == [(pytest.approx(share[0]), share[1])]
+
+
+def test_a_worker_begins_nothing_late(request_):
+    """Engines hand out cells before workers are free, and that may take hours."""
+    late = module.Shared(request_, dict, dict, until=time.time() - 1)
+    assert module.make_row(late, plan(request_)[0]) == (None, module.NO_TIME)
 
 
 def test_what_is_left_out_is_told(request_, tmp_path):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from legs.experiments.page import Report
 
 FOLDER = Path("legs-reproduce")
-ASIDE = ("-o", "--output", "--reuse", "--minutes", "--at-once")  # options that change no number
+ASIDE = ("-o", "--output", "--reuse", "--minutes")  # options that change no number
 
 
 def reproduce(
@@ -48,7 +48,9 @@ def reproduce(
         int | None,
         typer.Option(min=1, show_default="the paper's nine", help="Models a test set."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of partitions, weights and batches.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Of partitions, weights and batches.")
+    ] = 0,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -98,6 +100,8 @@ def reproduce(
         return
     check_name(name)
     check_address(engine, address)
+    if output is not None and output == Path():
+        raise ValueError("-o takes the name of a folder; got the current one or an empty name")
     if engine is not EngineName.local and at_once > 1:
         raise ValueError("--at-once is for this machine; Ray does as many cells as it has room for")
     # Imported here: torch takes seconds, and `legs --help` must not.

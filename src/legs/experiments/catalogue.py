@@ -59,7 +59,7 @@ def run(name: str, request: Request, progress: Progress = lambda facts: None) ->
     check_name(name)
     if request.observed is not None and name != "enzymes":
         raise ValueError("--observed is for enzymes")
-    if request.shuffled and name in ("dataset-stats", "enzymes"):
+    if request.shuffled and name in ("dataset-stats", "enzymes", "scales", "tuning"):
         raise ValueError(f"--shuffle-labels is for tables of accuracies, not for {name}")
     module = import_module(f"legs.experiments.{EXPERIMENTS[name][0]}")
     with one_writer(request.folder):

@@ -10,7 +10,7 @@ import pandas as pd
 from legs.data.errors import DataError
 from legs.data.statistics import PRINTED, check
 from legs.experiments.comparing import NOT_RUN
-from legs.experiments.ledger import FILE
+from legs.experiments.ledger import FILE, check_folder
 from legs.experiments.outlook import PlanProgress, Progress
 from legs.experiments.page import CSV, MARKDOWN, Report, table_section
 from legs.experiments.provenance import provenance
@@ -33,6 +33,10 @@ def run(request: Request, progress: Progress = lambda facts: None) -> Report:
         request: what was asked for.
         progress: called before every set.
     """
+    for option, given in {"--models": request.models, "--rotations": request.rotations}.items():
+        if given:
+            raise ValueError(f"{option} is for experiments that train; {NAME} looks at data")
+    check_folder(request.folder, NAME)
     asked = request.sets(SETS, QUICK_SETS)
     numbers: list[dict[str, Any]] = []
     rows: list[dict[str, str]] = []
@@ -79,8 +83,6 @@ def run(request: Request, progress: Progress = lambda facts: None) -> Report:
 
 def _write(request: Request, report: Report, numbers: list[dict[str, Any]]) -> None:
     folder = request.folder
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; -o takes a folder for the results")
     folder.mkdir(parents=True, exist_ok=True)
     known = provenance("cpu")
     lines = [f"# {report.title}", ""]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from legs.data import sources
+from legs.data.errors import DataError
 from legs.experiments.cells import Cell, make_cell
 from legs.experiments.exchange import (
     Floats,
@@ -69,7 +70,7 @@ def run(request: Request, progress: Progress = lambda facts: None) -> Report:
         progress: called now and then.
     """
     references = reference_matrices(request.observed)  # a wrong file is told before hours of work
-    ledger = Ledger(request.folder, NAME, request.reuse)
+    ledger = Ledger(request.folder, NAME, request.reuse, needed=("mean", "exchange"))
     header = header_of(request, TITLE)
     run_cells(request, plan(request), ledger, header, progress, more=exchange_facts)
     return write(request, ledger, references)
@@ -79,12 +80,15 @@ def reference_matrices(observed: Path | None) -> dict[str, Floats]:
     """Matrices to compare with: the user's, and Gao et al.'s where the data folder has it."""
     found = {}
     if observed is not None:
-        found["observed"] = read_matrix(observed, len(CLASSES))
+        found["observed"] = read_matrix(observed, CLASSES)
     file = sources.find(GAO)
     if file is not None:
-        known = json.loads(file.read_text(encoding="utf-8"))
-        table, astray = np.array(known["D_mean_distance"]), np.array(known["w"])
-        found["Gao et al. 2019"] = preferences(table, astray)
+        try:
+            known = json.loads(file.read_text(encoding="utf-8"))
+            table, astray = np.array(known["D_mean_distance"]), np.array(known["w"])
+            found["Gao et al. 2019"] = preferences(table, astray)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise DataError(f"{file} is damaged ({error}); fetch it anew") from error
     return found
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,38 +119,56 @@ def cosine_distance(first: Floats, second: Floats) -> float:
     return float(1 - a @ b / lengths) if lengths > 0 else math.nan
 
 
-def read_matrix(path: Path, classes: int) -> Floats:
+def read_matrix(path: Path, classes: Sequence[str]) -> Floats:
     """A square matrix from a CSV file: numbers alone, or with names in the first row and column.
+
+    Where the names are those of the classes, they may be in any order; others are not looked at.
 
     Args:
         path: of the file.
-        classes: how many there must be.
+        classes: their names, in order.
 
     Raises:
         DataError: says which line is wrong.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [
-            (n, row) for n, row in enumerate(csv.reader(file), 1) if any(c.strip() for c in row)
-        ]
-    if rows and (len(rows) == classes + 1 or not _number(rows[0][1][-1])):
-        rows = rows[1:]  # names, which may be numbers
+        raise DataError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # Excel begins files with a mark
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no text in UTF-8; save it as CSV in UTF-8") from error
+    rows = [
+        (n, [cell.strip() for cell in row])
+        for n, row in enumerate(csv.reader(text.splitlines()), 1)
+        if any(cell.strip() for cell in row)
+    ]
+    size, header, names = len(classes), [], []
+    # Names may be numbers, as pandas writes them, and a matrix may begin with 1, 2, 3.
+    counted = [[str(k + first) for k in range(size)] for first in (0, 1)]
+    numbered = len(rows) == size + 1 and rows[0][1][-size:] in counted
+    if rows and (numbered or not _number(rows[0][1][-1])):
+        header = rows.pop(0)[1][-size:]
     found = []
     for number, row in rows:
-        cells = row[1:] if len(row) == classes + 1 else row
-        if len(cells) != classes or not all(map(_number, cells)):
+        cells = row[1:] if len(row) == size + 1 else row
+        if len(cells) != size or not all(map(_number, cells)):
             raise DataError(
-                f"{path}, line {number}: {classes} numbers are needed, one for each class; got "
+                f"{path}, line {number}: {size} numbers are needed, one for each class; got "
                 f"{', '.join(row)}"
             )
+        names += row[:-size]
         found.append([float(cell) for cell in cells])
-    if len(found) != classes:
-        raise DataError(f"{path} has {len(found)} rows of numbers; {classes} are needed")
+    if len(found) != size:
+        raise DataError(f"{path} has {len(found)} rows of numbers; {size} are needed")
     matrix = np.array(found)
     if not np.isfinite(matrix).all() or (matrix < 0).any():
         raise DataError(f"{path}: exchanges must be finite and not negative")
+    if not matrix[~np.eye(size, dtype=bool)].any():
+        raise DataError(f"{path}: no exchange between different classes is above zero")
+    if sorted(names) == sorted(classes):
+        matrix = matrix[[names.index(name) for name in classes]]
+    if sorted(header) == sorted(classes):
+        matrix = matrix[:, [header.index(name) for name in classes]]
     return matrix
 
 

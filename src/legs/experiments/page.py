@@ -129,6 +129,7 @@ def write_page(
         ledger: the finished cells.
         numbers: tables by file name.
     """
+    report.notes += left_out_words(ledger)
     folder = ledger.folder
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"# {report.title}", ""]
@@ -136,7 +137,7 @@ def write_page(
     lines += [f"- Seed: {request.seed}", ""]
     for section in report.sections:
         lines += [section, ""]
-    lines += [f"- {note}" for note in (*report.notes, *left_out_words(ledger))]
+    lines += [f"- {note}" for note in report.notes]
     write_atomically(folder / MARKDOWN, ("\n".join(lines).rstrip() + "\n").encode())
     for name, table in numbers.items():
         write_atomically(folder / name, table.to_csv(index=False).encode())

@@ -24,6 +24,7 @@ from legs.experiments.regression_tables import Lookup, compared, overview, shown
 from legs.experiments.request import Request
 from legs.experiments.runner import run_cells
 from legs.training import CVOptions
+from legs.training.methods import ENSEMBLES
 
 # Adds sections, notes, tables (by file name) and pictures to a report.
 Extra = Callable[[Request, Ledger, Report], dict[str, pd.DataFrame]]
@@ -77,6 +78,9 @@ class Study:
         """
         ledger = Ledger(request.folder, self.name, request.reuse)
         cells = list(self.plan(request))
+        for cell in cells:
+            if cell.method in ("gs-svm", *ENSEMBLES):
+                raise ValueError(f"{cell.method} classifies; {self.name} predicts numbers")
         header = header_of(request, self.title, self.protocol(request.quick).rates)
         run_cells(request, cells, ledger, header, progress, kept=regression_row)
         return self.write(request, ledger, cells)

@@ -43,7 +43,7 @@ def run_cells(
     """Cross-validates every cell that the ledger does not have.
 
     A set that cannot be had and a training that fails are noted in ``ledger.left_out``, and the
-    others go on; if nothing at all could be done, the first such error is raised.
+    others go on; if none of the cells is there in the end, the first such error is raised.
 
     Args:
         request: what was asked for.
@@ -56,6 +56,7 @@ def run_cells(
     """
     if request.engine == "local":  # the nodes of a cluster may have what this one has not
         check_device(request.device)
+    ledger.check(header)
     outlook = Outlook(cells, progress)
     here = provenance(request.device, request.at_once)
     for cell in cells:
@@ -87,7 +88,7 @@ def run_cells(
         }
         ledger.add(row, header)
         outlook.end(cell, seconds)
-    if first_error is not None and not ledger.rows:
+    if first_error is not None and not any(cell.key in ledger.rows for cell in cells):
         raise first_error
     ledger.write(header)
 

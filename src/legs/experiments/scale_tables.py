@@ -169,9 +169,11 @@ def shown(
 
 def screen(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """The most important facts, in 80 columns."""
+    several = len({one["method"] for one in found} - {""}) > 1
     rows = [
         {
             "data": one["data"],
+            **({"method": one["method"]} if several else {}),
             "expected scales": ", ".join(f"{time:.2f}" for time in one["expected"]),
             "whole": _listed(one["hardened"]),
             "steps": f"{one['from_dyadic']:.3f}",

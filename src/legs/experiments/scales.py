@@ -49,8 +49,11 @@ def run(request: Request, progress: Progress = lambda facts: None) -> Report:
         request: what was asked for.
         progress: called now and then.
     """
-    ledger = Ledger(request.folder, NAME, request.reuse)
-    run_cells(request, plan(request), ledger, header_of(request, TITLE), progress)
+    cells = plan(request)
+    if not any("legs" in cell.method and "fixed" not in cell.method for cell in cells):
+        raise ValueError("--models takes methods that learn scales, such as legs-fcn and legs-rbf")
+    ledger = Ledger(request.folder, NAME, request.reuse, same=("quick",))
+    run_cells(request, cells, ledger, header_of(request, TITLE), progress)
     return write(request, ledger)
 
 
@@ -60,7 +63,8 @@ def write(request: Request, ledger: Ledger) -> Report:
     found = [facts(data, rows) for (data, _), rows in groups.items()]
     if not found:
         raise ModelError(
-            f"{ledger.folder} holds no learned scales; legs-fcn and legs-rbf have some"
+            f"{ledger.folder} holds no learned scales yet: no cell of a network that learns them "
+            "is finished"
         )
     size = len(found[0]["weights"]), len(found[0]["weights"][0])
     everything = [untrained(*size), *found]

@@ -35,6 +35,7 @@ class Shared:
     request: Request
     more: Callable[[CVResult], dict[str, Any]]
     kept: Callable[[Cell, CVResult, float], dict[str, Any]]
+    until: float | None  # no cell begins after that, in seconds of the clock that all share
 
 
 def spread_cells(
@@ -62,29 +63,41 @@ def spread_cells(
     """
     # The longest first: else one of them may be at work alone when all others are done.
     todo = sorted((c for c in cells if c.key not in outlook.finished), key=work_of, reverse=True)
-    start, begun, first_error = time.monotonic(), 0, ""
+    begun, first_error = 0, ""
+    until = None if request.minutes is None else time.time() + 60 * request.minutes
+    at_once = min(request.at_once, max(len(todo), 1))  # so many share the device
     reuse = tuple(path.absolute() for path in request.reuse)
     # A worker has one core: within a cell nothing is spread any further.
-    own = replace(request, folder=ledger.folder.absolute(), workers=1, reuse=reuse, engine="local")
+    own = replace(
+        request,
+        folder=ledger.folder.absolute(),
+        workers=1,
+        reuse=reuse,
+        engine="local",
+        at_once=at_once,
+    )
 
     def in_time() -> Iterator[Cell]:
         nonlocal begun
         for cell in todo:
-            if request.minutes is not None and time.monotonic() - start > 60 * request.minutes:
+            if until is not None and time.time() > until:
                 return
             begun += 1
             yield cell
 
-    options = {"workers": request.at_once} if request.engine == "local" else {}
+    options = {"workers": at_once} if request.engine == "local" else {}
     gpus = 1 if request.device.startswith("cuda") else 0
     own.folder.mkdir(parents=True, exist_ok=True)
     if todo:
         outlook.tell(todo[0])
         with open_engine(request.engine, request.address, **options) as engine:
             for place, (row, why) in engine.run(
-                make_row, Shared(own, more, kept), in_time(), gpus=gpus
+                make_row, Shared(own, more, kept, until), in_time(), gpus=gpus
             ):
                 cell = todo[place]
+                if why == NO_TIME:
+                    ledger.left_out[cell.key] = NO_TIME
+                    continue
                 if row is None:
                     first_error = first_error or why
                     ledger.left_out[cell.key] = f"{cell.title}: {why}"
@@ -94,7 +107,7 @@ def spread_cells(
                 outlook.tell(cell)
     for cell in todo[begun:]:
         ledger.left_out[cell.key] = NO_TIME
-    if first_error and not ledger.rows:
+    if first_error and not any(cell.key in ledger.rows for cell in cells):
         raise DataError(first_error)
     # In the order of the plan, not in that in which workers were done.
     planned = [cell.key for cell in cells if cell.key in ledger.rows]
@@ -106,6 +119,8 @@ def spread_cells(
 def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
     """The result of a cell, or why there is none; what an engine's workers do."""
     request = shared.request
+    if shared.until is not None and time.time() > shared.until:
+        return None, NO_TIME  # engines take tasks a little before workers are free
     if not request.folder.is_dir():
         raise FileError(
             f"{request.folder} is not to be seen on every machine of the cluster; the output has "

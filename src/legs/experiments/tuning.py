@@ -58,7 +58,9 @@ def run(request: Request, progress: Progress = lambda facts: None) -> Report:
         request: what was asked for.
         progress: called now and then.
     """
-    ledger = Ledger(request.folder, NAME, request.reuse)
+    if "gs-svm" in request.models:
+        raise ValueError("gs-svm has no learning rate to choose; leave it out of --models")
+    ledger = Ledger(request.folder, NAME, request.reuse, needed=("losses", "rates"))
     header = header_of(request, TITLE, RATES)
     run_cells(request, plan(request), ledger, header, progress, kept=losses_row)
     return write(request, ledger)
