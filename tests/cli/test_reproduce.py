@@ -155,7 +155,6 @@ def test_statistics(tmp_path, capsys, monkeypatch):
         (["tuning", "--models", "gs-svm"], ["gs-svm has no learning rate"]),
         (["affinity", "--models", "gs-svm"], ["gs-svm classifies; affinity predicts numbers"]),
         (["zinc", "--models", "gcn-legs-fcn"], ["gcn-legs-fcn classifies"]),
-        (["classification", "-o", ""], ["-o takes the name of a folder"]),
         (["classification", "--seed", "9" * 23], ["--seed"]),
     ],
 )

@@ -100,8 +100,6 @@ def reproduce(
         return
     check_name(name)
     check_address(engine, address)
-    if output is not None and output == Path():
-        raise ValueError("-o takes the name of a folder; got the current one or an empty name")
     if engine is not EngineName.local and at_once > 1:
         raise ValueError("--at-once is for this machine; Ray does as many cells as it has room for")
     # Imported here: torch takes seconds, and `legs --help` must not.

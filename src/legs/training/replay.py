@@ -13,8 +13,8 @@ from legs.training.inputs import Inputs, Known
 from legs.training.options import TrainingOptions
 
 WARM_UP = 3
-# Nodes that fill a recorded batch up, times models. They cost as much as others: above that more
-# than is gained by launching nothing.
+# Nodes that fill a recorded batch up, times models. They cost as much as others: above about so
+# many (milliseconds of a large GPU) more than the launches that a recording saves.
 FILLED_AT_MOST = 150_000
 
 
