@@ -54,8 +54,7 @@ class Ledger:
         same: Sequence[str] = SAME,
     ) -> None:
         self.folder, self.experiment, self.same = folder, experiment, same
-        check_folder(folder, experiment)
-        self.known = _read(folder / FILE)
+        self.known = check_folder(folder, experiment)
         rows = self.known.pop("rows", [])
         if not all(_is_row(row) and set(needed) <= set(row) for row in rows):
             raise ModelError(
@@ -121,14 +120,19 @@ class Ledger:
         write_atomically(self.folder / FILE, text.encode())
 
 
-def check_folder(folder: Path, experiment: str) -> None:
-    """A clear error where results of an experiment cannot go: a file, other results."""
+def check_folder(folder: Path, experiment: str) -> dict[str, Any]:
+    """What a folder holds of an experiment; a clear error where it is a file, or has other results.
+
+    >>> check_folder(Path("nowhere"), "classification")
+    {}
+    """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; -o takes a folder for the results")
     known = _read(folder / FILE)
     if known and known.get("experiment") != experiment:
         whose = f"results of {known['experiment']}" if "experiment" in known else "other results"
         raise ModelError(f"{folder} holds {whose}; choose another folder with -o")
+    return known
 
 
 def _read(file: Path) -> dict[str, Any]:
