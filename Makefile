@@ -60,7 +60,7 @@ demo: $(STAMP) ## set up .venv and run `legs demo`
 	$(BIN)/legs demo
 
 bench: $(STAMP_DEV) ## speed and memory
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.plain
 
 docs: $(STAMP_DOC) ## build the documentation, examples run, into build/docs; a warning is an error
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios in one run. ``python -m benchmarks`` runs everything."""
+"""Speed, memory and accuracy against others; speed as ratios in one run."""

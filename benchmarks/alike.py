@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.provenance import provenance
 from legs.data import GraphDataset, load, merge_alike
-from legs.data.alike import longest_first
-from legs.experiments.provenance import provenance
-from legs.experiments.settings import SETS
+from legs.data.merge import longest_first
 from legs.models import LEGSNet, create
 from legs.training.inputs import MERGED_FROM, walk_powers
+from reproduction.plan import experiment
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "alike"
 GRAPHS, REPEATS = 256, 7
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--datasets", nargs="+", default=list(SETS))
+    parser.add_argument("--datasets", nargs="+", default=experiment("classification")["datasets"])
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     file = given.output / "results.json"

@@ -20,16 +20,16 @@ import torch
 from pyarrow import parquet
 
 from benchmarks.embedding_page import page
-from legs.data.atom_table import read_molecules
-from legs.data.features import assemble
-from legs.data.molecules import raw_graphs
+from benchmarks.provenance import provenance
+from legs.data.features.atom_table import read_molecules
+from legs.data.features.blocks import assemble
+from legs.data.readers.molecules import raw_graphs
 from legs.engine import Engine, open_engine
-from legs.experiments.provenance import provenance
 from legs.files import write_atomically
-from legs.training.embed_folder import embed_folder
-from legs.training.embedding import CHUNK, Embedder, distinct, open_embedder
-from legs.training.partitions import Block, Known, part_file, write_part
-from legs.training.raw_parts import iter_rows
+from legs.inference.embed import CHUNK, Embedder, distinct, open_embedder
+from legs.inference.inputs import iter_batches
+from legs.inference.parts import Block, Known, part_file, write_part
+from legs.inference.shards import embed_folder
 
 ROOT = Path(__file__).parent.parent
 OUTPUT = ROOT / "docs" / "results" / "embedding" / "cpu.json"
@@ -82,7 +82,7 @@ def rate(embedder: Embedder, table: Path, out: Path, engine: Engine, rows: int) 
 def feeding(embedder: Embedder, table: Path) -> float:
     """Rows a second that the one who reads and hands out can do."""
     start, rows = time.perf_counter(), 0
-    for part in iter_rows(embedder.reading, table, size=20_000):
+    for part in iter_batches(embedder.reading, table, chunk=20_000):
         part.digest()
         rows += len(part)
     return rows / (time.perf_counter() - start)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from legs.experiments.speed.tables import markdown_table
-from legs.training.embed_folder import PART
+from benchmarks.speed.tables import markdown_table
+from legs.inference.shards import PART
 
 MANY = 10**9  # ZINC15 has 997 million molecules
 CORES = (2, 64, 512)

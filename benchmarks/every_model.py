@@ -10,9 +10,9 @@ from pathlib import Path
 
 from legs.data import load
 from legs.training import methods
-from legs.training.cross_validation import cross_validate
-from legs.training.cv_plan import CVOptions
-from legs.training.cv_tables import markdown, summary, write_results
+from legs.training.cv.cross_validation import cross_validate
+from legs.training.cv.protocol import CVOptions
+from legs.training.cv.tables import markdown, summary, write_results
 from legs.training.options import TrainingOptions
 
 
@@ -22,7 +22,7 @@ def main() -> None:
     folder = parser.parse_args().output
     training = TrainingOptions(max_epochs=300, patience=50, validate_every=5)
     plans = {
-        "MUTAG": (load("MUTAG"), CVOptions(rotations=1, training=training)),
+        "MUTAG": (load("MUTAG", features="structure"), CVOptions(rotations=1, training=training)),
         "ZINC": (
             load("zinc-bbab", limit=1000),
             CVOptions(seeds=(0,), training=training),

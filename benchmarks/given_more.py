@@ -17,19 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.provenance import provenance
 from benchmarks.results_page import Known, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, random_split, rotations, stratified_folds
-from legs.experiments.provenance import provenance
 from legs.files import write_atomically
 from legs.functional.moments import MomentKind
 from legs.models import LEGSNet
 from legs.nn import FCN, Moments, Scattering
 from legs.training import TrainingOptions
 from legs.training.inputs import Inputs, embed
-from legs.training.stack import Member, train_stack
-from legs.training.stack_predict import predict_stacked
+from legs.training.stacked.mapped import predict_stacked
+from legs.training.stacked.trainer import Member, train_stack
 from legs.training.task import Task
 
 NUMBERS = ("zinc-bbab", "zinc-fbab", "zinc-jbab", "ki-p00918", "ki-p14416")
@@ -67,7 +67,7 @@ def _scattered(data: GraphDataset, kind: MomentKind) -> Tensor:
 
 
 def _network(data: GraphDataset, outputs: int, aggr: Moments, size: bool = False) -> LEGSNet:
-    scattering = Scattering(data.in_channels, scales="dyadic", aggr=aggr, size=size)
+    scattering = Scattering(data.in_channels, scales="dyadic", aggr=aggr, append_graph_size=size)
     return LEGSNet(scattering, FCN(scattering.out_channels, outputs))
 
 

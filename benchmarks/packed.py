@@ -1,57 +1,166 @@
-"""A data set as one compressed file, to take to another machine."""
+"""Data sets for machines without RDKit or the raw files: one compressed file per data set.
+
+A packed set holds the same numbers to the last bit, and is checked for it: results do not depend on
+where the data came from. It is looked for as ``packed/NAME.npz`` in ``LEGS_DATA`` or the cache.
+``python -m benchmarks.packed FOLDER`` packs those of the regression studies into ``FOLDER/packed``;
+``LEGS_DATA=FOLDER legs reproduce qm9`` and the others find them there.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
+from legs.data import load
+from legs.data.catalog import fetch
 from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
+from legs.data.splits import scaffold_split
+from legs.data.validate import check_dataset
+from legs.files import parse_json, read_arrays, write_atomically
+from legs.training.fit import fingerprint
+
+FOLDER = "packed"
+# In ``info`` of a packed set: for each seed of a split by scaffold, the part of every molecule.
+SCAFFOLDS = "scaffold_parts"
+_WORDS = ("feature_names", "class_names", "target_names", "groups")
 
 
-def pack(data: GraphDataset, path: str | Path) -> None:
-    """Writes graphs, features and targets (no ids, no SMILES)."""
+def find_set(
+    name: str, features: str, on_error: Literal["raise", "skip"] = "raise"
+) -> GraphDataset:
+    """A data set by name: packed where such a file lies in the data folder, else as it is loaded.
+
+    Args:
+        name: of the set.
+        features: blocks of node features.
+        on_error: what to do with graphs that cannot be read (default: the first one raises).
+    """
+    path = fetch.find(f"{FOLDER}/{name}.npz")
+    if path is None:
+        return load(name, features=features, on_error=on_error)
+    data = unpack(path)
+    if data.info["features"] != features.split("+"):
+        there = "+".join(data.info["features"])
+        raise DataError(f"{path} has the node features {there}, not {features}")
+    return data
+
+
+def pack(data: GraphDataset, path: str | Path, scaffold_seeds: Sequence[int] = ()) -> Path:
+    """Writes graphs, features, targets and groups; ids and SMILES stay behind.
+
+    Args:
+        data: with targets, without edge weights.
+        path: of the file, ending in ``.npz``.
+        scaffold_seeds: of splits by scaffold that go with it, for a place without RDKit.
+    """
+    if data.edge_weight is not None or data.y is None:
+        raise DataError(f"{data.name}: only sets with targets and without edge weights are packed")
     graph = torch.repeat_interleave(torch.arange(len(data)), data.sizes)
     row = torch.repeat_interleave(torch.arange(data.num_nodes), data.rowptr.diff())
-    local = data.col.long() - data.ptr[graph[row]]  # small numbers compress well
+    parts = {}
+    for seed in scaffold_seeds:
+        parts[str(seed)] = np.empty(len(data), dtype=np.int8)
+        for number, part in enumerate(scaffold_split(data.smiles, seed=seed)):
+            parts[str(seed)][part] = number
     known = {
         "task": data.task,
         "name": data.name,
-        "feature_names": data.feature_names,
-        "class_names": data.class_names,
-        "target_names": data.target_names,
+        **{name: list(getattr(data, name)) for name in _WORDS},
+        "features": list(data.info.get("features", ())),
+        "fingerprint": fingerprint(data),
+        "seeds": list(parts),
     }
-    assert data.edge_weight is None and data.y is not None
-    np.savez_compressed(
-        path,
-        known=np.frombuffer(json.dumps(known).encode(), dtype=np.uint8),
-        x=data.x.T.contiguous().numpy(),
-        sizes=data.sizes.int().numpy(),
-        degree=data.rowptr.diff().short().numpy(),
-        local=local.short().numpy(),
-        y=data.y.numpy(),
-    )
+    arrays: dict[str, Any] = {
+        "known": np.frombuffer(json.dumps(known).encode(), dtype=np.uint8),
+        "sizes": data.sizes.int().numpy(),
+        "degree": data.rowptr.diff().int().numpy(),
+        # Small numbers compress well.
+        "local": (data.col.long() - data.ptr[graph[row]]).int().numpy(),
+        "y": data.y.numpy(),
+        "scaffolds": np.stack(list(parts.values())) if parts else np.zeros((0, 0), dtype=np.int8),
+    }
+    arrays |= {f"x{k}": _narrow(column) for k, column in enumerate(data.x.unbind(1))}
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, file.getvalue())
+    return path
 
 
 def unpack(path: str | Path) -> GraphDataset:
-    """Reads what :func:`pack` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: torch.from_numpy(file[name].copy()) for name in file.files}
-    known = json.loads(bytes(arrays["known"].numpy()).decode())
-    ptr = torch.nn.functional.pad(arrays["sizes"].long().cumsum(0), (1, 0))
-    rowptr = torch.nn.functional.pad(arrays["degree"].long().cumsum(0), (1, 0))
-    start = torch.repeat_interleave(ptr[:-1], arrays["sizes"].long())
-    col = arrays["local"].long() + torch.repeat_interleave(start, arrays["degree"].long())
-    names = {k: tuple(v) for k, v in known.items() if k.endswith("_names")}
-    return GraphDataset(
-        arrays["x"].T.contiguous(),
-        ptr,
-        rowptr,
-        col.int(),
-        y=arrays["y"],
-        task=known["task"],
-        name=known["name"],
-        **names,
-    )
+    """Reads what :func:`pack` wrote, and checks that it is what was packed."""
+    try:
+        arrays = read_arrays(path)
+        known = parse_json(bytes(arrays["known"]))
+        ptr, rowptr = _offsets(arrays["sizes"]), _offsets(arrays["degree"])
+        start = torch.repeat_interleave(ptr[:-1], ptr.diff())
+        col = torch.from_numpy(arrays["local"]).long()
+        col += torch.repeat_interleave(start, rowptr.diff())
+        count = sum(name.startswith("x") for name in arrays)
+        columns = [arrays[f"x{k}"].astype(np.float32) for k in range(count)]
+        words: dict[str, Any] = {name: tuple(known[name]) for name in _WORDS}
+        info = {
+            "features": known["features"],
+            SCAFFOLDS: dict(zip(known["seeds"], arrays["scaffolds"].tolist(), strict=True)),
+        }
+        data = GraphDataset(
+            torch.from_numpy(np.stack(columns, axis=1)),
+            ptr,
+            rowptr,
+            col.int(),
+            y=torch.from_numpy(arrays["y"]),
+            task=known["task"],
+            name=known["name"],
+            info=info,
+            **words,
+        )
+        expected = known["fingerprint"]
+        check_dataset(data)
+    # Arrays of any shape and kind may be there, and every step fails in its own way.
+    except Exception as error:
+        raise DataError(f"{path} is not a packed data set, or a damaged one: {error}") from error
+    if fingerprint(data) != expected:
+        raise DataError(f"{path} is damaged: it does not hold the numbers that were packed")
+    return data
+
+
+def _narrow(column: Tensor) -> npt.NDArray[Any]:
+    """As small numbers, where they are small whole numbers; else as they are."""
+    small = column.to(torch.int8)
+    return (small if torch.equal(small.to(column.dtype), column) else column).numpy()
+
+
+def _offsets(lengths: npt.NDArray[Any]) -> Tensor:
+    return pad(torch.from_numpy(lengths).long().cumsum(0), (1, 0))
+
+
+def main(folder: str, *names: str) -> None:
+    """Packs the data sets of the regression studies, or some of them."""
+    from reproduction.plan import experiment
+
+    for study in ("qm9", "zinc", "affinity", "structures"):
+        spec = experiment(study)
+        for name in spec["datasets"]:
+            if name in spec.get("optional", ()) or (names and name not in names):
+                continue
+            # Seeds of the scaffold splits: those of --seed 0, 1 and 2.
+            seeds = range(12) if study == "affinity" else ()
+            data = load(name, features=spec["features"])
+            path = pack(data, Path(folder) / FOLDER / f"{name}.npz", seeds)
+            print(f"{path}: {len(data):,} graphs, {path.stat().st_size / 2**20:.2f} MiB")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

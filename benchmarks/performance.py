@@ -1,6 +1,6 @@
 """Speed and peak memory at full size, and the page about them.
 
-``python -m benchmarks.performance --device cpu --threads 1 2`` measures what ``legs bench`` does
+``python -m benchmarks.performance --device cpu --threads 1 2`` measures
 and writes ``docs/results/performance/cpu.json``; with ``--device cuda`` the file is called after
 the GPU. ``python -m benchmarks.performance page`` writes ``docs/performance.md`` from all such
 files. Where the data sets are not: ``pack --packed FOLDER`` here, ``--packed FOLDER`` there.
@@ -18,13 +18,13 @@ import torch
 
 from benchmarks.packed import pack, unpack
 from benchmarks.performance_page import page
+from benchmarks.speed import GROUPS, Result, plan_of, run
+from benchmarks.speed.graphs import Loader, generator, load_local
+from benchmarks.speed.machine import name_of
+from benchmarks.speed.plan import SETS
+from benchmarks.speed.running import check_device
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.experiments.speed import GROUPS, Result, plan_of, run
-from legs.experiments.speed.graphs import Loader, generator, load_local
-from legs.experiments.speed.machine import name_of
-from legs.experiments.speed.plan import SETS
-from legs.experiments.speed.running import check_device
 
 RESULTS = Path("docs/results/performance")
 PAGE = Path("docs/performance.md")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from legs.experiments.speed.summary import TRAIN, sentences, shown_ratio
-from legs.experiments.speed.tables import limits_line, machine_line, markdown_table, shown
+from benchmarks.speed.summary import TRAIN, sentences, shown_ratio
+from benchmarks.speed.tables import limits_line, machine_line, markdown_table, shown
 
 METHODS = {
     "auto": "torch-legs",
@@ -19,8 +19,8 @@ INTRO = """\
 # Performance
 
 Written by `python -m benchmarks.performance page` from the files in
-[results/performance](results/performance); no number here was typed by hand. The same on your
-machine: `legs bench`, in about a minute `legs bench --quick`.
+[results/performance](results/performance); no number here was typed by hand. On your machine:
+`legs bench` for the main ones, `python -m benchmarks.performance` in a clone for all.
 
 **What is measured.** A *train step* is forward and backward of `Scattering` (learned scales, order
 two, four moments, float32) with the walk powers that training computes once for a data set;
@@ -34,7 +34,7 @@ Times are medians in milliseconds of runs that take turns in one process; in par
 times as fast as the reference in the same run. On shared machines only these ratios mean much.
 *Of limit* is the time that counted bytes and operations would take at the copy bandwidth and the
 multiply-add rate measured in the same run, over the time taken; for diffusion, the share of the
-bandwidth of a copy that takes turns with it. `legs.experiments.speed.counting` has the formulas.
+bandwidth of a copy that takes turns with it. `benchmarks.speed.counting` has the formulas.
 They count what cannot be avoided, with all between in cache: small batches stay far below the limit
 on a GPU, where launching takes longer than computing, and a graph whose rows are gathered from
 cache may pass the bandwidth of a copy. *Replayed* times are of the same step recorded in a CUDA

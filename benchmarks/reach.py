@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from benchmarks.given_more import splits_of
+from benchmarks.provenance import provenance
 from benchmarks.results_page import Known, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
-from legs.experiments.provenance import provenance
 from legs.models import create
 from legs.training.inputs import embed
 

@@ -21,10 +21,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from torch import Tensor
 
+from benchmarks.provenance import provenance
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import stratified_folds
-from legs.experiments.provenance import provenance
 from legs.training.svm import WIDTHS, scattering_features
 
 SETS = ("ENZYMES", "MUTAG", "PROTEINS", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")

@@ -12,11 +12,11 @@ import time
 import torch
 
 from legs.data import load
-from legs.training.cv_plan import CVOptions, plan_splits
+from legs.training.cv.models import make_member
+from legs.training.cv.protocol import CVOptions, plan_splits
 from legs.training.inputs import Inputs
-from legs.training.members import make_member
 from legs.training.options import TrainingOptions
-from legs.training.stack import train_single, train_stack
+from legs.training.stacked.trainer import train_single, train_stack
 
 ALONE = 6
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", default=["legs-fixed", "legs-fcn"])
     parser.add_argument("--epochs", type=int, default=20)
     given = parser.parse_args()
-    data = load(given.data)
+    data = load(given.data, features="structure")
     assert data.y is not None
     options = TrainingOptions(max_epochs=given.epochs, patience=given.epochs)
     splits = [split for group in plan_splits(data, CVOptions()) for split in group]

@@ -26,7 +26,7 @@ x = torch.tensor([[float(club == "Mr. Hi")] for _, club in graph.nodes(data="clu
 scattering = Scattering(in_channels=1, scales="dyadic")
 features = scattering(x, edge_index)
 print(f"{features.shape[1]} numbers describe the graph, for instance")
-for column, value in list(zip(scattering.paths(), features[0], strict=True))[4:12]:
+for column, value in list(zip(scattering.columns(), features[0], strict=True))[4:12]:
     print(f"  {column.name:20} {value:8.3f}")
 
 # %%

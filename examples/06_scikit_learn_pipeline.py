@@ -33,7 +33,7 @@ for name, make in kinds.items():
 # The scaler belongs into the pipeline: it must not see test graphs.
 pipeline = make_pipeline(GeometricScattering(features="degree"), StandardScaler(), SVC())
 scores = cross_val_score(pipeline, graphs, labels, cv=5)
-print(f"accuracy {scores.mean():.2f} ± {scores.std():.2f}, a guess 0.33")
+print(f"accuracy {scores.mean():.2f} ± {scores.std():.2f}, baseline 0.33")
 
 # %%
 # Every option of scattering is a parameter to search over.

@@ -47,5 +47,5 @@ data.x = data.x + 0.2 * torch.randn(60, 1, generator=torch.Generator().manual_se
 place = torch.randperm(60, generator=torch.Generator().manual_seed(0))
 data.train_mask, data.val_mask, data.test_mask = (place % 3 == k for k in range(3))
 fitted = fit_nodes(data, "legs-fcn", TrainingOptions(max_epochs=60, lr=0.01))
-right, guess = (fitted.scores[part]["accuracy"] for part in ("test", "guess"))
-print(f"right on {right:.0%} of the nodes it had not seen, a guess on {guess:.0%}")
+right, baseline = (fitted.scores[part]["accuracy"] for part in ("test", "guess"))
+print(f"right on {right:.0%} of the nodes it had not seen, baseline {baseline:.0%}")

@@ -24,3 +24,8 @@ def ring(size: int) -> Data:
 def random_graph(size: int, generator: torch.Generator, density: float = 0.4) -> Data:
     adjacency = (torch.rand(size, size, generator=generator) < density).triu(1)
     return undirected(adjacency.nonzero(), size)
+
+
+def star(leaves: int) -> Data:
+    center = torch.zeros(leaves, dtype=torch.long)
+    return undirected(torch.stack([center, torch.arange(leaves) + 1], dim=1), leaves + 1)

@@ -7,6 +7,8 @@ import io
 import json
 import math
 
+import networkx as nx
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -14,12 +16,25 @@ import legs.training
 from legs.cli import main
 from legs.cli.cv import cv
 from legs.cli.progress import Plan, plan_lines
-from legs.training.cv_progress import CVProgress
-from tests.cli.molecules import read, told, write
+from legs.data.splits import random_split
+from legs.training.cv.progress import CVProgress
+from tests.cli.molecules import read, rows, told, write
 
 pytest.importorskip("rdkit", reason="the tables hold SMILES")
 
-QUICK = ("--folds", "3", "--rotations", "1", "--epochs", "4", "--way", "stacked", "--device", "cpu")
+TASKS = {"kind": "classification", "atoms": "regression"}
+QUICK = (
+    "--folds",
+    "3",
+    "--rotations",
+    "1",
+    "--epochs",
+    "4",
+    "--strategy",
+    "stacked",
+    "--device",
+    "cpu",
+)
 
 
 def run(folder, *args):
@@ -49,6 +64,46 @@ def test_a_grid_by_options(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "cv" / "models").iterdir()}
     assert {"baseline-0-0.bin", "baseline-1-0.bin"} <= names  # a stack a width
     assert not {"baseline-2-0.bin", "baseline-3-0.bin"} & names
+
+
+def test_files_are_read_as_for_training(tmp_path, capsys):
+    table = rows()
+    table[3]["smiles"] = "C1CC"
+    for row in table:
+        row["mol"], row["code"] = row["smiles"], row["name"]
+        row["smiles"] = "not these"
+    data = write(tmp_path / "data.csv", ("smiles", "code", "mol", "kind", "cost"), table)
+    options = ["--smiles-column", "mol", "--id-column", "code", "--target", "kind", "--balanced"]
+    words = ["cv", str(data), "-o", str(tmp_path / "cv"), "--model", "baseline", *options, *QUICK]
+    assert main(words) == 1
+    assert "line 5" in told(capsys)
+    assert main([*words, "--on-error", "skip", "--grad-clip", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "features   chem: " in out
+    assert f"skipped    1 row, listed in {tmp_path / 'cv' / 'bad_rows.csv'}" in out
+    assert [row["where"] for row in read(tmp_path / "cv" / "bad_rows.csv")] == ["data.csv line 5"]
+    known = json.loads((tmp_path / "cv" / "results.json").read_text())
+    assert (known["graphs"], known["options"]["training"]["balanced"]) == (39, True)
+    assert known["options"]["training"]["clip"] == 1
+    ids = {row["id"] for row in read(tmp_path / "cv" / "predictions.csv")}
+    assert ids == {row["name"] for row in table} - {"m3"}
+
+
+def test_directed_graphs_as_undirected_ones(tmp_path, capsys):
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    lines = ["file,kind"]
+    for i in range(24):
+        graph = nx.path_graph(4 + i % 5, create_using=nx.DiGraph)
+        if i % 2:
+            graph.add_edge(3, 0)
+        nx.write_graphml(graph, folder / f"g{i}.graphml")
+        lines.append(f"g{i}.graphml,{'ring' if i % 2 else 'path'}")
+    (folder / "labels.csv").write_text("\n".join(lines))
+    words = ["cv", str(folder), "-o", str(tmp_path / "cv"), "--model", "baseline", *QUICK]
+    assert main(words) == 1
+    assert "directed graph" in told(capsys)
+    assert main([*words, "--symmetrize"]) == 0
 
 
 def test_without_a_grid_nothing_is_chosen(tmp_path, capsys):
@@ -98,14 +153,14 @@ def test_defaults_are_those_of_training():
     for name in ("folds", "rotations", "test_folds"):
         assert ours[name] == getattr(options, name)
     assert ours["epochs"] == training.max_epochs
-    assert tuple(range(ours["seeds"])) == options.seeds
+    assert tuple(range(ours["num_splits"])) == options.seeds
 
 
 FACTS = {
     "method": "gcn", "method_number": 2, "methods": 3, "settings": (0, 2), "grid": 4,
     "step": "networks", "first": 1, "last": 90, "method_models": 360, "epoch": 120,
     "max_epochs": 1000, "models": 1080, "done": 360, "running": 80, "stopped": 10,
-    "best_loss": 0.43215, "seconds": 65.0, "seconds_left": 3725.0, "at_most": False,
+    "best_loss": 0.43215, "seconds": 65.0, "seconds_left": 3725.0,
 }  # fmt: skip
 
 
@@ -113,17 +168,17 @@ def test_the_plan_in_short_lines():
     assert plan_lines(CVProgress(**FACTS)) == [
         "gcn (method 2 of 3), settings 1, 3 of 4",
         "1,080 models: 360 done, 80 running, 10 stopped",
-        "epoch 120 of 1000, best loss 0.4321, about 1:02:05 left",
+        "epoch 120 of 1000, best loss 0.4321",
     ]
     early = {"step": "trial", "settings": (1,), "epoch": 0, "best_loss": math.inf}
     assert plan_lines(CVProgress(**FACTS | early | {"seconds_left": None, "running": 0})) == [
         "gcn (method 2 of 3), setting 2 of 4",
         "1,080 models: 360 done, 0 running, 10 stopped",
-        "trying which way is faster",
+        "timing both strategies",
     ]
-    bound = CVProgress(**FACTS | {"grid": 1, "settings": (0,), "at_most": True})
+    bound = CVProgress(**FACTS | {"grid": 1, "settings": (0,)})
     assert plan_lines(bound)[0] == "gcn (method 2 of 3)"
-    assert plan_lines(bound)[2] == "epoch 120 of 1000, best loss 0.4321, ≤ 1:02:05 left"
+    assert plan_lines(bound)[2] == "epoch 120 of 1000, best loss 0.4321"
     start = {"epoch": 0, "best_loss": math.inf, "seconds_left": None}
     assert len(plan_lines(CVProgress(**FACTS | start))) == 2
 
@@ -159,10 +214,69 @@ def test_interrupted_and_started_again(tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Plan, "__call__", stop)
         assert run(tmp_path, *args) == 130
-    assert "interrupted; the same command goes on" in told(capsys)
+    assert "interrupted; the same command resumes" in told(capsys)
     assert (seen[0].done, seen[-1].done, seen[0].models) == (0, 6, 12)
     seen.clear()
     monkeypatch.setattr(Plan, "__call__", lambda self, facts: seen.append(facts))
     assert run(tmp_path, *args) == 0
     assert {facts.done for facts in seen} == {6}
     assert {facts.method for facts in seen} == {"legs-fixed"}
+
+
+def splits_of(folder):
+    return json.loads((folder / "cv" / "splits.json").read_text())
+
+
+def test_duplicates_stay_in_one_partition(tmp_path, capsys):
+    data = write(tmp_path / "data.csv", ("smiles", "kind"), rows() * 2)
+    command = ["cv", str(data), "--target", "kind", *QUICK, "--model", "baseline"]
+    assert main([*command, "-o", str(tmp_path / "cv")]) == 0
+    out, err = capsys.readouterr()
+    assert "groups     80 rows, 40 structures; rows of one structure stay" in out
+    assert not err
+    for split in splits_of(tmp_path):
+        parts = [{row % 40 for row in split[part]} for part in ("train", "validation", "test")]
+        assert sum(map(len, parts)) == 40
+    own = [{"train": [*range(40)], "validation": [40, 41], "test": [42]}]
+    (tmp_path / "own.json").write_text(json.dumps(own))
+    more = ("--splits", str(tmp_path / "own.json"), "-o", str(tmp_path / "own"))
+    assert main([*command, *more]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("legs: warning: 3 of 3 validation and test rows have the same structure")
+    assert err.count("\n") == 1
+    assert main([*command, *more, "--split", "scaffold"]) == 1
+    assert "--splits" in told(capsys)
+
+
+def test_the_seed_is_that_of_random_splits(tmp_path):
+    data = write(tmp_path / "data.csv", ("smiles", "weight"))
+    tests = []
+    for seed in range(2):
+        folder = tmp_path / str(seed)
+        more = ("--model", "baseline", "--seed", str(seed), "-o", str(folder / "cv"))
+        assert (
+            main(["cv", str(data), "--target", "weight", "--num-splits", "2", *QUICK, *more]) == 0
+        )
+        tests += [split["test"] for split in splits_of(folder)]
+    assert tests[:2] == [random_split(40, seed=seed).test.tolist() for seed in range(2)]
+    assert len({tuple(test) for test in tests}) == 4
+
+
+def test_scaffold_splits(tmp_path):
+    rings = [f"C1{'C' * n}1" for n in range(2, 26)]
+    table = [
+        {"smiles": tail + ring, "kind": "small" if len(ring) < 17 else "large", "atoms": len(ring)}
+        for ring in rings
+        for tail in ("C", "N")
+    ]
+    data = write(tmp_path / "data.csv", ("smiles", "kind", "atoms"), table)
+    more = ("--split", "scaffold", "--model", "baseline", *QUICK)
+    for target in ("kind", "atoms"):
+        folder = tmp_path / target
+        run = ["cv", str(data), "--target", target, "--task", TASKS[target], *more]
+        assert main([*run, "-o", str(folder / "cv")]) == 0
+        for split in splits_of(folder):
+            parts = [split[part] for part in ("train", "validation", "test")]
+            assert sum(len({row // 2 for row in part}) for part in parts) == len(rings)
+            for part in parts if target == "kind" else ():
+                assert 0.3 < np.mean([table[row]["kind"] == "small" for row in part]) < 0.7

@@ -9,7 +9,7 @@ import pytest
 
 from legs.cli import main
 from legs.data import statistics
-from legs.data.catalogue import NAMED
+from legs.data.catalog.specs import NAMED
 from tests.data.tu_sets import TWO_GRAPHS, write_zip
 
 

@@ -8,7 +8,7 @@ from legs.cli import main
 
 
 def test_demo_trains_every_model_and_says_where_things_are(capsys, tmp_path):
-    from legs.experiments.demo import MODELS
+    from legs.training.demo import MODELS
 
     assert main(["demo", "--limit", "120", "-o", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import pandas as pd
 import pytest
+import torch
 
 from legs.cli import main
 from tests.cli.molecules import read, rows, told, train_classes, write
@@ -110,3 +112,21 @@ def test_engines_are_asked_for_what_they_do(more, words, tmp_path, capsys, monke
     data = write(tmp_path / "data.csv", ("smiles",), rows(5))
     assert main(["embed", "legs-fixed", str(data), *more]) == 1
     assert words in told(capsys)
+
+
+def test_directed_graphs_as_undirected_ones(tmp_path, capsys):
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    nx.write_graphml(nx.path_graph(3, create_using=nx.DiGraph), folder / "a.graphml")
+    words = ["embed", "legs-fixed", str(folder), "-o", str(tmp_path / "out.csv")]
+    assert main(words) == 1
+    assert "(--symmetrize takes every arc as an undirected edge" in told(capsys)
+    assert main([*words, "--symmetrize"]) == 0
+    assert len(read(tmp_path / "out.csv")) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there(tmp_path, capsys):
+    args = ["embed", "legs-fixed", "none.csv", "-o", str(tmp_path / "e.csv"), "--device", "cuda"]
+    assert main(args) == 1
+    assert "PyTorch finds no CUDA device here; use --device cpu" in capsys.readouterr().err

@@ -9,7 +9,8 @@ import pytest
 
 from legs.cli import main
 from legs.files import digest_of
-from tests.cli.molecules import read, rows, told, train_classes, train_numbers, write
+from tests.cli.molecules import QUICK, read, rows, told, train_classes, train_numbers, write
+from tests.data.tu_sets import write_folder
 
 pytest.importorskip("rdkit", reason="the tables hold SMILES")
 
@@ -57,6 +58,38 @@ def test_numbers_in_their_own_units_and_scores(tmp_path, capsys):
     error = (table["weight"] - table["truth:weight"]).pow(2).mean() ** 0.5
     spread = table["truth:weight"].std()
     assert error < spread  # grams a mole, not numbers around zero
+
+
+def test_rows_of_the_training_data_are_counted_apart(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    used = json.loads((run / "split.json").read_text())[0]
+    known = len({*used["train"], *used["validation"]})
+    data, out = str(tmp_path / "classes.csv"), str(tmp_path / "out.csv")
+    capsys.readouterr()
+    assert main(["predict", str(run), data, "-o", out]) == 0
+    printed = capsys.readouterr().out
+    assert f"{known} of 40 rows were in the training data" in printed
+    assert f"scores on the other {40 - known}" in printed
+    assert printed.index("were in the training data") < printed.index("accuracy")
+    # The same molecules, written otherwise.
+    other = [{"smiles": "OCC", "kind": "alcohol"}, {"smiles": "BrBr", "kind": "alkane"}]
+    assert any(rows()[i]["smiles"] == "CCO" for i in used["train"])
+    new = write(tmp_path / "new.csv", ("smiles", "kind"), other)
+    assert main(["predict", str(run), str(new), "-o", out]) == 0
+    assert "1 of 2 rows were in the training data" in capsys.readouterr().out
+    seen = write(tmp_path / "seen.csv", ("smiles", "kind"), other[:1])
+    assert main(["predict", str(run), str(seen), "-o", out]) == 0
+    printed = capsys.readouterr().out
+    assert "all 1 rows were in the training data" in printed
+    # Models saved before this was noted: no claim.
+    path = run / "model" / "model.json"
+    description = json.loads(path.read_text())
+    assert description.pop("trained_on")
+    digests = description.pop("sha256")
+    digests["model.json"] = digest_of(description)
+    path.write_text(json.dumps({**description, "sha256": digests}))
+    assert main(["predict", str(run), data, "-o", out]) == 0
+    assert "training data" not in capsys.readouterr().out
 
 
 def test_truths_that_are_no_class_of_the_model(tmp_path, capsys):
@@ -129,6 +162,32 @@ def test_features_that_do_not_fit(tmp_path, capsys):
     assert "'chem'" in told(capsys)
 
 
+def test_a_label_that_training_did_not_have(tmp_path, capsys):
+    def write_set(folder, labels):
+        graphs = range(1, 31)
+        nodes = [(g, labels[k % len(labels)]) for g in graphs for k in range(3)]
+        edges = [f"{3 * g + a}, {3 * g + b}" for g in range(30) for a, b in ((1, 2), (2, 1))]
+        parts = {
+            "A": "\n".join(edges),
+            "graph_indicator": "\n".join(str(g) for g, _ in nodes),
+            "graph_labels": "\n".join(str(g % 2) for g in graphs),
+            "node_labels": "\n".join(str(label) for _, label in nodes),
+        }
+        return str(write_folder(folder, parts))
+
+    run = str(tmp_path / "run")
+    assert main(["train", write_set(tmp_path / "old", [1, 2]), "-o", run, *QUICK]) == 0
+    new = write_set(tmp_path / "new", [1, 2, 7])
+    for command, out in (("predict", "out.csv"), ("embed", "features.csv"), ("embed", "parts")):
+        capsys.readouterr()
+        assert main([command, run, new, "-o", str(tmp_path / out)]) == 0
+        err = capsys.readouterr().err
+        assert err.startswith("legs: warning: ")
+        assert "label=7 (30 nodes)" in err
+        assert err.count("\n") == 1
+    assert len(read(tmp_path / "out.csv")) == 30
+
+
 def test_models_that_cannot_be_used(tmp_path, capsys):
     run = train_classes(tmp_path)
     new = str(write(tmp_path / "new.csv", ("smiles",), rows(3)))
@@ -187,3 +246,72 @@ def test_unknown_columns(tmp_path, capsys):
     args = ["predict", str(run), str(new), "-o", str(tmp_path / "out.csv")]
     assert main([*args, "--smiles-column", "smile"]) == 1
     assert "'smiles'" in told(capsys)
+
+
+def test_decimal_commas_in_training_and_after(tmp_path, capsys):
+    found = rows()
+    lines = [f"{r['smiles']};{r['weight']:.2f}".replace(".", ",") for r in found]
+    data, new = tmp_path / "data.csv", tmp_path / "new.csv"
+    data.write_text("\n".join(["smiles;weight", *lines]) + "\n")
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    assert main(["train", str(data), "-o", str(run), *QUICK]) == 0
+    assert "regression: weight" in capsys.readouterr().out
+    new.write_text("\n".join(["smiles;weight", *lines[:6], "CC;>7,5", "CC;1_0", "C;1,234"]) + "\n")
+    assert main(["predict", str(run), str(new), "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "7 rows with targets" in printed
+    assert "not scored: no numbers (1_0, >7,5)" in printed
+    truth = [row["truth:weight"] for row in read(out)]
+    assert truth[:2] == ["16.05", "32.05"]
+    assert truth[6:] == ["", "", "1.234"]
+    # Measured values that cannot be read are not scored, with the reason; predictions need none.
+    for last, reason in (
+        (["CC;7.5"], "new.csv line 2: the target column 'weight' holds '16,05'"),
+        (["CC;1,234", "C;5,678"], "thousands"),
+    ):
+        measured = lines[:6] if last == ["CC;7.5"] else []
+        new.write_text("\n".join(["smiles;weight", *measured, *last]) + "\n")
+        assert main(["predict", str(run), str(new), "-o", str(out)]) == 0
+        warning = capsys.readouterr().err
+        assert reason in warning and "not scored" in warning
+        table = read(out)
+        assert len(table) == len(measured) + len(last)
+        assert all(row["truth:weight"] == "" and float(row["weight"]) for row in table)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "smi", "sdf"])
+def test_one_row_per_row_of_every_kind_of_file(ending, tmp_path, capsys):
+    from rdkit import Chem
+
+    run = train_classes(tmp_path)
+    smiles = ["CO", "C1CC", "CC", "nonsense", "CCC"]
+    new = tmp_path / f"new.{ending}"
+    if ending == "sdf":
+        blocks = [Chem.MolToMolBlock(Chem.MolFromSmiles(s)) for s in ("CO", "CC", "CCC")]
+        good = [
+            f"m{i}\n" + block.split("\n", 1)[1] for i, block in zip((0, 2, 4), blocks, strict=True)
+        ]
+        records = [good[0], "m1\n\n\nbroken\n", good[1], "m3\n\n\nnonsense\n", good[2]]
+        new.write_text("".join(f"{record}$$$$\n" for record in records))
+    elif ending == "smi":
+        new.write_text("".join(f"{s} m{i}\n" for i, s in enumerate(smiles)))
+    else:
+        table = pd.DataFrame({"id": [f"m{i}" for i in range(5)], "smiles": smiles})
+        if ending == "parquet":
+            table.to_parquet(new)
+        else:
+            table.to_csv(new, sep="\t" if ending == "tsv" else ",", index=False)
+    out = tmp_path / "out.csv"
+    args = ["predict", str(run), str(new), "-o", str(out), "--on-error", "skip"]
+    assert main(args) == 0
+    found = read(out)
+    assert [row["id"] for row in found] in (
+        [f"m{i}" for i in range(5)],
+        ["m0", "2", "m2", "4", "m4"],
+    )
+    assert [bool(row["prediction"]) for row in found] == [True, False, True, False, True]
+    assert [bool(row["error"]) for row in found] == [False, True, False, True, False]
+    listed = read(tmp_path / "out.bad_rows.csv")
+    assert [row["reason"] for row in listed] == [found[1]["error"], found[3]["error"]]
+    assert all(row["where"].startswith(f"new.{ending} ") for row in listed)
+    assert "out.bad_rows.csv" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import errno
 import inspect
 import io
 import json
+import math
 import os
 
 import pytest
@@ -44,6 +45,48 @@ def test_several_numbers_from_a_table(tmp_path, capsys):
         assert name in out
     scores = json.loads((run / "results.json").read_text())["scores"]
     assert scores["test"]["rmse:atoms"] > 0
+
+
+@pytest.mark.parametrize("model", ["baseline", "gs-svm"])
+def test_rows_may_miss_some_of_several_targets(model, tmp_path, capsys):
+    table = rows()
+    for i in range(0, 40, 3):
+        table[i]["cost"] = ""
+    for i in range(1, 40, 3):
+        table[i]["weight"] = "nan"
+    data = write(tmp_path / "numbers.csv", ("name", "smiles", "weight", "cost"), table)
+    targets = ["--target", "weight", "--target", "cost"]
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    assert main(["train", str(data), *targets, "-o", str(run), *QUICK, "--model", model]) == 0
+    assert "40 graphs" in capsys.readouterr().out
+    known = json.loads((run / "results.json").read_text())
+    assert all(math.isfinite(value) for value in known["scores"]["train"].values())
+    task = json.loads((run / "model" / "model.json").read_text())["task"]
+    train = json.loads((run / "split.json").read_text())[0]["train"]
+    costs = [table[i]["cost"] for i in train if table[i]["cost"] != ""]
+    assert task["mean"][1] == pytest.approx(sum(costs) / len(costs), rel=1e-5)
+    assert main(["predict", str(run), str(data), "-o", str(out)]) == 0
+    assert "RMSE" in capsys.readouterr().out
+    table[4].update(weight="", cost="")
+    write(data, ("name", "smiles", "weight", "cost"), table)
+    assert main(["train", str(data), *targets, "-o", str(tmp_path / "other"), *QUICK]) == 1
+    assert "numbers.csv line 6: no value in the target column" in told(capsys)
+
+
+def test_a_model_that_loses_to_the_mean_says_so_before_its_scores(tmp_path, capsys):
+    train_numbers(tmp_path, "--epochs", "1", "--lr", "10")
+    out = capsys.readouterr().out
+    said = "the model is no better than always predicting the mean: do not rely on its predictions"
+    assert out.index(said) < out.index("RMSE atoms")
+
+
+def test_a_tiny_test_set_is_named_before_the_scores(tmp_path, capsys):
+    data = write(tmp_path / "four.csv", ("smiles", "atoms"), rows(4))
+    words = ["train", str(data), "--target", "atoms", "-o", str(tmp_path / "run"), *QUICK]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    said = "scores on fewer than 10 graphs mean little: the test set has 1"
+    assert out.index(said) < out.index("RMSE atoms")
 
 
 def test_no_progress_where_nobody_looks(tmp_path, capsys):
@@ -92,7 +135,7 @@ def test_skipped_rows_are_listed(tmp_path, capsys):
 def test_options_reach_the_run(tmp_path):
     run = train_classes(
         tmp_path, "--set", "dropout=0.25", "--set", "hidden-channels=8", "--lr", "0.01",
-        "--batch-size", "8", "--patience", "7", "--clip", "1", "--balanced", "--seed", "3",
+        "--batch-size", "8", "--patience", "7", "--grad-clip", "1", "--balanced", "--seed", "3",
         "--precision", "float64", "--limit", "30", "--device", "cpu",
     )  # fmt: skip
     results = json.loads((run / "results.json").read_text())
@@ -109,9 +152,10 @@ def test_options_reach_the_run(tmp_path):
 def test_defaults_are_those_of_training():
     ours = {name: p.default for name, p in inspect.signature(train).parameters.items()}
     theirs = legs.training.TrainingOptions()
-    for name in ("lr", "batch_size", "patience", "clip", "balanced", "precision", "seed"):
+    for name in ("lr", "batch_size", "patience", "balanced", "precision", "seed"):
         assert ours[name] == getattr(theirs, name)
     assert ours["epochs"] == theirs.max_epochs
+    assert ours["grad_clip"] == theirs.clip
 
 
 def test_splits(tmp_path, capsys):
@@ -147,7 +191,7 @@ def test_splits(tmp_path, capsys):
         (["--task", "guess"], ["guess", "--task"]),
         (["--lr", "0"], ["lr", "positive"]),
         (["--limit", "2"], ["2 graphs are too few"]),
-        (["--lr", "1e30", "--clip", "1e30"], ["not a finite number", "--clip"]),
+        (["--lr", "1e30", "--grad-clip", "1e30"], ["not a finite number", "--grad-clip"]),
     ],
 )
 def test_errors_are_one_line_and_leave_nothing(args, words, tmp_path, capsys):
@@ -156,7 +200,7 @@ def test_errors_are_one_line_and_leave_nothing(args, words, tmp_path, capsys):
     if "--target" not in args:
         args = [*args, "--target", "kind"]
     run = tmp_path / "run"
-    assert main(["train", str(data), "-o", str(run), *args]) == 1
+    assert main(["train", str(data), "-o", str(run), *args]) == (2 if "--task" in args else 1)
     err = told(capsys)
     for word in words:
         assert word in err
@@ -213,9 +257,9 @@ def test_one_writer_at_a_time(tmp_path, capsys):
 def test_a_run_needs_a_directory(tmp_path, capsys):
     data = write(tmp_path / "data.csv", ("smiles", "kind"))
     before = data.read_bytes()
-    for run in (data, data / "run"):
+    for run, reason in ((data, "would replace"), (data / "run", "file")):
         assert main(["train", str(data), "-o", str(run), *QUICK]) == 1
-        assert "file" in told(capsys)
+        assert reason in told(capsys)
     assert data.read_bytes() == before
 
 
@@ -252,10 +296,49 @@ def test_interrupted_and_started_again(tmp_path, capsys, monkeypatch):
         patched.setattr(Epochs, "__call__", stop)
         capsys.readouterr()
         assert main(args) == 130
-    assert "the same command goes on from the checkpoint" in told(capsys)
+    assert "the same command resumes from the checkpoint" in told(capsys)
     assert main(["predict", str(run), str(data), "-o", str(tmp_path / "x.csv")]) == 1
     assert "has not ended" in told(capsys)
     assert main(args) == 0
-    assert "going on after epoch" in capsys.readouterr().out
+    assert "resuming after epoch" in capsys.readouterr().out
     weights = "model/weights.safetensors"
     assert (run / weights).read_bytes() == (undisturbed / weights).read_bytes()
+
+
+def test_duplicates_stay_in_one_part(tmp_path, capsys):
+    def parts_of(run):
+        (split,) = json.loads((tmp_path / run / "split.json").read_text())
+        return [{row % 40 for row in split[part]} for part in ("train", "validation", "test")]
+
+    data = write(tmp_path / "data.csv", ("smiles", "kind"), rows() * 2)
+    command = ["train", str(data), "--target", "kind", *QUICK, "-o"]
+    assert main([*command, str(tmp_path / "a")]) == 0
+    out, err = capsys.readouterr()
+    words = "80 rows, 40 structures; rows of one structure stay in one part of a split"
+    assert f"groups     {words}\n" in out
+    assert not err
+    assert sum(map(len, parts_of("a"))) == 40
+    assert main([*command, str(tmp_path / "b"), "--group-by", "none"]) == 0
+    out, err = capsys.readouterr()
+    assert "groups" not in out
+    assert not err
+    assert sum(map(len, parts_of("b"))) > 40
+    # The same split, now the user's own.
+    split = ("--split", str(tmp_path / "b" / "split.json"))
+    assert main([*command, str(tmp_path / "c"), *split]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("legs: warning: ")
+    assert err.count("\n") == 1
+    assert " of 16 validation and test rows have the same structure" in err
+
+
+def test_scaffold_splits_have_a_seed(tmp_path):
+    rings = [{"smiles": f"C1{'C' * n}1", "atoms": n} for n in range(2, 42)]
+    data = write(tmp_path / "data.csv", ("smiles", "atoms"), rings)
+    tests = []
+    for seed in "01":
+        run = tmp_path / seed
+        more = ("--split", "scaffold", "--seed", seed, "-o", str(run))
+        assert main(["train", str(data), "--target", "atoms", *QUICK, *more]) == 0
+        tests.append(json.loads((run / "split.json").read_text())[0]["test"])
+    assert tests[0] != tests[1]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from legs.cli import main
+from legs.cli.choices import parse_settings
 from legs.cli.tuning import parse_grid, parse_tune
 
 
@@ -56,3 +58,24 @@ def test_grids_that_are_none(grid):
 def test_one_way_at_a_time():
     with pytest.raises(ValueError, match="--tune and --grid"):
         parse_grid("[{}]", ["lr=1"])
+
+
+@pytest.mark.parametrize("text", ["1_0", "１０", "NaN", "-Infinity", "inf", "nan"])
+def test_what_python_alone_takes_for_numbers(text, capsys):
+    with pytest.raises(ValueError, match=rf"--set .*{text}.*finite number"):
+        parse_settings([f"steps={text}"])
+    with pytest.raises(ValueError, match=rf"--tune .*{text}.*finite number"):
+        parse_tune([f"lr=0.1,{text}"])
+    with pytest.raises(ValueError, match="--grid"):
+        parse_grid(f'[{{"lr": {text}}}]')
+    assert main(["train", "none.csv", "--lr", text]) == 2
+    assert "--lr" in capsys.readouterr().err
+
+
+def test_numbers_that_are_no_json():
+    assert parse_settings(["dropout=.5", "a=[1, 2]", "b=mean", "c=-1"]) == {
+        "dropout": 0.5,
+        "a": [1, 2],
+        "b": "mean",
+        "c": -1,
+    }

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legs.data.errors import DataError
-from legs.data.folds import (
+from legs.data.splits import (
+    balanced_group_folds,
     group_folds,
     part_sizes,
     random_folds,
@@ -156,3 +157,32 @@ def test_fractions_that_are_none() -> None:
             part_sizes(100, wrong)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="2 graphs are too few"):
         part_sizes(2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2)), min_size=5, max_size=120),
+    st.integers(2, 5),
+    SEEDS,
+)
+def test_balanced_parts_keep_groups_whole(rows, k: int, seed: int) -> None:
+    groups, y = zip(*rows, strict=True)
+    folds = balanced_group_folds(groups, np.full(k, 1 / k), y, seed)
+    assert is_partition(folds, len(rows))
+    assert all(fold.size for fold in folds)
+    if len(set(groups)) >= k:
+        assert sum(len({groups[i] for i in fold}) for fold in folds) == len(set(groups))
+
+
+def test_balanced_parts_have_every_class_in_proportion() -> None:
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 300, 1000)
+    y = (rng.random(1000) < 0.1 + 0.4 * (groups % 2)).astype(int)
+    tests = set()
+    for seed in range(5):
+        train, validation, test = balanced_group_folds(groups, [0.8, 0.1, 0.1], y, seed)
+        assert [len(train), len(validation), len(test)] == pytest.approx([800, 100, 100], abs=3)
+        for part in (train, validation, test):
+            assert y[part].mean() == pytest.approx(y.mean(), abs=0.02)
+        tests.add(tuple(test))
+    assert len(tests) == 5

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import sys
 from dataclasses import fields
-from types import ModuleType
 
 import pytest
 import torch
 
-from legs.data import catalogue, tu
-from legs.data.errors import BadRows, DataError
+from legs.data.catalog import specs as catalogue
+from legs.data.catalog import tu
+from legs.data.errors import DataError
+from legs.data.features.blocks import describe_features
 from legs.data.loading import load
-from legs.data.raw import Features, RawGraphs
+from legs.data.readers.base import Features, RawGraphs
 from tests.data.tu_sets import TWO_GRAPHS, write_folder, write_zip
 from tests.data.web import serve
 
@@ -64,15 +64,35 @@ def test_a_named_set_is_prepared_once(places, reads):
     write_zip(data / "tu" / "MUTAG.zip", TWO_GRAPHS, name="MUTAG")
     first = load("mutag")
     assert first.name == "MUTAG"
-    assert first.feature_names == ("eccentricity", "clustering")
-    assert first.x.tolist() == [[1, 1], [1, 1], [1, 1], [1, 0], [1, 0]]
     assert first.info["bad_rows"] == 0
     assert "licence" in first.info
     assert same(load("MUTAG"), first)
-    assert same(load("MUTAG", features="structure"), first)
     assert len(reads) == 1
     assert same(load("MUTAG", cache=False), first)
     assert len(reads) == 2
+
+
+def test_all_node_data_of_a_tu_set_are_used_by_default(tmp_path, places):
+    data, _ = places
+    parts = {**TWO_GRAPHS, "edge_labels": "1\n" * 8}
+    write_zip(data / "tu" / "MUTAG.zip", parts, name="MUTAG")
+    for source in ("MUTAG", write_folder(tmp_path / "SET", parts)):
+        found = load(source)
+        assert found.info["features"] == ["structure", "labels", "attributes"]
+        assert found.feature_names[:2] == ("eccentricity", "clustering")
+        assert found.in_channels == 7
+        assert describe_features(found) == (
+            "structure+labels+attributes: 7 per node; not used: edge labels"
+        )
+        paper = load(source, features="structure")
+        assert paper.x.tolist() == [[1, 1], [1, 1], [1, 1], [1, 0], [1, 0]]
+        assert describe_features(paper) == (
+            "structure: 2 per node; not used: labels, attributes, edge labels"
+        )
+    bare = {name: TWO_GRAPHS[name] for name in ("A", "graph_indicator", "graph_labels")}
+    assert describe_features(load(write_folder(tmp_path / "BARE", bare))) == (
+        "structure: 2 per node"
+    )
 
 
 def test_content_and_choices_have_entries_of_their_own(tmp_path, places, reads):
@@ -105,7 +125,7 @@ def test_a_damaged_entry_is_rebuilt(tmp_path, places, reads, file):
 
 
 def test_entries_of_other_code_are_dropped(tmp_path, places, monkeypatch):
-    from legs.data import cache
+    from legs.data.catalog import cache
 
     path = write_zip(tmp_path / "SET.zip", TWO_GRAPHS)
     load(path)
@@ -136,7 +156,7 @@ def test_a_broken_source_leaves_no_entry(tmp_path, places):
 
 def test_download_by_name(places, monkeypatch, tmp_path, reads):
     body = write_zip(tmp_path / "x.zip", TWO_GRAPHS, name="NCI1").read_bytes()
-    monkeypatch.setattr("legs.data.digests.PUBLISHED", {})  # this is not the published one
+    monkeypatch.setattr("legs.data.catalog.specs.PUBLISHED", {})  # this is not the published one
     with serve() as web:
         set_address(monkeypatch, web.address)
         web.files = {"/NCI1.zip": body, "/Fresh.zip": body}
@@ -189,6 +209,24 @@ def test_targets_can_be_chosen(tmp_path):
         load(path, task="classification")
 
 
+def test_rows_may_miss_some_of_several_targets(tmp_path):
+    triangle, *_ = TWO_GRAPHS["A"].split("4, 5")
+    parts = {
+        "A": triangle,
+        "graph_indicator": "1\n1\n1\n2\n3\n",
+        "graph_attributes": "1, nan\n2.5,\nNA, 3\n",
+    }
+    path = write_zip(tmp_path / "SET.zip", parts)
+    data = load(path)
+    assert data.y.isnan().tolist() == [[False, True], [False, True], [True, False]]
+    with pytest.raises(DataError, match="SET graph 3: no value of target_1"):
+        load(path, target="target_1")
+    some = load(path, target="target_1", on_error="skip")
+    assert (some.ids, some.y.tolist()) == (("1", "2"), [[1], [2.5]])
+    assert some.info["bad"] == [("SET graph 3", "no value of target_1")]
+    assert some.info["bad_rows"] == 1
+
+
 def test_limit(tmp_path, reads):
     path = write_zip(tmp_path / "SET.zip", TWO_GRAPHS)
     assert [len(load(path, limit=n)) for n in (1, 2, 3)] == [1, 2, 2]
@@ -200,7 +238,7 @@ def test_limit(tmp_path, reads):
 def test_options_that_do_not_apply(tmp_path):
     path = write_zip(tmp_path / "SET.zip", TWO_GRAPHS)
     for option in ("smiles_column", "id_column", "table", "k"):
-        with pytest.raises(DataError, match=f"{option} does not apply"):
+        with pytest.raises(DataError, match=f"{option}= does not apply"):
             load(path, **{option: "x"})
     with pytest.raises(DataError, match="no targets to choose from"):
         load(path, target="x")
@@ -211,8 +249,8 @@ def test_options_that_do_not_apply(tmp_path):
 def test_readers_of_named_sets_are_called_as_agreed(places, monkeypatch):
     calls = []
 
-    def read_zinc(tranche, *, limit=3, bad=None):
-        calls.append((tranche, limit, type(bad)))
+    def read_zinc(tranche, *, limit=3):
+        calls.append((tranche, limit))
         nodes = torch.arange(limit + 1)
         return RawGraphs(
             nodes,
@@ -225,9 +263,7 @@ def test_readers_of_named_sets_are_called_as_agreed(places, monkeypatch):
             info={"note": "the reader's"},
         )
 
-    module = ModuleType("legs.data.molecules_sets")
-    module.read_zinc = read_zinc
-    monkeypatch.setitem(sys.modules, "legs.data.molecules_sets", module)
+    monkeypatch.setattr("legs.data.catalog.molecules.read_zinc", read_zinc)
     packed = places[0] / "zinc" / "zinc_tranches.parquet"
     packed.parent.mkdir()
     packed.write_bytes(b"1")
@@ -237,10 +273,10 @@ def test_readers_of_named_sets_are_called_as_agreed(places, monkeypatch):
     assert data.info["note"] == "the reader's"
     assert "ZINC" in data.info["licence"]
     assert len(load("ZINC-BBAB", target="TPSA", limit=2)) == 2
-    assert calls == [("BBAB", 3, BadRows)]
+    assert calls == [("BBAB", 3)]
     assert len(load("zinc-bbab", limit=5)) == 5  # more than the reader gives by default
     assert len(load("zinc-jbab", limit=2)) == 2
-    assert [call[:2] for call in calls] == [("BBAB", 3), ("BBAB", 5), ("JBAB", 2)]
+    assert calls == [("BBAB", 3), ("BBAB", 5), ("JBAB", 2)]
     assert len(entries(places[1])) == 1
     with pytest.raises(DataError, match="zinc-bbab is a regression, not classification"):
         load("zinc-bbab", task="classification")
@@ -264,5 +300,5 @@ def test_real_sets(legs_data, monkeypatch, name):
     first = load(name)
     again = load(name)
     assert same(first, again)
-    assert first.in_channels == 2
+    assert load(name, features="structure").in_channels == 2
     assert first.y.min() == 0 and first.y.max() + 1 == first.out_channels

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.scaffolds import scaffold_split, scaffolds
+from legs.data.splits import scaffold_folds, scaffold_split, scaffolds
 
 pytest.importorskip("rdkit")
 
@@ -60,3 +60,31 @@ def test_seeds_change_the_small_scaffolds_only(smiles: list[str]) -> None:
 def test_one_scaffold_cannot_be_split() -> None:
     with pytest.raises(DataError, match="part is empty: 20 molecules have only 1 scaffolds"):
         scaffold_split(["c1ccccc1" + "C" * n for n in range(20)])
+
+
+def test_every_part_has_every_class_in_proportion() -> None:
+    # Each scaffold has one class; those of class 1 are the first of the file.
+    rings = [f"C1{'C' * n}1" for n in range(2, 42)]
+    smiles = [tail + ring for ring in rings for tail in TAILS]
+    y = np.repeat(np.arange(len(rings)) < 10, len(TAILS)).astype(int)
+    tests = set()
+    for seed in range(4):
+        split = scaffold_split(smiles, seed=seed, y=y)
+        assert [len(part) for part in split] == [256, 32, 32]
+        assert [y[part].mean() for part in split] == [0.25, 0.25, 0.25]
+        assert sum(len({*scaffolds([smiles[i] for i in part])}) for part in split) == len(rings)
+        tests.add(tuple(split.test))
+    assert len(tests) > 1
+    folds = scaffold_folds(smiles, 5, y=y)
+    assert [y[fold].sum() for fold in folds] == [16] * 5
+    assert sum(len({*scaffolds([smiles[i] for i in fold])}) for fold in folds) == len(rings)
+
+
+def test_a_part_of_one_class_is_an_error(smiles: list[str]) -> None:
+    one = ["odd" if text == "Cc1ccccc1" else "usual" for text in smiles]
+    with pytest.raises(DataError, match=r"the validation part has one class.* usual.*another seed"):
+        scaffold_split(smiles, (0.6, 0.2, 0.2), y=one)
+    with pytest.raises(DataError, match=r"fold . of 3 has one class only, usual"):
+        scaffold_folds(smiles, 3, y=one)
+    with pytest.raises(DataError, match="only 8 scaffolds, fewer than the 9 parts"):
+        scaffold_folds(smiles, 9, y=one)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.folds import Split, random_folds, rotations
-from legs.data.split_files import check_splits, load_splits, save_splits
+from legs.data.splits import Split, check_splits, load_splits, random_folds, rotations, save_splits
 
 GOOD = {"train": [0, 1], "validation": [2], "test": [3]}
 

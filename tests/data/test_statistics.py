@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from legs.data import describe, statistics
+from legs.data.catalog.tu import read_tu
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.features import assemble
+from legs.data.features.blocks import assemble
 from legs.data.statistics import Statistics, check, compare, paper_statistics
-from legs.data.tu import read_tu
 
 
 def dataset(graphs, **known) -> GraphDataset:

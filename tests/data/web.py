@@ -20,6 +20,7 @@ class Web(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
+        self.redirects: dict[str, str] = {}
         self.requests: list[str | None] = []
         self.cut: int | None = None
         self.etag = '"1"'
@@ -36,6 +37,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         wanted = self.headers.get("Range")
         self.server.requests.append(wanted)
+        if self.path in self.server.redirects:
+            self.send_response(302)
+            self.send_header("Location", self.server.redirects[self.path])
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         body = self.server.files.get(self.path)
         if body is None:
             return self.send_error(404)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from legs import kernels
 from legs.cli import main
+from tests.backends import prefer
 from tests.docs.pages import Block, blocks, hand_written, name_of
 
 # Appended to commands that say nothing about it themselves: a reader's run takes minutes.
@@ -23,9 +23,9 @@ SMALL = {
         "--epochs": "4",
         "--folds": "3",
         "--rotations": "1",
-        "--seeds": "1",
+        "--num-splits": "1",
         "--limit": "60",
-        "--way": "stacked",
+        "--strategy": "stacked",
     },
 }
 CODE = {page: blocks(page.read_text(encoding="utf-8")) for page in hand_written()}
@@ -50,7 +50,7 @@ def test_code_runs(page: Path, request: pytest.FixtureRequest, tmp_path: Path, m
             code = [block for block in code if block not in waiting]
     names: dict[str, Any] = {"__name__": "__main__"}
     # Commands with compiled kernels are tests/cli's; to compile them here takes a minute.
-    with kernels.use("reference"):
+    with prefer("reference"):
         for block in code:
             run(block, names, f"{name_of(page)}, line {block.line}")
     if waiting:

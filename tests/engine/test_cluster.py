@@ -10,15 +10,13 @@ import pandas as pd
 import pytest
 import torch
 
-from legs.cli import main
 from legs.data import load
 from legs.engine import LocalEngine, open_engine
+from legs.inference.embed import open_embedder
+from legs.inference.shards import embed_folder
 from legs.training import CVOptions, TrainingOptions, cross_validate
-from legs.training.embed_folder import embed_folder
-from legs.training.embedding import open_embedder
 from tests.cli.molecules import rows, write
 from tests.data.tu_sets import write_zip
-from tests.robustness.kills import _ledger as ledger
 from tests.robustness.made import tu_parts
 
 pytestmark = pytest.mark.long
@@ -87,7 +85,7 @@ def test_cross_validation(nodes: Nodes, tmp_path: Path) -> None:
     data = load(tmp_path / "SMALL.zip")
     training = TrainingOptions(max_epochs=60)
     options = CVOptions(folds=4, training=training, grid=({"lr": 0.01}, {"lr": 0.001}))
-    more: dict[str, Any] = {"way": "stacked"}
+    more: dict[str, Any] = {"strategy": "stacked"}
     alone = cross_validate(data, METHODS, options, directory=tmp_path / "alone", **more)
     with open_engine("ray", nodes.address) as engine:
         done = []
@@ -112,30 +110,3 @@ def test_cross_validation(nodes: Nodes, tmp_path: Path) -> None:
         assert (one.scores, one.chosen, one.losses) == (other.scores, other.chosen, other.losses)
         for found, wanted in zip(other.predictions, one.predictions, strict=True):
             assert torch.equal(found, wanted)
-
-
-def test_reproducing(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_zip(tmp_path / "data" / "tu" / "MUTAG.zip", tu_parts(60), name="MUTAG")
-    monkeypatch.setenv("LEGS_DATA", str(tmp_path / "data"))
-    words = ["reproduce", "classification", "--quick", "--datasets", "MUTAG"]
-    words += ["--models", "baseline,legs-fixed,gs-svm,gcn", "-o"]
-    monkeypatch.setattr("legs.training.cv_runner.choose_way", lambda *given, **more: "single")
-    assert main([*words, str(tmp_path / "alone")]) == 0
-    # Which way is faster would be found by trial, and come out otherwise on another node.
-    for notes in (tmp_path / "alone" / "cells").glob("*/ways.json"):
-        there = tmp_path / "ray" / "cells" / notes.parent.name / notes.name
-        there.parent.mkdir(parents=True)
-        there.write_bytes(notes.read_bytes())
-    from legs.experiments import outlook
-
-    tell = outlook.Outlook.end
-
-    def kill(self: Any, cell: Any, seconds: float | None) -> None:
-        nodes.kill()
-        tell(self, cell, seconds)
-
-    monkeypatch.setattr(outlook.Outlook, "end", kill)
-    engine = ["--engine", "ray", "--address", nodes.address]
-    assert main([*words, str(tmp_path / "ray"), *engine]) == 0
-    assert nodes.killed
-    assert ledger(tmp_path / "alone") == ledger(tmp_path / "ray")

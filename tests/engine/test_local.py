@@ -41,7 +41,7 @@ def test_errors_are_those_of_the_task(workers):
 
 
 def test_a_killed_worker_is_told_of(tmp_path):
-    with pytest.raises(EngineError, match=r"a worker process was killed.*the same command goes on"):
+    with pytest.raises(EngineError, match=r"a worker process was killed.*the same command resumes"):
         list(LocalEngine(2).run(die_once, str(tmp_path), range(3)))
 
 
@@ -82,7 +82,7 @@ def is_running(pid):
 def test_names_and_options():
     with pytest.raises(ValueError, match="no engine is called 'slurm'; there are local and ray"):
         open_engine("slurm")
-    with pytest.raises(ValueError, match="add --engine ray"):
+    with pytest.raises(ValueError, match="for the engine 'ray' alone"):
         open_engine("local", "1.2.3.4:5")
     with pytest.raises(ValueError, match="at least 1, not 0"):
         LocalEngine(0)

@@ -10,8 +10,8 @@ import pytest
 
 from legs.data.errors import DataError
 from legs.engine import EngineError, LocalEngine, open_engine
-from legs.training.embed_folder import embed_folder
-from legs.training.embedding import open_embedder
+from legs.inference.embed import open_embedder
+from legs.inference.shards import embed_folder
 from tests.cli.molecules import rows, write
 from tests.engine.work import add, die_once, place, refuse
 

@@ -10,10 +10,10 @@ import torch
 
 from legs.explain import explain_folder, write_certainty
 from legs.explain.certainty import certainty, kept_answers
-from legs.report.cv_page import read_cv
+from legs.report.folders import read_cv
 from legs.training import CVOptions, TrainingOptions, cross_validate
-from legs.training.cv_tables import write_results
-from legs.training.votes import vote
+from legs.training.cv.results import vote
+from legs.training.cv.tables import write_results
 from tests.training.made import made_data
 
 QUICK = TrainingOptions(max_epochs=2, validate_every=2, batch_size=16, lr=3e-3)
@@ -25,7 +25,9 @@ METHODS = ["baseline", "gs-svm", "gcn-legs-fixed"]
 def found(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cv")
     options = CVOptions(folds=3, rotations=2, training=QUICK, grid=request.param)
-    result = cross_validate(made_data(), METHODS, options, directory=folder, way="stacked", chunk=5)
+    result = cross_validate(
+        made_data(), METHODS, options, directory=folder, strategy="stacked", chunk=5
+    )
     write_results(result, folder)
     return folder, result
 

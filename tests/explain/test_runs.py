@@ -10,6 +10,7 @@ import torch
 
 from legs.explain import explain_folder, explain_run
 from legs.explain.runs import drawn_graphs
+from legs.report.folders import read_train
 from legs.training import TrainingOptions, fit
 from tests.training.made import made_data, made_split
 
@@ -72,3 +73,13 @@ def test_nothing_to_explain(run, tmp_path):
     (run / "shown.npz").rename(tmp_path / "kept.npz")
     assert explain_run(run) is None
     (tmp_path / "kept.npz").rename(run / "shown.npz")
+
+
+def test_a_run_without_its_model_keeps_its_explanations(run, tmp_path):
+    explain_run(run)
+    (run / "model").rename(tmp_path / "model")
+    try:
+        assert explain_folder(run) == run / "explained.json"
+        assert read_train(run).explained
+    finally:
+        (tmp_path / "model").rename(run / "model")

@@ -6,12 +6,12 @@ import torch
 from torch.func import functional_call, stack_module_state, vmap
 
 from legs import functional as fn
-from legs import kernels
 from legs.data import GraphDataset, merge_alike
 from legs.explain.paths import path_columns
 from legs.models import create
 from legs.nn import Moments, Scattering
 from legs.sklearn import GeometricScattering
+from tests.backends import prefer
 
 GRAPHS = [nx.path_graph(4), nx.star_graph(6), nx.complete_graph(5), nx.empty_graph(2)]
 SIZES = torch.tensor([[4.0, 3.0], [7.0, 6.0], [5.0, 10.0], [2.0, 0.0]])
@@ -41,10 +41,12 @@ def test_counts_of_merged_nodes():
 @pytest.mark.parametrize("way", ["reference", "auto"])
 def test_the_last_columns_are_the_size(aggr, way):
     whole = together().whole()
-    plain, sized = (Scattering(2, num_scales=3, aggr=aggr, size=size) for size in (False, True))
+    plain, sized = (
+        Scattering(2, num_scales=3, aggr=aggr, append_graph_size=size) for size in (False, True)
+    )
     assert sized.out_channels == plain.out_channels + 2
-    assert [column.name for column in sized.paths()[-2:]] == ["nodes", "edges"]
-    with kernels.use(way):
+    assert [column.name for column in sized.columns()[-2:]] == ["nodes", "edges"]
+    with prefer(way):
         expected, found = plain(*whole[:5]), sized(*whole[:5])
     torch.testing.assert_close(found[:, :-2], expected)
     assert torch.equal(found[:, -2:], SIZES)
@@ -52,13 +54,15 @@ def test_the_last_columns_are_the_size(aggr, way):
 
 def test_half_precision_and_a_single_graph():
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    found = Scattering(1, size=True)(torch.rand(3, 1, dtype=torch.bfloat16), path)
+    found = Scattering(1, append_graph_size=True)(torch.rand(3, 1, dtype=torch.bfloat16), path)
     assert found.dtype == torch.bfloat16 and found[0, -2:].tolist() == [3, 2]
 
 
 def test_many_models_and_saving(tmp_path):
     whole = together().whole()
-    models = [create("legs-fcn", 2, 3, num_scales=3, size=True).eval() for _ in range(2)]
+    models = [
+        create("legs-fcn", 2, 3, num_scales=3, append_graph_size=True).eval() for _ in range(2)
+    ]
     state = stack_module_state(models)
 
     def run(parameters, buffers):
@@ -76,9 +80,9 @@ def test_many_models_and_saving(tmp_path):
 
 def test_what_cannot_be():
     with pytest.raises(ValueError, match="nodes have no size"):
-        Scattering(1, aggr=None, size=True)
+        Scattering(1, aggr=None, append_graph_size=True)
     with pytest.raises(ValueError, match="attention head"):
-        create("legs-attn-fcn", 1, 2, size=True)
+        create("legs-attn-fcn", 1, 2, append_graph_size=True)
 
 
 def test_scikit_learn():

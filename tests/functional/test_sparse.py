@@ -27,7 +27,8 @@ def test_against_dense(entries):
 def test_transpose_twice_is_the_same():
     pattern, _, _ = example()
     twice = pattern.transpose().transpose()
-    assert all(torch.equal(a, b) for a, b in zip(twice, pattern, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(twice[:8], pattern[:8], strict=True))
+    assert twice.product is pattern.product
     assert isinstance(twice, Pattern)
     places = torch.arange(9)
     assert torch.equal(pattern.to_columns[pattern.to_rows], places)
@@ -57,6 +58,7 @@ def test_vmap(dims):
 
 def test_graphs_cannot_be_mapped_over():
     pattern, values, _ = example()
-    stacked = Pattern(*(torch.stack([t, t]) for t in pattern))
+    stacked = [torch.stack([t, t]) for t in pattern[:8]]
+    x = torch.ones(6, 1, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="graph must be the same"):
-        vmap(lambda p: spmm(p, values, torch.ones(6, 1, dtype=torch.float64)))(stacked)
+        vmap(lambda *p: spmm(Pattern(*p), values, x))(*stacked)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.worker import COLUMNS, SECONDS
+from tests.fuzz.worker import COLUMNS, PEAK, SECONDS
 from tests.robustness.origin import parser_of, write_counts
 
 KEPT = Path("fuzz-broken.jsonl")
@@ -25,6 +25,7 @@ def main() -> int:
     parser = parser_of("tests.fuzz", __doc__, "fuzz.json")
     parser.add_argument("--minutes", type=float, default=60.0, help="at most so long (60)")
     parser.add_argument("--inputs", type=int, default=0, help="at most so many (no limit)")
+    parser.add_argument("--least", type=int, default=5_000, help="of every parser first (5000)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parsers", default="", help="names, with semicolons between them")
@@ -34,16 +35,17 @@ def main() -> int:
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     place = Path(tempfile.mkdtemp(prefix="legs-fuzz-", dir=shared))
     try:
-        found = run(place, given.jobs, given.seed, names, given.inputs, 60 * given.minutes)
+        share = {"share": -(-given.inputs // given.jobs), "least": -(-given.least // given.jobs)}
+        rows, broken = run(place, given.jobs, given.seed, names, share, 60 * given.minutes)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    rows, broken = found
     known = {
         "seconds": round(time.monotonic() - start, 1),
         "seed": given.seed,
         "processes": given.jobs,
         "inputs": sum(row["inputs"] for row in rows.values()),
         "crashes": sum(row["broken"] for row in rows.values()),
+        "peak_bytes": max(row["peak_bytes"] for row in rows.values()),
         "parsers": rows,
         "broken": sorted({f"{row['parser']}: {row['what']}"[:300] for row in broken})[:100],
     }
@@ -53,14 +55,15 @@ def main() -> int:
         print(f"the inputs are in {KEPT}")
     for name, row in rows.items():
         counts = f"{row['inputs']:>9,} inputs, {row['accepted']:>8,} accepted"
-        print(f"{name:40} {counts}, {row['broken']} broken")
+        peak = f"{row['peak_bytes'] >> 20:>5,} MB"
+        print(f"{name:45} {counts}, {row['broken']} broken, {peak}")
     print(f"{known['inputs']:,} inputs in {known['seconds']:.0f} s, {known['crashes']} broken")
     print(f"counts are in {given.output}")
     return 1 if known["crashes"] else 0
 
 
 def run(
-    place: Path, jobs: int, seed: int, names: list[str], inputs: int, seconds: float
+    place: Path, jobs: int, seed: int, names: list[str], share: dict[str, int], seconds: float
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Keeps processes going, and counts those that an input ended as broken.
 
@@ -73,33 +76,40 @@ def run(
     if not known:
         raise SystemExit(f"no parser has one of the names {names}")
     until = time.time() + seconds
-    asked = {"seed": seed, "names": names, "share": -(-inputs // jobs), "until": until}
+    asked = {"seed": seed, "names": names, **share, "until": until}
     for number in range(jobs):
         np.save(place / f"{number}.npy", np.zeros((len(known), len(COLUMNS)), np.int64))
     going = {number: _start(place, number, asked) for number in range(jobs)}
     broken: list[dict[str, Any]] = []
     last = dict.fromkeys(going, (-1, time.monotonic()))
-    while going:
-        time.sleep(0.5)
-        for number, process in list(going.items()):
-            counts = np.load(place / f"{number}.npy")
-            done, since = last[number]
-            if int(counts[:, 0].sum()) != done:
-                last[number] = (int(counts[:, 0].sum()), time.monotonic())
-            elif process.poll() is None and time.monotonic() - since > 30 * SECONDS:
-                process.kill()  # stuck where no signal of its own reaches it
-                process.wait()
-            if process.poll() is None:
-                continue
-            del going[number]
-            if process.returncode:
-                broken.append(_ended(place, number, known, process.returncode))
-                if time.time() < until:
-                    last[number] = (-1, time.monotonic())
-                    going[number] = _start(place, number, asked)
+    try:
+        while going:
+            time.sleep(0.5)
+            for number, process in list(going.items()):
+                counts = np.load(place / f"{number}.npy")
+                done, since = last[number]
+                if int(counts[:, 0].sum()) != done:
+                    last[number] = (int(counts[:, 0].sum()), time.monotonic())
+                elif process.poll() is None and time.monotonic() - since > 30 * SECONDS:
+                    process.kill()  # stuck where no signal of its own reaches it
+                    process.wait()
+                if process.poll() is None:
+                    continue
+                del going[number]
+                if process.returncode:
+                    broken.append(_ended(place, number, known, process.returncode))
+                    if time.time() < until:
+                        last[number] = (-1, time.monotonic())
+                        going[number] = _start(place, number, asked)
+    except KeyboardInterrupt:  # what has been counted so far is written
+        for process in going.values():
+            process.kill()
+            process.wait()
     for file in place.glob("*.broken.jsonl"):
         broken += [json.loads(line) for line in file.read_text().splitlines()]
-    total = sum(np.load(place / f"{number}.npy") for number in range(jobs))
+    counts = np.stack([np.load(place / f"{number}.npy") for number in range(jobs)])
+    total = counts.sum(axis=0)
+    total[:, PEAK] = counts[:, :, PEAK].max(axis=0)
     rows = {
         name: dict(zip(COLUMNS, map(int, row), strict=True))
         for name, row in zip(known, total, strict=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from legs.data.errors import DataError
 from legs.files import FileError
 from legs.report.folders import ReportError
+from tests.fuzz import memory
 from tests.fuzz.mutate import mutated
 
 Files = dict[str, bytes]  # by their names in a folder
@@ -38,6 +40,9 @@ class Target:
         make: makes an input (default: one file of a seed, mutated).
         words: of the format, for mutations.
         plain: whether a plain ``ValueError`` is a refusal as well, as on the command line.
+        rewrites: patterns of files that reading may write; all others stay as they are.
+
+    ``peak`` is the most memory that an input has taken, in bytes.
     """
 
     name: str
@@ -47,6 +52,8 @@ class Target:
     make: Callable[[Random, Files], Files] | None = None
     words: tuple[bytes, ...] = (b"",)
     plain: bool = False
+    rewrites: tuple[str, ...] = ()
+    peak: int = 0
     kept: list[Files] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
@@ -75,8 +82,10 @@ class Target:
             Broken: anything else.
         """
         write(folder, files)
+        measured = memory.Peak()
         try:
-            self.check(self.read(folder))
+            with measured:
+                self.check(self.read(folder))
             outcome, told = "accepted", ""
         except Broken:
             raise
@@ -88,15 +97,30 @@ class Target:
             outcome, told = "refused", str(error)
         except Exception as error:
             raise Broken(_described(error)) from error
+        finally:
+            self.peak = max(self.peak, measured.bytes)
+        if measured.bytes > memory.MOST:
+            raise Broken(f"{measured.bytes >> 20:,} MB of memory, {outcome}: {told[:200]!r}")
         # On the command line people see what they typed.
         most = 1_000_000 if self.plain else LONGEST_MESSAGE
         if outcome == "refused" and not 0 < len(told.strip()) <= most:
             raise Broken(f"a message of {len(told)} characters: {told[:200]!r}")
-        left = listing(folder)
-        if left != sorted(files):
-            raise Broken(f"left in the folder: {left}, not {sorted(files)}")
+        self._check_folder(folder, files)
         self._keep(files, f"{outcome} {_VARIABLE.sub('', told)[:80]}")
         return outcome
+
+    def _check_folder(self, folder: Path, files: Files) -> None:
+        """Everything is as it was, except for what reading may write."""
+
+        def others(names: Iterable[str]) -> list[str]:
+            return sorted(n for n in names if not any(fnmatch(n, p) for p in self.rewrites))
+
+        left, expected = others(listing(folder)), others(files)
+        if left != expected:
+            raise Broken(f"left in the folder: {left}, not {expected}")
+        changed = [name for name in left if (folder / name).read_bytes() != files[name]]
+        if changed:
+            raise Broken(f"changed in the folder: {changed}")
 
     def _keep(self, files: Files, came_of_it: str) -> None:
         if came_of_it not in self.seen and len(self.kept) < MOST_KEPT:

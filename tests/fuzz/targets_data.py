@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from legs.data import load
+from legs.data.catalog.structures import _coordinates
 from legs.data.dataset import GraphDataset
-from legs.data.split_files import load_splits
-from legs.data.structures_sets import _coordinates
+from legs.data.splits import load_splits
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutated
 from tests.fuzz.target import Broken, Files, Target
@@ -220,7 +220,7 @@ def data_targets() -> list[Target]:
 
 
 def _casp(folder: Path) -> Any:
-    from legs.data.casp12 import read_casp12
+    from legs.data.catalog.structures import read_casp12
     from legs.data.errors import BadRows
 
     return read_casp12(folder, bad=BadRows("skip"))

@@ -15,22 +15,24 @@ import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from legs.data.cache import load_dataset, save_dataset
-from legs.experiments.ledger import FILE, Ledger
-from legs.experiments.packed import pack, unpack
+from benchmarks.packed import pack, unpack
+from legs.data.catalog.cache import load_dataset, save_dataset
 from legs.files import digest_of
 from legs.models import create
 from legs.report.folders import kind_of, read_train
 from legs.training import load
 from legs.training.checkpoint import State, load_state, save_state
-from legs.training.cv_store import Store, Trained
+from legs.training.cv.store import Store, Trained
 from legs.training.records import Records
 from legs.training.results import FILES
 from legs.training.runs import find_model
+from reproduction.cell import read_cells, write_cell
+from reproduction.plan import Cell
 from tests.fuzz.mutate import mutated, mutated_json
 from tests.fuzz.seeds import folder_of
 from tests.fuzz.target import Broken, Files, Target
 from tests.fuzz.targets_data import whole
+from tests.reproduction.made import row
 from tests.training.made import QUICK, made_data, made_split
 
 SETTINGS = {"model": "gcn", "training": {"lr": 0.001, "seed": 0}}
@@ -75,7 +77,7 @@ def resealed(rng: Random, files: Files, description: str, weights: str) -> Files
     if rng.random() < 0.8:
         known = mutated_json(rng, known)
     else:
-        content = _other_tensors(rng, content)
+        content = other_tensors(rng, content)
     if isinstance(known, dict):
         rest = {name: value for name, value in known.items() if name != "sha256"}
         known["sha256"] = {
@@ -85,7 +87,8 @@ def resealed(rng: Random, files: Files, description: str, weights: str) -> Files
     return {**files, description: json.dumps(known).encode(), weights: content}
 
 
-def _other_tensors(rng: Random, content: bytes) -> bytes:
+def other_tensors(rng: Random, content: bytes) -> bytes:
+    """A safetensors file with a tensor of other values, another type or shape, or without it."""
     tensors = load_tensors(content)
     name = rng.choice(sorted(tensors))
     match rng.randrange(5):
@@ -112,7 +115,7 @@ def _sealed(rng: Random, files: Files) -> Files:
     about = mutated_json(rng, about) if rng.random() < 0.8 else about
     tensors = load_tensors(content)
     if rng.random() < 0.3 and tensors:
-        tensors = load_tensors(_other_tensors(rng, content))
+        tensors = load_tensors(other_tensors(rng, content))
     texts = about.items() if isinstance(about, dict) else ()
     content = save_tensors(
         tensors,
@@ -141,7 +144,7 @@ def _cached(rng: Random, files: Files) -> Files:
     if rng.random() < 0.6:
         known = mutated_json(rng, known)
     else:
-        data = _other_tensors(rng, data)
+        data = other_tensors(rng, data)
     if isinstance(known, dict):
         known.pop("sha256", None)
         text = json.dumps(known, sort_keys=True).encode()
@@ -170,19 +173,10 @@ def read_store(folder: Path) -> Any:
     """Results of a cross-validation."""
     store = Store(folder, SETTINGS)
     return (
-        store.notes(),
+        store.strategies(),
         store.load("gcn-0-0"),
         load_state(folder / "models" / "gin-0-0.partial", {}),
     )
-
-
-def read_ledger(folder: Path) -> Any:
-    """Results of an experiment."""
-    from legs.experiments.cells import make_cell
-    from legs.experiments.request import Request
-
-    ledger = Ledger(folder, "classification")
-    return ledger.find(make_cell(Request(folder), "MUTAG", "gcn"))
 
 
 def result_folders() -> list[Files]:
@@ -233,7 +227,7 @@ def store_folder() -> Files:
 
     def make(folder: Path) -> None:
         store = Store(folder, SETTINGS)
-        store.note({"gcn-0": "stacked", "gin-0": "single"})
+        store.save_strategies({"gcn-0": "stacked", "gin-0": "single"})
         row = (0.5, 3, 5, 7, 1.5, "stacked")
         store.save("gcn-0-0", [Trained(torch.rand(2, 3), *row), Trained(torch.rand(2, 3), *row)])
         path = store.partial("gin-0-0", 1)
@@ -251,18 +245,12 @@ def checkpoint_folder() -> Files:
     return folder_of(lambda folder: save_state(folder / "checkpoint.bin", state, SETTINGS))
 
 
-def ledger_folder() -> Files:
+def cells_folder() -> Files:
     """Two finished cells."""
-    from legs.experiments.cells import make_cell
-    from legs.experiments.request import Request
-    from tests.experiments.made import row
 
     def make(folder: Path) -> None:
-        ledger = Ledger(folder, "classification")
         for name in ("gcn", "gin"):
-            ledger.add(
-                row(make_cell(Request(folder), "MUTAG", name)), {"seed": 0, "title": "Table"}
-            )
+            write_cell(folder, row(Cell("MUTAG", name)))
 
     return folder_of(make)
 
@@ -280,12 +268,14 @@ def run_targets() -> list[Target]:
     prepared = folder_of(lambda folder: save_dataset(folder / "set", data))
     prepared = {name.removeprefix("set/"): content for name, content in prepared.items()}
     packed = folder_of(lambda folder: pack(made_data(graphs=4), folder / "some.npz"))
-    store, checkpoint, ledger = store_folder(), checkpoint_folder(), ledger_folder()
+    store, checkpoint, finished = store_folder(), checkpoint_folder(), cells_folder()
     results = result_folders()
     records = {
         "settings.json": json.dumps(SETTINGS).encode(),
         "metrics.jsonl": b'{"epoch": 1}\n{"ep',
     }
+
+    other_cell = _json("cells/MUTAG-gcn.json")
 
     def model(rng: Random, files: Files) -> Files:
         return resealed(rng, files, "model.json", "weights.safetensors")
@@ -300,9 +290,9 @@ def run_targets() -> list[Target]:
         Target("checkpoints, right checksums", [checkpoint], read_checkpoint, make=_sealed),
         Target("cross-validations", [store], read_store),
         Target("cross-validations, right checksums", [store], read_store, make=_sealed),
-        Target("results of reproduce", [ledger], read_ledger),
-        Target("results of reproduce, right checksums", [ledger], read_ledger, make=_json(FILE)),
-        Target("records of runs", [records], read_records),
+        Target("results of reproduce", [finished], read_cells),
+        Target("results of reproduce, right checksums", [finished], read_cells, make=other_cell),
+        Target("records of runs", [records], read_records, rewrites=("metrics.jsonl",)),
         Target("results of runs", results, read_run),
         Target("results of runs, right checksums", results, read_run, make=_other_results),
         Target("prepared sets", [prepared], load_dataset, whole),

@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 
 SECONDS = 20.0  # of processor time, for one input
-MEMORY = 8 << 30  # bytes beyond what the libraries take
-COLUMNS = ("inputs", "accepted", "refused", "broken", "microseconds")
+MEMORY = 6 << 30  # bytes of address space beyond what the libraries take
+COLUMNS = ("inputs", "accepted", "refused", "broken", "microseconds", "peak_bytes")
+PEAK = COLUMNS.index("peak_bytes")
 
 
 class Hang(BaseException):
     """An input that takes too long; no handler of ``Exception`` must swallow it."""
 
 
-def work(place: Path, number: int, seed: int, names: list[str], share: int, until: float) -> None:
-    """Tries inputs, the parser next that has had the least time.
+def work(
+    place: Path, number: int, seed: int, names: list[str], share: int, least: int, until: float
+) -> None:
+    """Tries inputs: ``least`` of every parser, then of the parser that has had the least time.
 
     Args:
         place: a folder on a fast disk, of which ``number`` and files beginning with it are ours:
@@ -34,6 +37,7 @@ def work(place: Path, number: int, seed: int, names: list[str], share: int, unti
         seed: of everything.
         names: of parsers to try, empty for all.
         share: inputs to try, 0 for no limit.
+        least: inputs of every parser, before time decides.
         until: when to stop, in seconds since 1970.
     """
     from tests.fuzz.target import Broken
@@ -49,9 +53,15 @@ def work(place: Path, number: int, seed: int, names: list[str], share: int, unti
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     rng = Random(f"{seed}/{number}/{int(counts[:, 0].sum())}")
+    for target, folder in zip(targets, folders, strict=True):
+        for files in target.seeds:
+            target.try_one(folder, files)  # imports what it needs, so that no input is charged
+        target.peak = 0
     _bound()
     while time.time() < until and not (share and counts[:, 0].sum() >= share):
-        k = int(counts[:, 4].argmin())
+        k = int(counts[:, 0].argmin())
+        if counts[k, 0] >= least:
+            k = int(counts[:, 4].argmin())
         target = targets[k]
         (place / f"{number}.now").write_text(f"{k}")
         start = time.process_time()
@@ -70,6 +80,7 @@ def work(place: Path, number: int, seed: int, names: list[str], share: int, unti
         counts[k, 0] += 1
         counts[k, COLUMNS.index(outcome)] += 1
         counts[k, 4] += int(1e6 * (time.process_time() - start)) + 1
+        counts[k, PEAK] = max(counts[k, PEAK], target.peak)
 
 
 def _note(place: Path, number: int, name: str, what: str, files: dict[str, bytes]) -> None:

@@ -14,7 +14,7 @@ import subprocess
 
 import torch
 
-from legs.kernels import bank, cuda, cuda_rows, messages_cuda
+from legs.kernels.gpu import launch, scattering
 
 SHIM = """
 #include <ucontext.h>
@@ -29,8 +29,6 @@ SHIM = """
 using std::exp;
 using std::fabs;
 using std::sqrt;
-template <class T> T rsqrt(T value) { return 1 / sqrt(value); }
-using std::tanh;
 struct Place { int x; };
 // The threads of a block take turns: each runs until it has to wait for others.
 struct Barrier {
@@ -69,51 +67,9 @@ template <class T> T exchange(T value, int from) {
     __syncwarp();
     return other;
 }
-// Lanes of a mask wait for each other only: those of a warp, or of an aligned part of it.
-static Barrier parts_of_warps[6][1024];
-template <class T> T __shfl_xor_sync(unsigned mask, T value, int k) {
-    if (mask == ~0u) return exchange(value, current ^ k);
-    const int size = __builtin_popcount(mask);
-    Barrier& part = parts_of_warps[__builtin_ctz(size)][current / size];
-    part.needed = size;
-    exchanged[current] = value;
-    wait_at(part);
-    T other = exchanged[current ^ k];
-    wait_at(part);
-    return other;
+template <class T> T __shfl_xor_sync(unsigned, T value, int k) {
+    return exchange(value, current ^ k);
 }
-static int __syncthreads_or(int vote) {
-    static int votes;
-    if (current == 0) votes = 0;
-    __syncthreads();
-    votes |= vote;
-    __syncthreads();
-    const int found = votes;
-    __syncthreads();
-    return found;
-}
-template <class T> T __shfl_sync(unsigned, T value, int k) {
-    return exchange(value, current / 32 * 32 + k);
-}
-template <class T> T __shfl_down_sync(unsigned, T value, int k) {
-    return exchange(value, current % 32 + k < 32 ? current + k : current);
-}
-static unsigned __ballot_sync(unsigned, bool value) {
-    unsigned found = 0;
-    exchanged[current] = value;
-    __syncwarp();
-    for (int k = 0; k < 32; ++k) found |= unsigned(exchanged[current / 32 * 32 + k] != 0) << k;
-    __syncwarp();
-    return found;
-}
-template <class T> T atomicAdd(T* place, T value) {
-    const T before = *place;
-    *place += value;
-    return before;
-}
-static int min(int a, int b) { return a < b ? a : b; }
-static int __popc(unsigned value) { return __builtin_popcount(value); }
-static int __ffs(unsigned value) { return __builtin_ffs(value); }
 static void run_thread() {
     body();
     done[current] = true;
@@ -157,7 +113,7 @@ class Kernel:
     """Takes what PyTorch's compiled kernels take, with tensors on the CPU."""
 
     def __init__(self, source, name, folder):
-        arguments = re.search(name + r"\(([^)]*)\)", _expand(source)).group(1).split(",")
+        arguments = re.search(name + r"\(([^)]*)\)", source).group(1).split(",")
         kinds = [" ".join(a.split()) for a in arguments]
         types = [re.sub(r"\b\w+$", "", kind).strip() for kind in kinds]
         casts = ", ".join(
@@ -203,29 +159,20 @@ class Kernel:
         self.library.run(grid[0], block[0], shared, given)
 
 
-def _expand(source):
-    found = re.search(r"#define ARGUMENTS (.*?)(?<!\\)\n", source, re.S)
-    if found is None:
-        return source
-    return source.replace("(ARGUMENTS", "(" + found.group(1).replace("\\\n", " "))
-
-
 @contextlib.contextmanager
 def emulated(monkeypatch, folder):
-    """Inside, ``legs.kernels.cuda`` compiles for the CPU and takes tensors there."""
+    """Inside, ``legs.kernels.gpu`` compiles for the CPU and takes tensors there."""
     monkeypatch.setattr(
         torch.cuda, "_compile_kernel", lambda source, name: Kernel(source, name, folder)
     )
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    monkeypatch.setattr(cuda, "most_shared", lambda device: 200 * 1024)
-    # Message passing asks by the tensors where its kernels apply.
-    monkeypatch.setattr(messages_cuda, "applies", lambda x: x.dtype in messages_cuda.TYPES)
-    caches = (cuda._compiled, cuda._plan, cuda_rows._compiled, bank._compiled)
-    caches += (messages_cuda.compiled,)
-    for kept in caches:
-        kept.cache_clear()
+    monkeypatch.setattr(scattering, "max_shared", lambda device: 200 * 1024)
+    monkeypatch.setattr(launch, "applies", lambda x: x.dtype in launch.TYPES)
+    caches = (launch.compiled, scattering._plan)
+    for cache in caches:
+        cache.cache_clear()
     try:
         yield
     finally:
-        for kept in caches:
-            kept.cache_clear()
+        for cache in caches:
+            cache.cache_clear()

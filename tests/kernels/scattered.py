@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from legs import functional as fn
+from legs.functional.diffusion import BASE
 from legs.functional.scattering import PathPolicy
-from legs.kernels import cpu
+from legs.kernels.csr import Batch, make_batch
 
 
 class Case(NamedTuple):
@@ -28,23 +29,18 @@ class Case(NamedTuple):
     def walk(self) -> fn.Walk:
         return fn.random_walk(self.edge_index, self.edge_weight, self.x.shape[0], self.x.dtype)
 
-    def powers(self, steps: int, laziness: float = 0.0) -> Tensor:
-        walk = self.walk()
-        states = fn.diffusions(fn.high_pass(self.x, walk, laziness), walk, laziness, steps)
-        return states.movedim(0, 1).contiguous()
-
-    def compressed(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-        """``rowptr, col, weight, ptr``, as the kernels take them."""
-        rows = cpu.counting_sort_csr(self.edge_index, self.edge_weight, self.x.shape[0])
-        return *rows, cpu.batch_ptr(self.batch, self.num_graphs)
+    def prepared(self, steps: int | None = None) -> Batch:
+        """What the kernels read; with the walk powers of so many steps, if given."""
+        powers = None if steps is None else fn.walk_powers(self.x, self.walk(), steps)
+        return make_batch(*self, powers, validate=False)
 
 
-def coefficients(case: Case, filters: Tensor, policy: PathPolicy, laziness: float) -> Tensor:
+def coefficients(case: Case, filters: Tensor, policy: PathPolicy) -> Tensor:
     """Signed scattering coefficients ``[nodes, paths, channels]`` of filters ``[C, J, m]``."""
     walk, (_, scales, steps) = case.walk(), filters.shape
 
     def wavelets(u: Tensor) -> Tensor:
-        states = fn.diffusions(fn.high_pass(u, walk, laziness), walk, laziness, steps)
+        states = fn.diffusions(fn.high_pass(u, walk, BASE), walk, BASE, steps)
         return torch.einsum("cjs,snc->jnc", filters, states)
 
     first = wavelets(case.x)
@@ -62,20 +58,15 @@ def moments(case: Case, z: Tensor) -> Tensor:
     return fn.moments(sizes, case.batch, case.num_graphs, energy=energy)
 
 
-def reference(
-    case: Case, filters: Tensor, policy: PathPolicy = "increasing", laziness: float = 0.0
-) -> Tensor:
+def reference(case: Case, filters: Tensor, policy: PathPolicy = "increasing") -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``, differentiable in the filters."""
-    return torch.stack(
-        [moments(case, coefficients(case, one, policy, laziness)) for one in filters]
-    )
+    return torch.stack([moments(case, coefficients(case, one, policy)) for one in filters])
 
 
 def clear_of_kinks(
     case: Case,
     filters: Tensor,
     policy: PathPolicy = "increasing",
-    laziness: float = 0.0,
     exact: bool = True,
 ) -> Tensor:
     """Which moments have a gradient that rounding does not decide; shape of the moments.
@@ -89,7 +80,7 @@ def clear_of_kinks(
     energy = fn.signal_energy(case.x, case.walk(), case.batch, case.num_graphs).sqrt()
     clear = []
     for one in filters:
-        z = coefficients(case, one, policy, laziness).detach()
+        z = coefficients(case, one, policy).detach()
         noisy = z.abs() <= 1e-9 * energy[case.batch].unsqueeze(1)
         if exact:
             noisy &= z != 0

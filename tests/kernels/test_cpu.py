@@ -11,11 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legs import functional as fn
-from legs.kernels import cpu, cpu_fork, cpu_threads
+from legs.kernels.csr import Batch
+from legs.kernels.op import mixed_filters
 from tests.kernels.scattered import Case, clear_of_kinks, moments, reference, worst
 from tests.strategies import batches, from_pairs, path_pairs, ring_pairs, signals, star_pairs
 
 pytest.importorskip("numba")
+
+from legs.kernels.cpu import scattering, threads
+from legs.kernels.csr import make_batch
+
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Channels, scales, steps, policy, weights. Each is compiled, which takes some seconds.
@@ -25,7 +30,6 @@ SHAPES: list[Any] = [
 ]
 LONG_SHAPES: list[Any] = [
     (13, 2, 3, "increasing", False),
-    (1, 1, 1, "increasing", True),
     (1, 6, 6, "increasing", True),
     (2, 4, 20, "all", False),
     (3, 6, 20, "increasing", True),
@@ -51,24 +55,29 @@ def cases(draw: st.DrawFn, channels: int, weighted: bool, max_nodes: int = 7) ->
     return Case(x, drawn.edge_index, drawn.edge_weight, batch, count)
 
 
+def both(
+    batch: Batch, filters: torch.Tensor, grad: torch.Tensor, policy: Any = "increasing"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Moments, and the gradient of the filters."""
+    out = scattering.forward(batch, filters, policy)
+    return out, scattering.backward(batch, filters, grad, out, policy)
+
+
 def check(
     case: Case,
     filters: torch.Tensor,
     policy: Any,
     given_powers: bool,
-    laziness: float = 0.0,
-    threads: int = 1,
+    num_threads: int = 1,
 ) -> None:
     """Values and gradients equal the reference's."""
     filters = filters.clone().requires_grad_()
-    wanted = reference(case, filters, policy, laziness)
-    grad = torch.randn_like(wanted) * clear_of_kinks(case, filters, policy, laziness)
+    wanted = reference(case, filters, policy)
+    grad = torch.randn_like(wanted) * clear_of_kinks(case, filters, policy)
     (wanted_grad,) = torch.autograd.grad(wanted, filters, grad)
-    powers = case.powers(filters.shape[-1], laziness) if given_powers else None
-    graphs = case.compressed()
-    torch.set_num_threads(threads)
-    found = cpu.forward(case.x, powers, *graphs, filters, policy, laziness)
-    found_grad = cpu.backward(case.x, powers, *graphs, filters, grad, policy, laziness)
+    batch = case.prepared(filters.shape[-1] if given_powers else None)
+    torch.set_num_threads(num_threads)
+    found, found_grad = both(batch, filters, grad, policy)
     torch.set_num_threads(1)
     assert worst(found, wanted.detach()) < 1e-9
     assert worst(found_grad, wanted_grad) < 1e-9
@@ -82,11 +91,10 @@ def test_equals_the_reference(channels, scales, steps, policy, weighted):
         st.integers(1, 3),
         st.booleans(),
         st.sampled_from([1, 2]),
-        st.sampled_from([0.0, 0.5]),
     )
-    def run(case, models, given_powers, threads, laziness):
+    def run(case, models, given_powers, num_threads):
         filters = torch.randn(models, channels, scales, steps, dtype=torch.float64)
-        check(case, filters, policy, given_powers, laziness, threads)
+        check(case, filters, policy, given_powers, num_threads)
 
     run()
 
@@ -94,13 +102,12 @@ def test_equals_the_reference(channels, scales, steps, policy, weighted):
 @settings(max_examples=20, deadline=None)
 @given(cases(2, False), st.sampled_from([0.5, 0.55, 0.9]))
 def test_lazily_mixed_filters_give_the_scattering_moments(case, laziness):
-    """Filters as the module makes them, in powers of the walk itself."""
+    """Filters as the module makes them."""
     theta = fn.initial_logits(fn.default_scales(5, 16), 16).double()
     cumulative = fn.select_scales(theta + torch.randn_like(theta))
-    wavelets = fn.wavelet_weights(cumulative)
-    filters = (wavelets @ fn.lazy_mixture(laziness, 16, like=wavelets)).expand(1, 2, -1, -1)
+    filters = mixed_filters(cumulative, laziness, 2).unsqueeze(0)
     wanted = moments(case, fn.scattering(case.x, case.walk(), laziness, cumulative))
-    found = cpu.forward(case.x, None, *case.compressed(), filters)
+    found = scattering.forward(case.prepared(), filters, "increasing")
     assert worst(found[0], wanted) < 1e-9
 
 
@@ -128,12 +135,11 @@ def test_many_sizes_and_models():
 
 def test_constants_on_regular_graphs_are_exactly_zero():
     case = line_up(from_pairs(6, ring_pairs(6)), from_pairs(1, []), from_pairs(9, ring_pairs(9)))
-    found = cpu.forward(case.x, None, *case.compressed(), filters_of(case))
-    assert (found[0, :, 1:, -1] == 0).all()
-    grad = torch.zeros_like(found)
+    grad = torch.zeros(1, 3, 16, 2, 4, dtype=torch.float64)
     grad[..., -1, :] = 1.0
-    found = cpu.backward(case.x, None, *case.compressed(), filters_of(case), grad)
-    assert (found == 0).all()
+    found, found_grad = both(case.prepared(), filters_of(case), grad)
+    assert (found[0, :, 1:, -1] == 0).all()
+    assert (found_grad == 0).all()
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e-20, 1e-12, 1e-6, 1e6, 1e12])
@@ -147,47 +153,47 @@ def test_no_size_of_signals_breaks_it(size, dtype):
     )
     case = case._replace(x=case.x * size).to(dtype)
     filters = filters_of(case)
-    found = cpu.forward(case.x, None, *case.compressed(), filters)
-    grad = cpu.backward(case.x, None, *case.compressed(), filters, torch.ones_like(found))
+    found, grad = both(case.prepared(), filters, torch.ones(1, 4, 16, 2, 4, dtype=dtype))
     assert found.isfinite().all() and grad.isfinite().all()
     exact = reference(case.to(torch.float64), filters.double())
-    if dtype == torch.float64:
-        assert worst(found, exact) < 1e-9
+    if dtype == torch.float64:  # in units of the signal
+        units = torch.tensor([size, size**2, 1, 1], dtype=dtype).clamp_min(1)
+        assert worst(found / units, exact / units) < 1e-9
     else:
         assert worst(found[..., 2:].double(), exact[..., 2:]) < 1e-3
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_the_same_bits_every_time(threads):
-    torch.set_num_threads(threads)
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_the_same_bits_every_time(num_threads):
+    torch.set_num_threads(num_threads)
     case = line_up(*[from_pairs(n, path_pairs(n)) for n in range(1, 40)])
-    graphs, filters = case.compressed(), filters_of(case, 2)
-    first = cpu.forward(case.x, None, *graphs, filters)
-    grad = torch.randn_like(first)
-    first_grad = cpu.backward(case.x, None, *graphs, filters, grad)
+    batch, filters = case.prepared(), filters_of(case, 2)
+    grad = torch.randn(2, 39, 16, 2, 4, dtype=torch.float64)
+    first, first_grad = both(batch, filters, grad)
     for _ in range(10):
-        assert torch.equal(cpu.forward(case.x, None, *graphs, filters), first)
-        assert torch.equal(cpu.backward(case.x, None, *graphs, filters, grad), first_grad)
+        found, found_grad = both(batch, filters, grad)
+        assert torch.equal(found, first) and torch.equal(found_grad, first_grad)
 
 
 def test_threads_share_few_graphs_by_models():
     case = line_up(from_pairs(40, star_pairs(40)))
-    graphs, filters = case.compressed(), filters_of(case, 9)
-    one = cpu.forward(case.x, None, *graphs, filters)
-    grad = torch.randn_like(one)
-    one_grad = cpu.backward(case.x, None, *graphs, filters, grad)
+    batch, filters = case.prepared(), filters_of(case, 9)
+    grad = torch.randn(9, 1, 16, 2, 4, dtype=torch.float64)
+    one, one_grad = both(batch, filters, grad)
     torch.set_num_threads(2)
-    assert torch.equal(cpu.forward(case.x, None, *graphs, filters), one)
-    assert torch.equal(cpu.backward(case.x, None, *graphs, filters, grad), one_grad)
+    two, two_grad = both(batch, filters, grad)
+    assert torch.equal(two, one) and torch.equal(two_grad, one_grad)
 
 
 def test_no_graphs_at_all():
-    nothing = Case(torch.empty(0, 2).double(), torch.empty(2, 0).long(), None, torch.tensor([]), 0)
-    graphs = (*cpu.counting_sort_csr(nothing.edge_index, None, 0), torch.tensor([0]))
+    batch = make_batch(torch.empty(0, 2).double(), torch.empty(2, 0).long(), num_graphs=0)
+    batch = batch._replace(ptr=torch.zeros(1, dtype=torch.long))
     filters = torch.randn(3, 2, 5, 16, dtype=torch.float64)
-    found = cpu.forward(nothing.x, None, *graphs, filters)
-    assert found.shape == (3, 0, 16, 2, 4)
-    assert (cpu.backward(nothing.x, None, *graphs, filters, found) == 0).all()
+    for num_threads in (1, 2):
+        torch.set_num_threads(num_threads)
+        found, grad = both(batch, filters, torch.empty(3, 0, 16, 2, 4).double())
+        assert found.shape == (3, 0, 16, 2, 4)
+        assert (grad == 0).all()
 
 
 def test_a_large_graph():
@@ -197,36 +203,15 @@ def test_a_large_graph():
     filters = filters_of(case)
     filters /= filters.abs().sum(-1, keepdim=True)
     wanted = reference(case, filters)
-    found = cpu.forward(case.x, None, *case.compressed(), filters)
+    found = scattering.forward(case.prepared(), filters, "increasing")
     assert worst(found, wanted) < 1e-9
-    case = case.to(torch.float32)
-    found = cpu.forward(case.x, None, *case.compressed(), filters.float())
+    batch = case.to(torch.float32).prepared()
+    found = scattering.forward(batch, filters.float(), "increasing")
     assert worst(found.double(), wanted) < 1e-4
 
 
-@pytest.mark.skipif(cpu_fork.addresses() == cpu_fork.NOWHERE, reason="another OpenMP, or none")
-def test_threads_of_pytorch_and_our_own_give_the_same_bits(monkeypatch):
-    torch.set_num_threads(3)
-    case = line_up(*[from_pairs(n, path_pairs(n)) for n in range(1, 12)])
-    filters = filters_of(case)
-    grad = torch.rand(1, 11, 16, 2, 4, dtype=filters.dtype)
-
-    def both():
-        call = (case.x, None, *case.compressed(), filters)
-        return cpu.forward(*call), cpu.backward(*call, grad)
-
-    found = both()
-    started = []
-    run = cpu_threads.run
-    monkeypatch.setattr(cpu_threads, "run", lambda calls: started.append(len(calls)) or run(calls))
-    monkeypatch.setattr(cpu_fork, "addresses", lambda: cpu_fork.NOWHERE)
-    for one, other in zip(both(), found, strict=True):
-        assert one.equal(other)
-    assert started == [3, 3]
-
-
 def _in_a_child(case: Case, filters: torch.Tensor, queue: Any) -> None:
-    queue.put(cpu.forward(case.x, None, *case.compressed(), filters).tolist())
+    queue.put(scattering.forward(case.prepared(), filters, "increasing").tolist())
 
 
 def test_threads_after_a_fork():
@@ -234,7 +219,7 @@ def test_threads_after_a_fork():
     torch.set_num_threads(2)
     case = line_up(*[from_pairs(n, path_pairs(n)) for n in range(1, 12)])
     filters = filters_of(case)
-    found = cpu.forward(case.x, None, *case.compressed(), filters)
+    found = scattering.forward(case.prepared(), filters, "increasing")
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=_in_a_child, args=(case, filters, queue), daemon=True)
@@ -243,41 +228,9 @@ def test_threads_after_a_fork():
     child.join()
 
 
-def test_what_is_wrong_is_said():
-    case = line_up(from_pairs(3, path_pairs(3)), from_pairs(3, path_pairs(3)))
-    rowptr, col, _, ptr = case.compressed()
-    filters = filters_of(case)
-    call = (case.x, None, rowptr, col, None, ptr, filters)
-    with pytest.raises(ValueError, match="an edge leads from one graph to another"):
-        cpu.forward(*call[:5], torch.tensor([0, 2, 6]), filters)
-    with pytest.raises(ValueError, match="neither may decrease"):
-        cpu.forward(*call[:5], torch.tensor([0, 4, 3, 6]), filters)
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for wrong in ([0, 3], [0, 9, 6], [1, 6]):
-            with pytest.raises(ValueError, match="neither may decrease"):
-                cpu.forward(*call[:5], torch.tensor(wrong), filters)
-    with pytest.raises(ValueError, match="neither may decrease"):
-        cpu.backward(*call[:2], rowptr.flip(0), *call[3:], torch.zeros(1, 2, 16, 2, 4))
-    with pytest.raises(ValueError, match=r"powers must have shape \[6, 16, 2\]"):
-        cpu.forward(case.x, torch.zeros(6, 15, 2), *call[2:])
-    with pytest.raises(ValueError, match=r"grad must have shape"):
-        cpu.backward(*call, torch.zeros(1, 2, 16, 2, 3))
-    with pytest.raises(ValueError, match="policy must be"):
-        cpu.forward(*call, "decreasing")
-    with pytest.raises(ValueError, match="float32 or float64"):
-        cpu.forward(case.x.half(), *call[1:])
-    with pytest.raises(ValueError, match="numbers from 0 to 1 "):
-        cpu.counting_sort_csr(torch.tensor([[0, 2], [1, 0]]), None, 2)
+def test_errors_of_a_thread_reach_the_caller():
+    def fails():
+        raise ValueError("in a thread")
 
-
-@settings(deadline=None)
-@given(st.integers(1, 20), st.integers(0, 60))
-def test_counting_sort(nodes, edges):
-    index, weight = torch.randint(nodes, (2, edges)), torch.rand(edges)
-    order = torch.argsort(index[1], stable=True)
-    rowptr, col, sorted_weight = cpu.counting_sort_csr(index, weight, nodes)
-    assert torch.equal(col, index[0][order])
-    assert torch.equal(sorted_weight, weight[order])
-    assert torch.equal(rowptr.diff(), torch.bincount(index[1], minlength=nodes))
-    assert int(rowptr[0]) == 0
+    with pytest.raises(ValueError, match="in a thread"):
+        threads.run([fails, int])

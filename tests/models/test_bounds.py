@@ -10,7 +10,7 @@ from legs.cli.tuning import parse_grid
 from legs.models import ModelError, create, load_network
 from legs.models.bounds import check_shapes, check_sizes
 from legs.models.saving import DESCRIPTION, digest_of
-from legs.training.cv_grid import check_grid
+from legs.training.cv.protocol import check_grid
 from legs.training.runs import check_options
 
 
@@ -20,6 +20,7 @@ from legs.training.runs import check_options
         ({"order": 10**9}, "order is 1000000000"),
         ({"order": 12, "num_scales": 200, "steps": 200}, "order 12 with 200 scales"),
         ({"order": 9, "paths": "all", "num_scales": 9}, "order 9 with 9 scales"),
+        ({"order": 9, "path_policy": "all", "num_scales": 9}, "order 9 with 9 scales"),
         ({"order": 6, "scales": list(range(1, 100))}, "order 6 with 99 scales"),
         ({"hidden_channels": 10**12}, "hidden_channels is 1000000000000"),
         ({"dropout": float("nan")}, "dropout is nan"),
@@ -38,7 +39,7 @@ def test_options_and_settings_of_a_grid(options, told):
 def test_values_to_choose_from_on_the_command_line():
     with pytest.raises(ValueError, match="order is 1000000000"):
         check_grid(["legs-fcn"], parse_grid(None, ["order=1,1000000000"]))
-    with pytest.raises(ValueError, match="dropout is nan"):
+    with pytest.raises(ValueError, match="'NaN': not a finite number"):
         check_grid(["gcn-legs-fcn"], parse_grid(None, ["dropout=0,NaN"]))
 
 

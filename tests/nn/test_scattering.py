@@ -15,7 +15,7 @@ from torch_geometric.nn.aggr import (
 )
 
 from legs import Moments, Scattering
-from legs.kernels import use
+from tests.backends import prefer
 from tests.graphs import path_graph, random_graph, ring
 
 
@@ -48,25 +48,26 @@ def run(module, data, **changes):
 def test_repr():
     assert repr(Scattering(2)) == (
         "Scattering(2, ScaleSelection(scales=learned, num_scales=5, steps=16, ordering=ordered), "
-        "order=2, paths=increasing, lowpass=False, LazyWalk(laziness=0.5, learn=False), "
+        "order=2, path_policy=increasing, lowpass=False, LazyWalk(laziness=0.5, learn=False), "
         "aggr=Moments(normalized, order=4))"
     )
 
 
 @pytest.mark.parametrize("aggr", ["moments", "mean", "max", Moments("sum", 2), None])
 @pytest.mark.parametrize("lowpass", [False, True])
-@pytest.mark.parametrize("paths", ["increasing", "all"])
+@pytest.mark.parametrize("path_policy", ["increasing", "all"])
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
-def test_columns(order, paths, lowpass, aggr):
-    module = Scattering(2, num_scales=3, order=order, paths=paths, lowpass=lowpass, aggr=aggr)
+def test_columns(order, path_policy, lowpass, aggr):
+    options = {"order": order, "path_policy": path_policy, "lowpass": lowpass, "aggr": aggr}
+    module = Scattering(2, num_scales=3, **options)
     data = example()
     out = run(module, data)
-    columns = module.paths()
+    columns = module.columns()
     assert out.shape == (16 if aggr is None else 3, module.out_channels)
     assert len(columns) == module.out_channels
     assert len({c.name for c in columns}) == len(columns)
-    assert columns == module.paths()
-    if paths == "increasing":
+    assert columns == module.columns()
+    if path_policy == "increasing":
         for column in columns:
             assert all(a < b for a, b in itertools.pairwise(column.path))
 
@@ -78,7 +79,7 @@ def test_columns_hold_what_they_say():
     x = data.x.clone()
     x[:, 1] *= 1.5
     changed = (run(module, data, x=x) != before).any(0)
-    channels = {c.channel for c, moved in zip(module.paths(), changed, strict=True) if moved}
+    channels = {c.channel for c, moved in zip(module.columns(), changed, strict=True) if moved}
     assert channels == {1}
 
 
@@ -87,12 +88,12 @@ def test_order_beyond_the_longest_increasing_path(lowpass):
     module = Scattering(2, num_scales=2, order=5, lowpass=lowpass)
     assert run(module, example()).shape == (3, module.out_channels)
     shorter = Scattering(2, num_scales=2, order=2, lowpass=lowpass)
-    with use("reference"):  # the fused kernels know order two only
+    with prefer("reference"):  # the fused kernels know order two only
         assert torch.equal(run(module, example()), run(shorter, example()))
 
 
 def test_column_names():
-    names = [c.name for c in Scattering(1, num_scales=2, lowpass=True, aggr="mean").paths()]
+    names = [c.name for c in Scattering(1, num_scales=2, lowpass=True, aggr="mean").columns()]
     assert names == [
         "x0.mean",
         "x0.psi0.mean",
@@ -103,7 +104,7 @@ def test_column_names():
         "x0.psi1.phi.mean",
         "x0.psi0.psi1.phi.mean",
     ]
-    assert Scattering(1, aggr=None).paths()[1].name == "x0.psi0"
+    assert Scattering(1, aggr=None).columns()[1].name == "x0.psi0"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_multi_aggregation_columns_match_single_ones():
     both = Scattering(2, aggr=MultiAggregation(["mean", "max"]))
     single = torch.cat([run(Scattering(2, aggr=a), data) for a in ("mean", "max")], dim=1)
     assert torch.equal(run(both, data), single)
-    assert [c.moment for c in both.paths()] == ["mean"] * 32 + ["max"] * 32
+    assert [c.moment for c in both.columns()] == ["mean"] * 32 + ["max"] * 32
 
 
 def test_batch_equals_single_graphs():
@@ -306,7 +307,8 @@ def test_precomputed_powers_change_nothing(learn_laziness, lowpass):
     module.selection.theta.data += 0.2 * torch.randn_like(module.selection.theta)
     powers = module.walk_powers(data.x, data.edge_index, data.edge_weight)
     assert powers.shape == (16, 16, 2)
-    found, expected = run(module, data, powers=powers), run(module, data)
+    graphs = (data.x, data.edge_index, data.edge_weight, data.batch)
+    found, expected = module.scatter(*graphs, powers=powers), run(module, data)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     parameters = list(module.parameters())
     torch.testing.assert_close(
@@ -382,7 +384,7 @@ def test_fixed_scales_in_more_steps_change_nothing():
         ({"num_scales": 0}, "num_scales must be at least 1"),
         ({"steps": 0}, "steps must be at least 1"),
         ({"order": -1}, "order must not be negative"),
-        ({"paths": "some"}, 'paths must be "increasing" or "all"'),
+        ({"path_policy": "some"}, 'path_policy must be "increasing" or "all"'),
         ({"ordering": "none"}, 'ordering must be "ordered" or "softmax"'),
         ({"laziness": 0.4}, "laziness must be at least 0.5"),
         ({"laziness": 1.0}, "laziness must be at least 0.5 and below 1"),
@@ -449,5 +451,16 @@ def test_parallel_edges_and_loops_add_up():
 def test_ring_of_constants_is_silent():
     graph = ring(49)
     out = Scattering(1)(torch.full((49, 1), 0.1), graph.edge_index)
-    silent = [i for i, c in enumerate(Scattering(1).paths()) if c.path]
+    silent = [i for i, c in enumerate(Scattering(1).columns()) if c.path]
     assert (out[0, silent] == 0).all()
+
+
+def test_old_names_warn_and_work():
+    with pytest.warns(DeprecationWarning, match="use path_policy="):
+        module = Scattering(1, num_scales=2, paths="all")
+    assert module.path_policy == "all"
+    with pytest.warns(DeprecationWarning, match="use append_graph_size="):
+        module = Scattering(1, size=True)
+    assert module.append_graph_size
+    with pytest.warns(DeprecationWarning, match=r"use columns\(\)"):
+        assert module.paths() == module.columns()

@@ -148,7 +148,7 @@ def build(
         num_scales=num_scales,
         steps=steps,
         order=order,
-        paths=paths,
+        path_policy=paths,
         lowpass=lowpass,
         ordering=ordering,
         laziness=laziness,
@@ -220,7 +220,7 @@ def test_product_of_options(bank: str, order: int, paths: str, lowpass: bool, wa
 def test_columns_say_what_they_are(paths: str, lowpass: bool, aggregation: str) -> None:
     """Path-major, then channel, then moment, with distinct names."""
     module = build("ordered", 3, paths, lowpass, "0.5", aggregation)
-    columns = module.paths()
+    columns = module.columns()
     wanted = ref.path_list(3, 3, paths, lowpass)
     _, moments = AGGREGATIONS[aggregation]
     assert [(tuple(column.path), column.channel) for column in columns] == [
@@ -275,7 +275,7 @@ def test_any_batch(data: st.DataObject, batch: Batch, ordering: str) -> None:
     """Any graphs and signals: loops, parallel edges, isolated nodes, constant and one-hot."""
     x = data.draw(signals(batch.num_nodes, CHANNELS))
     module = Scattering(
-        CHANNELS, num_scales=3, steps=7, order=2, paths="all", lowpass=True, ordering=ordering
+        CHANNELS, num_scales=3, steps=7, order=2, path_policy="all", lowpass=True, ordering=ordering
     ).double()
     with torch.no_grad():
         module.selection.theta.copy_(logits(ordering))

@@ -16,7 +16,7 @@ def bank_of(
     weight = graph.edge_weight if weight is None else weight
     features = module(x, graph.edge_index, weight)
     by_path: dict[tuple[int, ...], list[int]] = {}
-    for column, entry in enumerate(module.paths()):
+    for column, entry in enumerate(module.columns()):
         by_path.setdefault(tuple(entry.path), []).append(column)
     count = max(len(path) and path[-1] for path in by_path)
     return [features[:, by_path[(j,)]] for j in range(count + 1)]

@@ -36,7 +36,7 @@ Sample = tuple[Graph, Tensor]
 
 MODULES = {
     "learned": {},
-    "softmax, all paths, low-pass": {"ordering": "softmax", "paths": "all", "lowpass": True},
+    "softmax, all paths, low-pass": {"ordering": "softmax", "path_policy": "all", "lowpass": True},
     "dyadic, laziness 0.7, low-pass": {"scales": "dyadic", "laziness": 0.7, "lowpass": True},
 }
 REGULAR = {
@@ -156,7 +156,7 @@ def assert_stable(module: Scattering, samples: list[Sample]) -> None:
     moved = (here - there).abs() / here.abs().clamp(min=1)
     sample, column = divmod(int(moved.argmax()), moved.shape[1])
     assert moved.max() <= 1e-3, (
-        f"{moved.max():.2e} at {module.paths()[column]} of sample {sample}: "
+        f"{moved.max():.2e} at {module.columns()[column]} of sample {sample}: "
         f"{here[sample, column]:.6g} became {there[sample, column]:.6g}"
     )
 
@@ -240,7 +240,7 @@ def test_wavelets_of_constants_vanish(name: str, dtype: torch.dtype) -> None:
     n, pairs = REGULAR[name]
     for options in MODULES.values():
         module = Scattering(1, aggr=None, **options).to(dtype)
-        wavelets = [k for k, c in enumerate(module.paths()) if len(c.path) > 0 and c.path[0] < 5]
+        wavelets = [k for k, c in enumerate(module.columns()) if len(c.path) > 0 and c.path[0] < 5]
         x = torch.full((n, 1), 0.7, dtype=dtype)
         with torch.no_grad():
             features = module(x, from_pairs(n, pairs).edge_index)
@@ -277,7 +277,7 @@ def test_shape_is_scipys() -> None:
         with torch.no_grad():
             found = module(x, graph.edge_index, graph.edge_weight).reshape(-1, 4).numpy()
             z = nodes(x, graph.edge_index, graph.edge_weight).numpy()
-        columns = nodes.paths()
+        columns = nodes.columns()
         # order 0 is the signal itself, all others are aggregated as absolute values
         signed = np.array([len(column.path) == 0 for column in columns])
         channel = np.array([column.channel for column in columns])

@@ -179,7 +179,7 @@ def test_permutation(data: st.DataObject, graph: Graph, options: str) -> None:
     order = data.draw(permutations(graph.num_nodes))
     other = permuted(graph, order, data.draw(permutations(graph.edge_index.shape[1])))
     for aggr in (None, "moments", "sum"):
-        module = Scattering(2, paths="all", lowpass=True, aggr=aggr, **chosen).double()
+        module = Scattering(2, path_policy="all", lowpass=True, aggr=aggr, **chosen).double()
         with torch.no_grad():
             here = module(x, graph.edge_index, graph.edge_weight)
             there = module(x[order], other.edge_index, other.edge_weight)

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from legs import kernels
 from legs.cli import main
 from legs.cli.paper import paper_number
 from legs.explain import explain_folder
 from legs.report.page import write_page
 from legs.training import CVOptions, TrainingOptions, cross_validate, fit
-from legs.training.cv_tables import write_results
+from legs.training.cv.tables import write_results
 from legs.training.shown_cv import write_cv_shown
+from tests.backends import prefer
 from tests.cli.molecules import rows
 from tests.training.made import made_data, made_split
 
@@ -73,7 +73,7 @@ def cv_run(tmp_path_factory) -> Path:
     data = replace(made_data(), name=f"MUTAG {IMAGE}")
     options = CVOptions(folds=3, rotations=1, training=QUICK)
     methods = ["legs-fcn", "baseline"]
-    result = cross_validate(data, methods, options, directory=folder, way="stacked")
+    result = cross_validate(data, methods, options, directory=folder, strategy="stacked")
     write_results(result, folder, command="legs cv MUTAG")
     write_cv_shown(folder, result)
     return folder
@@ -84,28 +84,12 @@ def demo_run(tmp_path_factory) -> Path:
     """The demonstration on a few of its molecules."""
     pytest.importorskip("rdkit", reason="the demo reads the compounds inside RDKit's package")
     folder = tmp_path_factory.mktemp("demo") / "demo"
-    with kernels.use("reference"):  # to compile them takes longer than to train
+    with prefer("reference"):  # to compile them takes longer than to train
         assert main(["demo", "--limit", "100", "-o", str(folder)]) == 0
     return folder
 
 
-@pytest.fixture(scope="session")
-def reproduce_run(tmp_path_factory) -> Path:
-    """A quick experiment on a made data set."""
-    from legs.experiments import cells
-    from legs.experiments.catalogue import run
-    from tests.experiments.made import made_set, quick
-
-    folder = tmp_path_factory.mktemp("reproduce")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "load", made_set)
-        patch.setattr(cells, "QUICK_EPOCHS", 4)
-        request = quick(folder, datasets=("MUTAG", "ENZYMES"), models=("legs-fcn", "baseline"))
-        run("classification", request)
-    return folder
-
-
-KINDS = ("classes", "numbers", "cv", "demo", "reproduce")
+KINDS = ("classes", "numbers", "cv", "demo")
 
 
 @pytest.fixture(scope="session")

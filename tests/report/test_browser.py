@@ -78,7 +78,7 @@ def test_the_slider_moves_scales_and_filters(browser, pages):
         block = page.locator(".sliding")
         slider, told = block.locator("input"), block.locator("output")
         shown = "e => JSON.stringify([e.data[0].z, e.data.map((t) => t.y)])"
-        parts = [block.locator(f'[data-part="{name}"]') for name in ("weights", "responses")]
+        parts = [block.locator(f'[data-plot="{name}"]') for name in ("weights", "responses")]
         seen = []
         for place in ("0", slider.get_attribute("max")):
             slider.fill(place)
@@ -87,7 +87,7 @@ def test_the_slider_moves_scales_and_filters(browser, pages):
         assert (first, last) == ("0", "8")
         assert before[0] != after[0]
         assert before[1] != after[1]
-        assert "frame bounds" in block.locator(".bounds").inner_text()
+        assert "frame bounds" in block.locator(".state").inner_text()
         block.locator(".play").click()
         page.wait_for_function("document.querySelector('.sliding output').textContent === '8'")
         assert page.complaints == []
@@ -96,7 +96,7 @@ def test_the_slider_moves_scales_and_filters(browser, pages):
 @pytest.mark.parametrize("size", SIZES)
 def test_pointing_at_a_dot_shows_the_molecule(browser, pages, size):
     with opened(browser, pages["classes"], size) as page:
-        dots = page.locator('.map [data-part="map"] .points path')
+        dots = page.locator('[data-plot="map"] .points path')
         assert dots.count() == 80
         page.locator(".map").scroll_into_view_if_needed()
         card = page.locator("#hover")
@@ -121,9 +121,9 @@ def test_pointing_at_a_dot_shows_the_molecule(browser, pages, size):
 def test_maps_colours_and_targets_can_be_chosen(browser, pages):
     with opened(browser, pages["numbers"]) as page:
         places = "e => JSON.stringify(e.data[0].x)"
-        plot = page.locator('.map [data-part="map"]')
+        plot = page.locator('[data-plot="map"]')
         before = plot.evaluate(places)
-        page.locator(".way").select_option("pca")
+        page.locator(".how").select_option("pca")
         assert plot.evaluate(places) != before
         shade = plot.evaluate("e => JSON.stringify(e.data[0].marker.color)")
         page.locator(".color").select_option(index=1)
@@ -138,7 +138,7 @@ def test_maps_colours_and_targets_can_be_chosen(browser, pages):
 
 def test_the_button_changes_all_colours(browser, pages):
     with opened(browser, pages["classes"]) as page:
-        ink = "document.querySelector('.plot').layout.font.color"
+        ink = "document.querySelector('.plot')._fullLayout.font.color"
         before = page.evaluate(ink), page.evaluate("getComputedStyle(document.body).color")
         page.locator("#theme").click()
         assert page.locator("html").get_attribute("data-theme") == "dark"

@@ -8,8 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from legs.report.drawings import ATTRIBUTES, SHAPES, clean_svg, graph_svg
-from legs.report.layouts import graph_layout
+from legs.report.drawings import ATTRIBUTES, SHAPES, clean_svg, graph_layout, graph_svg
 from legs.report.molecules import molecule_svg
 from legs.report.wavelets import central_node, wavelets_around
 

@@ -34,7 +34,7 @@ def test_groups_stay_apart(two_groups, how):
 def test_odd_input(two_groups):
     assert map_places(two_groups[:3], "tsne").shape == (3, 2)
     assert map_places(np.ones((4, 1))).shape == (4, 2)
-    with pytest.raises(ValueError, match="pca"):
+    with pytest.raises(ValueError, match="how must be"):
         map_places(two_groups, "som")
 
 

@@ -12,9 +12,8 @@ import pytest
 
 from legs.cli import main
 from legs.cli.paper import paper_number
-from legs.report.blocks import Missing, Table
 from legs.report.folders import ReportError, kind_of, read_json, read_shown
-from legs.report.page import page_data, read_page, render, script_json, write_page
+from legs.report.page import read_page, render, script_json, write_page
 from legs.report.saving import write_pictures
 from tests.cli.molecules import told
 from tests.report.conftest import IMAGE, KINDS, SCRIPT
@@ -65,7 +64,7 @@ def test_one_file_with_everything_in_it(pages, kind):
     assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', outside) == []
     assert "@import" not in outside
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])
-    assert set(data) == {"plots", "choices", "slides", "maps", "themes"}
+    assert set(data) == {"figures", "map", "templates"}
 
 
 def _plotly(text):
@@ -87,16 +86,15 @@ def test_words_of_a_model_of_classes(pages, classes_run):
     text = parsed(pages["classes"]).text
     scores = read_json(classes_run / "results.json")["scores"]
     right = f"{100 * scores['test']['accuracy']:.1f}".removesuffix(".0")
-    assert f"named the right class for {right} %" in text
-    assert "Always answering the most frequent class would be right for 50 %" in text
-    assert "uncertain by about" in text
+    assert f"the accuracy is {right}%. Always predicting the most frequent class gives 50%" in text
+    assert "the standard error of the accuracy is about" in text
     for title in (
         "Scores",
         "Learned scales and filters",
         "Map of the molecules",
         "Best and worst predictions",
         "Which part of the molecule mattered",
-        "How to get this again",
+        "How to reproduce this run",
     ):
         assert title in text
     assert "earlier version" not in text
@@ -109,22 +107,20 @@ def test_words_of_a_model_of_numbers(pages, numbers_run):
     assert f"R² {scores['test']['r2']:.2f}" in text
     assert "predict nodes, edges and heat" in text
     assert "started from Python" in text
-    page = read_page(numbers_run)
-    tables = [b for s in page.sections for b in s.blocks if isinstance(b, Table)]
-    errors = next(table for table in tables if table.caption == "Errors on the test graphs")
-    assert [row[0] for row in errors.rows] == ["nodes", "edges", "heat"]
+    assert "Errors on the test graphs" in text
+    assert [row[0] for row in read_page(numbers_run)["targets"]] == ["nodes", "edges", "heat"]
 
 
 def test_words_of_a_cross_validation(pages, cv_run):
     text = parsed(pages["cv"]).text
-    assert "2 methods were tried on 60 graphs" in text
-    assert "3 test sets; one model answers for each" in text
+    assert "2 methods were compared on 60 graphs" in text
+    assert "3 test sets, one model on each" in text
     methods = {m["method"]: m for m in read_json(cv_run / "results.json")["methods"]}
     best = max(methods.values(), key=lambda m: m["mean"])
-    assert f"{100 * best['mean']:.2f} ± {100 * best['std']:.2f} %" in text
+    assert f"{100 * best['mean']:.2f} ± {100 * best['std']:.2f}%" in text
     assert "legs cv MUTAG" in text
     assert "corrected resampled t-test" in text
-    assert "expected calibration error" in text  # how sure the models were is known from answers
+    assert "Expected calibration error" in text  # how sure the models were is known from answers
     assert "legs train MUTAG --model" in text  # no model is kept; how to get one
 
 
@@ -137,8 +133,8 @@ def test_a_model_in_the_folder_of_a_cross_validation_is_explained(cv_run, tmp_pa
     shutil.copytree(cv_run, folder)
     fit(made_data(), "legs-fcn", made_split(), QUICK, directory=folder / "one-model")
     text = parsed(page_of(folder)).text
-    assert "From one more LEGS-FCN, trained apart from the cross-validation on 36 graphs" in text
-    assert "raises the odds of the class that the model chose" in text
+    assert "From one LEGS-FCN, trained separately on 36 graphs" in text
+    assert "raises the log-odds of the predicted class" in text
     assert "legs train MUTAG" not in text
     (folder / "one-model" / "results.json").unlink()  # killed before its end
     assert "legs train MUTAG" in parsed(page_of(folder)).text
@@ -152,23 +148,16 @@ def test_the_papers_numbers_stand_beside_ours(cv_run, tmp_path):
     (folder / "results.json").write_text(json.dumps(known))
     text = parsed(write_page(folder, paper=paper_number)).text
     assert "82.98 ± 9.85" in text  # LEGS-FCN on MUTAG
+    assert "here there are 2 node features" in text  # not the paper's two
     assert "82.98" not in parsed(write_page(folder)).text
 
 
 def test_words_of_the_demonstration(pages, demo_run):
     text = parsed(pages["demo"]).text
-    assert "4 models learned to predict 10 properties" in text
+    assert "4 models were trained to predict 10 properties" in text
     for name in ("LEGS-FCN", "LEGS-FIXED", "GCN", "Baseline", "mean of the training set"):
         assert name in text
     assert "legs demo" in text or "pytest" in text
-
-
-def test_words_of_an_experiment(pages, reproduce_run):
-    text = parsed(pages["reproduce"]).text
-    assert "not the paper's protocol" in text
-    assert "2 methods on 2 data sets" in text
-    assert "82.98" in text  # the paper's number for LEGS-FCN on MUTAG
-    assert "legs reproduce" in text
 
 
 def test_old_runs_say_what_they_lack(classes_run, cv_run, tmp_path):
@@ -182,18 +171,16 @@ def test_old_runs_say_what_they_lack(classes_run, cv_run, tmp_path):
         del known[name]
     known["data"] = {name: known["data"][name] for name in ("name", "graphs", "features")}
     (folder / "results.json").write_text(json.dumps(known))
-    page = read_page(folder)
-    missing = [b.text for s in page.sections for b in s.blocks if isinstance(b, Missing)]
-    assert len(missing) == 4
-    assert all("earlier version" in text and "Train it again" in text for text in missing)
-    assert SCRIPT in Tags(render(page)).text
+    text = Tags(render(read_page(folder))).text
+    assert len(re.findall(r"earlier version [^.]*\. Train it again", text)) == 4
+    assert SCRIPT in text
     old_cv = tmp_path / "old-cv"
     shutil.copytree(cv_run, old_cv)
     for name in ("scales.json", "shown.npz", "shown.csv"):
         (old_cv / name).unlink()
-    page = read_page(old_cv)
-    assert sum(isinstance(b, Missing) for s in page.sections for b in s.blocks) == 3
-    assert "±" in Tags(render(page)).text
+    text = Tags(render(read_page(old_cv))).text
+    assert text.count("earlier version") == 3
+    assert "±" in text
 
 
 def test_a_run_without_test_graphs_or_epochs(tmp_path):
@@ -205,8 +192,8 @@ def test_a_run_without_test_graphs_or_epochs(tmp_path):
     whole = Split(np.arange(40), np.arange(40, 60), np.arange(0))
     fit(made_data(), "legs-fixed", whole, QUICK, directory=tmp_path / "untested")
     text = parsed(page_of(tmp_path / "untested")).text
-    assert "how good it is on new ones is not known" in text
-    assert "nothing about the filters was learned" in text
+    assert "the performance on new ones is unknown" in text
+    assert "the filters are not learned" in text
     fit(made_data(), "gs-svm", options=QUICK, directory=tmp_path / "svm")
     text = parsed(page_of(tmp_path / "svm")).text
     assert "there is no learning curve" in text
@@ -222,33 +209,13 @@ def test_json_may_stand_in_a_script():
         script_json([float("nan")])
 
 
-def test_specs_are_what_plotly_takes(classes_run, numbers_run, cv_run, reproduce_run):
-    """Every trace and layout is one that Plotly's own Python classes accept."""
-    go = pytest.importorskip("plotly.graph_objects")
-
-    def plain(value):
-        if isinstance(value, str) and value.startswith("@"):
-            return "Blues" if value[1:] in ("sequential", "diverging", "points") else "#112233"
-        if isinstance(value, list):
-            return [plain(each) for each in value]
-        if isinstance(value, dict):
-            return {
-                name: {"text": each} if name == "title" and isinstance(each, str) else plain(each)
-                for name, each in value.items()
-            }
-        return value
-
-    count = 0
-    for folder in (classes_run, numbers_run, cv_run, reproduce_run):
-        data = page_data(read_page(folder))
-        specs = [
-            *data["plots"].values(),
-            *(one for some in data["choices"].values() for one in some),
-        ]
-        for spec in specs:
-            go.Figure(plain({"data": spec["data"], "layout": spec["layout"]}))
-            count += 1
-    assert count > 10
+def test_every_plot_is_described_and_has_a_figure(pages):
+    for kind in KINDS:
+        text = pages[kind].read_text(encoding="utf-8")
+        data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+        plots = re.findall(r'data-plot="(\w+)"[^>]*role="img" aria-label="([^"]+)"', text)
+        assert {name for name, _ in plots} == set(data["figures"])
+        assert all(label.endswith(".") for _, label in plots)
 
 
 def test_pictures_of_a_run(pages, cv_run, tmp_path):
@@ -263,19 +230,36 @@ def test_pictures_of_a_run(pages, cv_run, tmp_path):
         assert {"confusion-light.svg", "confusion-dark.png"} <= names
 
 
-def test_folders_that_are_none(tmp_path, reproduce_run):
+def test_a_folder_of_runs_is_no_run(tmp_path, numbers_run, capsys):
+    shutil.copytree(numbers_run, tmp_path / "mine")
+    assert main(["report", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert f"legs report {tmp_path / 'mine'}" in error
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_folders_that_are_none(tmp_path):
     with pytest.raises(ReportError, match="no such folder"):
         kind_of(tmp_path / "nowhere")
     with pytest.raises(ReportError, match="holds no run"):
         kind_of(tmp_path)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    for content in ({"scores": [1, 2]}, {"methods": ["a"]}, {"experiment": 1}, {"scores": {}}):
+        (foreign / "results.json").write_text(json.dumps(content))
+        with pytest.raises(ReportError, match="holds no run"):
+            kind_of(foreign)
+        with pytest.raises(ReportError, match="holds no run"):
+            kind_of(tmp_path)
     (tmp_path / "checkpoint.bin").touch()
     with pytest.raises(ReportError, match="has not ended"):
         kind_of(tmp_path)
     (tmp_path / "results.json").write_text("{")
     with pytest.raises(ReportError, match="damaged"):
         kind_of(tmp_path)
-    with pytest.raises(ReportError, match="written its figures already"):
-        write_pictures(reproduce_run)
+    (tmp_path / "tables" / "cells").mkdir(parents=True)
+    with pytest.raises(ReportError, match=r"a page of its own: .*results\.md"):
+        kind_of(tmp_path / "tables")
 
 
 def test_damaged_graphs_are_told(classes_run, tmp_path):
@@ -298,3 +282,14 @@ def test_the_command(numbers_run, tmp_path, capsys):
     assert "predicts no 'weight'" in told(capsys)
     assert main(["report", str(tmp_path / "nowhere")]) == 1
     assert "no such folder" in told(capsys)
+
+
+@pytest.mark.parametrize("name", ["shown.npz", "shown.csv"])
+def test_graphs_of_a_cross_validation_are_verified(name, cv_run, tmp_path):
+    folder = tmp_path / "cv"
+    shutil.copytree(cv_run, folder)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ReportError, match=rf"{name} is damaged: its checksum is wrong"):
+        read_page(folder)

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
-pytest.importorskip("pycirclize", reason="pip install torch-legs[report]")
 
 from matplotlib.image import imread
 
 from legs import report
 from legs.nn import Scattering
-from legs.report.classes import reliability
-from legs.report.coefficients import by_path
-from legs.report.cv_charts import SYMBOLS
-from legs.report.gdt import improvement
+from legs.report.heatmaps import by_path
+from legs.report.plots import MOST_CLASSES, SYMBOLS, confusion_plot, reliability
+from legs.report.static import MARKERS
 from legs.report.theme import MARKS, THEMES
 
 RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
@@ -41,7 +39,7 @@ def answers():
 def coefficients(theme):
     module = Scattering(2, num_scales=3)
     features = RNG.normal(size=(12, module.out_channels))
-    return report.coefficient_figure(features, module.paths(), ["a", "b", "c"] * 4, theme)
+    return report.coefficient_figure(features, module.columns(), ["a", "b", "c"] * 4, theme)
 
 
 FIGURES = {
@@ -64,14 +62,10 @@ FIGURES = {
     "residuals": lambda t: report.residual_figure(
         np.r_[RNG.normal(size=40), np.nan], RNG.normal(size=41), "heat", t
     ),
-    "chords": lambda t: report.chord_figure(RNG.random((3, 3)), NAMES, t),
     "parameters": lambda t: report.parameter_figure(
         {"MUTAG": [("gcn", 9000, 70.0, 5.0), ("none", 0, 60.0, 3.0)]}, theme=t
     ),
     "curves": lambda t: report.curve_figure([1, 2, 3], [3.0, 2.0, 1.0], [np.nan, 2.0, 1.5], 3, t),
-    "gdt": lambda t: report.gdt_figure(
-        ["T1", "T2"], np.array([30.0, 60.0]), np.array([5.0, 90.0]), np.array([9.0, 8.0]), theme=t
-    ),
     "nodes": lambda t: report.node_figure(RING, RNG.normal(size=11), "heat", theme=t),
     "paths": lambda t: report.path_figure({"x": 1.0, "Ψ0": -0.5}, "heat", t),
 }
@@ -115,13 +109,6 @@ def test_the_same_results_make_the_same_file(tmp_path):
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_no_figure_stays_behind():
-    from matplotlib import pyplot
-
-    FIGURES["chords"]("light")
-    assert pyplot.get_fignums() == []
-
-
 def test_colours_can_be_told_apart():
     """In both themes, also by people who see no red or no green (Machado et al. 2009)."""
     deutan = np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]])
@@ -139,12 +126,10 @@ def test_colours_can_be_told_apart():
 def test_what_cannot_be_drawn_is_told():
     with pytest.raises(ValueError, match="light"):
         report.curve_figure([1], [1.0], [1.0], theme="pink")
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="weights must be"):
         report.scale_map(weights(), [1])
-    with pytest.raises(ValueError, match="above zero"):
-        report.chord_figure(np.eye(3), NAMES)
     with pytest.raises(ValueError, match="columns"):
-        by_path(np.zeros((2, 3)), Scattering(1).paths())
+        by_path(np.zeros((2, 3)), Scattering(1).columns())
     pytest.importorskip("rdkit")
     with pytest.raises(ValueError, match="cannot read"):
         report.wavelet_drawing("C(", weights())
@@ -158,13 +143,12 @@ def test_numbers_behind_the_pictures():
     assert bank.frequency[-1] == 0.5
     assert bank.lower - 1e-9 <= bank.energy.min()
     assert bank.energy.max() <= bank.upper + 1e-9
-    np.testing.assert_allclose(improvement(np.array([1.0]), np.array([4.0])), 75)
     sure = np.array([0.1, 0.96, 0.99, 1.0])
     found = reliability(sure, np.array([True, True, True, False]), bins=10)
     np.testing.assert_allclose(found.right, [1, 2 / 3])
     assert found.graphs.tolist() == [1, 3]
     module = Scattering(2, num_scales=2)
-    moments, paths, table = by_path(RNG.normal(size=(5, module.out_channels)), module.paths())
+    moments, paths, table = by_path(RNG.normal(size=(5, module.out_channels)), module.columns())
     assert (moments[0], paths) == ("mean", ["x", "Ψ0", "Ψ1", "Ψ0 Ψ1"])
     np.testing.assert_allclose(table.mean(1), 0, atol=1e-12)
 
@@ -173,5 +157,29 @@ def test_numbers_behind_the_pictures():
 def test_ten_methods_look_different(shapes):
     colors = THEMES["light"]
     assert len({(shapes[k % len(shapes)], colors.color(k)) for k in range(10)}) == 10
-    # In a colour that comes again, nobody tells a circle from a polygon.
+    # In a color that repeats, a polygon looks like a circle.
     assert not {"h", "8", "hexagon", "octagon"} & {*shapes[8:10]}
+
+
+def test_files_have_the_symbols_of_pages():
+    assert set(SYMBOLS) <= set(MARKERS)
+    assert len({MARKERS[name] for name in SYMBOLS}) == len(SYMBOLS)
+
+
+def test_a_large_confusion_matrix_is_bounded():
+    """Of 1,000 classes those with most errors are drawn."""
+    names = [f"class {k}" for k in range(1000)]
+    predicted = [*names[:990], *names[:10]]
+    (heat,) = confusion_plot(names, predicted, names).data
+    assert np.shape(heat.z) == (MOST_CLASSES, MOST_CLASSES)
+    ticks = confusion_plot(names, predicted, names).layout.xaxis.ticktext
+    assert {f"class {k}" for k in (*range(10), *range(990, 1000))} <= set(ticks)
+
+
+def test_names_are_text_in_files_too(tmp_path):
+    """Neither HTML nor mathematics: names of classes may contain anything."""
+    names = ["<b>a", "$\\frac$", "c & d"]
+    (_, svg) = report.save(report.confusion_figure(names, names, names), tmp_path / "figure")
+    figure = report.confusion_figure(names, names, names)
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == names
+    assert svg.stat().st_size > 1000

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from legs.report.cv_page import CrossValidation
-from legs.report.cv_words import summary as cv_summary
-from legs.report.cv_words import train_command, usual_setting
-from legs.report.folders import Run
-from legs.report.train_words import facts, summary, title
+from legs.report.folders import CrossValidation, Run
+from legs.report.page import environment
+from legs.report.views import cv_words, train_command, train_words, usual_setting
 from legs.report.words import ABOUT, METHODS, about_method
+
+
+def lead(template, view):
+    """The first lines of a page, as a reader sees them."""
+    template = environment().get_template(template)
+    html = "".join(template.blocks["lead"](template.new_context(view)))
+    lines = re.findall(r"<p>(.*?)</p>", html, re.DOTALL)
+    return [" ".join(unescape(line).split()) for line in lines]
+
+
+def summary(run):
+    return lead("train.html", train_words(run))
+
+
+def cv_summary(run):
+    return lead("cv.html", cv_words(run))
 
 
 def run_of(test, guess, names, kind="regression", predictions=None, molecules=True, tested=50):
@@ -34,28 +52,29 @@ def classes_of(right, guess, tested):
     return run_of(*scores, ["yes", "no"], "classification", tested=tested)
 
 
-def test_an_error_stands_beside_that_of_a_guess():
+def test_an_error_stands_beside_that_of_the_baseline():
     table = pd.DataFrame({"logP": [1.0, 2.0, 3.0], "truth:logP": [1.5, 2.5, 4.5]})
     scores = {"mae:logP": 0.8333, "r2": 0.7}
     run = run_of(scores, {"mae:logP": 2.0}, ["logP"], predictions=table)
     first, second, last = summary(run)
     assert first == (
-        "For 50 molecules that it had not seen, the model's predictions of logP are off by 0.833 "
-        "on average, give or take 0.33. Always answering the mean would be off by 2."
+        "On 50 molecules that were not used for training, the mean absolute error of logP is "
+        "0.833 ± 0.33 (standard error). Always predicting the mean gives 2."
     )
-    assert second.startswith("It explains 70 % of the differences (R² 0.70; ")
+    assert second.startswith("The model explains 70% of the variance (R² 0.70; ")
     assert "do not rely" not in second
-    assert "how signals at its atoms spread along its bonds" in last
-    assert "predict logP from 400 molecules from “mine”; 50 others told it when to stop" in last
-    assert title(run) == "Predicting logP with LEGS-FCN"
-    assert [fact.value for fact in facts(run)] == ["0.833", "2", "70 %", "400"]
+    assert "how signals on its atoms spread along its bonds" in last
+    assert "predict logP on 400 molecules from “mine”, with 50 others for early stopping." in last
+    words = train_words(run)
+    assert words["title"] == "Predicting logP with LEGS-FCN"
+    assert [value for value, _ in words["facts"]] == ["0.833", "2", "70%", "400"]
 
 
 @pytest.mark.parametrize("r2", [-0.3, 0.05])
 def test_a_model_that_learned_nothing_is_called_so(r2):
     text = " ".join(summary(run_of({"mae:y": 1.0, "r2": r2}, {"mae:y": 1.0}, ["y"])))
     assert "do not rely on its predictions" in text
-    assert f"explains {max(0, round(100 * r2))} % of the differences" in text
+    assert f"explains {max(0, round(100 * r2))}% of the variance" in text
 
 
 def test_many_numbers_name_the_best_and_the_hardest():
@@ -63,25 +82,45 @@ def test_many_numbers_name_the_best_and_the_hardest():
     test = {"r2": 0.5, "rmse:a": 1.0, "rmse:b": 5.0, "rmse:c": 9.0, "rmse:d": 11.0}
     run = run_of(test, {f"rmse:{name}": 10.0 for name in names}, names, molecules=False)
     text = " ".join(summary(run))
-    assert "between 50 graphs that it had not seen (R² 0.50, the mean over all numbers;" in text
-    assert "Best predicted is a, with an error 90 % smaller" in text
-    assert "hardest is d (no smaller)" in text
-    assert title(run) == "Predicting 4 numbers with LEGS-FCN"
+    assert (
+        "of 50 graphs that were not used for training (R² 0.50, the mean over all targets" in text
+    )
+    assert "a is predicted best, with an error 90% smaller than the baseline's" in text
+    assert "d is predicted worst (no smaller)" in text
+    assert train_words(run)["title"] == "Predicting 4 targets with LEGS-FCN"
 
 
 @pytest.mark.parametrize(
     ("right", "guess", "tested", "said"),
     [
-        (0.76, 0.66, 50, "by about 6 points (one standard error), so it may be no better"),
-        (0.95, 0.66, 50, "by about 3 points (one standard error)."),
-        (0.66, 0.66, 50, "no better than that guess: do not rely"),
-        (0.95, 0.66, 5000, "told it when to stop"),  # nothing to warn of
+        (0.76, 0.66, 50, "is about 6 points, so the model may be no better than this baseline."),
+        (0.95, 0.66, 50, "the standard error of the accuracy is about 3 points."),
+        (0.95, 0.66, 5000, "for early stopping"),  # nothing to warn of
     ],
 )
 def test_few_test_graphs_are_told(right, guess, tested, said):
     lines = summary(classes_of(right, guess, tested))
-    assert f"named the right class for {100 * right:.0f} %" in lines[0]
+    assert f"the accuracy is {100 * right:.0f}%" in lines[0]
     assert said in lines[1]
+
+
+def test_a_model_that_loses_to_the_baseline_says_so_first():
+    lines = summary(classes_of(0.6, 0.66, 50))
+    assert lines[0] == (
+        "The model is no better than always predicting the most frequent class: do not rely on "
+        "its predictions."
+    )
+    assert "the accuracy is 60%" in lines[1]
+    scores = ({"mae:y": 1.0, "r2": -0.3, "whitened_mse": 1.3}, {"mae:y": 0.9, "whitened_mse": 1.0})
+    lines = summary(run_of(*scores, ["y"]))
+    assert lines[0].startswith("The model is no better than always predicting the mean: do not")
+    assert "do not rely" not in " ".join(lines[1:])
+
+
+def test_a_tiny_test_set_is_named_first():
+    lines = summary(classes_of(1.0, 0.5, 1))
+    assert lines[0] == "Scores on fewer than 10 graphs mean little: the test set has 1."
+    assert "mean little" not in " ".join(summary(classes_of(1.0, 0.5, 10)))
 
 
 def test_every_method_is_explained():
@@ -112,37 +151,69 @@ def compared(rows, methods=("legs-fcn", "gcn", "gin")):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([("legs-fcn", "gcn", 0.4), ("gin", "legs-fcn", None)], "over GCN and GIN may be chance"),
+        (
+            [("legs-fcn", "gcn", 0.4), ("gin", "legs-fcn", None)],
+            "over GCN and GIN is not significant (corr",
+        ),
         (
             [("legs-fcn", "gcn", 0.4), ("gin", "legs-fcn", 0.01)],
-            "over GIN is hardly chance (p below 0.05, corrected resampled t-test); over GCN it may",
+            "over GIN is significant (p < 0.05, corrected resampled t-test); its lead over GCN is",
         ),
         (
             [("legs-fcn", "gcn", 0.01), ("gin", "legs-fcn", 0.01), ("gcn", "gin", 0.9)],
-            "over GCN and GIN is hardly chance (p below 0.05, corrected resampled t-test).",
+            "over GCN and GIN is significant (p < 0.05, corrected resampled t-test).",
         ),
     ],
 )
 def test_a_lead_is_called_chance_where_it_may_be(rows, said):
     lines = cv_summary(compared(rows))
-    assert "LEGS-FCN did best: it named the right class for 90.00 ± 5.00 %" in lines[0]
+    assert "LEGS-FCN has the highest accuracy on unseen graphs: 90.00 ± 5.00%" in lines[0]
     assert said in lines[1]
-    assert "3 methods were tried on 188 graphs of “MUTAG”: 10 test sets; 9 models vote" in lines[2]
+    assert "3 methods were compared on 188 graphs of “MUTAG”: 10 test sets, 9 models" in lines[2]
 
 
 def test_a_method_alone_leads_nobody():
     lines = cv_summary(compared([], ["gcn"]))
-    assert lines[0].startswith("GCN named the right class")
+    assert lines[0].startswith("GCN has an accuracy on unseen graphs of 90.00")
     assert len(lines) == 2
+
+
+def test_no_method_is_called_best_that_loses_to_the_baseline():
+    run = compared([("legs-fcn", "gcn", 0.4)])
+    run.results["guess"] = [0.95] * 10
+    lines = cv_summary(run)
+    assert lines[0] == (
+        "No method is better than always predicting the most frequent class: do not rely on any "
+        "of them."
+    )
+    text = " ".join(lines)
+    assert "highest" not in text
+    assert "lead" not in text
+    assert "90.00 ± 5.00%" in text
+    run = replace(compared([]), about={"task": "regression"})
+    run.results["guess"] = [0.6] * 10
+    text = " ".join(cv_summary(run))
+    assert text.startswith("No method is better than always predicting the mean")
+    assert "smallest" not in text
+
+
+def test_tiny_test_sets_of_a_cross_validation():
+    tested = pd.DataFrame({"test_set": np.arange(30) % 10, "graph": range(30)})
+    run = replace(compared([]), predictions=tested)
+    assert cv_summary(run)[0] == (
+        "Scores on fewer than 10 graphs mean little: a test set has about 3."
+    )
 
 
 def test_the_command_of_one_model():
     command = (
-        "legs cv --target=kind 'my file.csv' --model gcn --folds 5 --seed 3 --tune lr=1,2 -o x"
+        "legs cv --target=kind --balanced 'my file.csv' --model gcn --folds 5 --on-error skip "
+        "--seed 3 --tune lr=1,2 -o x"
     )
     words = shlex.split(train_command(command, "gcn", "x/one-model", {"lr": 0.1, "lowpass": True}))
     assert words == [
-        *["legs", "train", "my file.csv", "--target", "kind", "--seed", "3", "--model", "gcn"],
+        *["legs", "train", "my file.csv", "--target", "kind", "--balanced", "--on-error", "skip"],
+        *["--seed", "3", "--model", "gcn"],
         *["--lr", "0.1", "--set", "lowpass=true", "-o", "x/one-model"],
     ]
     assert train_command("python my_script.py", "gcn", "x") == ""

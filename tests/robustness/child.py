@@ -15,11 +15,13 @@ def run(words: list[str], environment: dict[str, str] | None = None) -> int:
     """
     os.environ.update(environment or {})
     from legs.cli import main
-    from legs.training import cv_runner, loop, stack
+    from legs.training import loop
+    from legs.training.cv import work as cv_work
+    from legs.training.stacked import trainer as stack
 
     loop.CHECKPOINT_SECONDS = stack.CHECKPOINT_SECONDS = 0.05
     # Which way is faster may come out otherwise the next time, and with it the last digits.
-    cv_runner.choose_way = lambda *given, **more: "stacked"
+    cv_work.choose_strategy = lambda *given, **more: "stacked"
     sys.argv = ["legs", *words]
     return main(words)
 

@@ -9,30 +9,38 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import torch
+from pyarrow import parquet
 
+from benchmarks.packed import pack, unpack
 from legs.data import DataError
-from legs.data.cache import load_dataset, save_dataset
+from legs.data.catalog.cache import load_dataset, save_dataset
 from legs.data.dataset import GraphDataset
-from legs.data.split_files import load_splits
-from legs.experiments.ledger import Ledger
-from legs.experiments.packed import pack, unpack
-from legs.files import FileError
+from legs.data.splits import load_splits
+from legs.engine import LocalEngine
+from legs.explain import explain_run
+from legs.files import FileError, FileWarning
+from legs.inference.embed import open_embedder
+from legs.inference.shards import embed_folder
 from legs.models.saving import load_directory
 from legs.report.folders import ReportError, read_train
+from legs.training import fit
 from legs.training.checkpoint import load_state
-from legs.training.cv_store import Store
+from legs.training.cv.store import Store
 from legs.training.records import Records
 from legs.training.results import FILES
+from reproduction.cell import read_cells
 from tests.fuzz import targets_runs as runs
 from tests.fuzz.seeds import folder_of, splits
 from tests.fuzz.target import Files, write
 from tests.robustness.origin import parser_of, write_counts
-from tests.training.made import made_data
+from tests.training.made import QUICK, made_data, made_split
 
 
 class Kept(NamedTuple):
@@ -40,6 +48,7 @@ class Kept(NamedTuple):
 
     files: Files
     read: Callable[[Path], Any]
+    beside: Files | None = None  # files that stay as they are
 
 
 def kinds() -> dict[str, Kept]:
@@ -56,12 +65,15 @@ def kinds() -> dict[str, Kept]:
         "models (support vector machines)": Kept(predictor, _model),
         "checkpoints": Kept(runs.checkpoint_folder(), _checkpoint),
         "cross-validations": Kept(runs.store_folder(), _store),
-        "results of reproduce": Kept(runs.ledger_folder(), _ledger),
+        "results of reproduce": Kept(runs.cells_folder(), read_cells),
         "prepared data sets": Kept(prepared, lambda folder: _dataset(load_dataset(folder / "set"))),
         "packed data sets": Kept(packed, lambda folder: _dataset(unpack(folder / "some.npz"))),
         "splits": Kept(splits(), lambda folder: load_splits(folder / "s.json", 12)),
         "settings of runs": Kept(settings, _settings),
         "results of runs": Kept(results, _results),
+        "explanations": _explained_run("explained.json"),
+        "models of reports": _explained_run("model/weights.safetensors", "model/model.json"),
+        "parts of embed": Kept(_embedded_folder(), _embedded),
     }
 
 
@@ -72,7 +84,7 @@ def flip(kind: Kept, folder: Path, every: int, rng: Random) -> Counter[str]:
         How many were tried, how many led to a refusal, how many to the very same values, and how
         many were accepted with other values: ``"tried"``, ``"refused"``, ``"same"``, ``"silent"``.
     """
-    write(folder, kind.files)
+    write(folder, {**(kind.beside or {}), **kind.files})
     truth = kind.read(folder)
     if not same(kind.read(folder), truth):
         raise AssertionError("what is read twice must be the same, or nothing can be told")
@@ -136,12 +148,7 @@ def _checkpoint(folder: Path) -> Any:
 def _store(folder: Path) -> Any:
     store = Store(folder, runs.SETTINGS)
     partial = load_state(folder / "models" / "gin-0-0.partial", {})
-    return store.notes(), store.load("gcn-0-0"), partial
-
-
-def _ledger(folder: Path) -> Any:
-    ledger = Ledger(folder, "classification")
-    return ledger.rows
+    return store.strategies(), store.load("gcn-0-0"), partial
 
 
 def _dataset(data: GraphDataset) -> Any:
@@ -162,6 +169,57 @@ def _results(folder: Path) -> Any:
     texts = [None if table is None else table.to_csv() for table in tables]
     arrays = run.shown and {k: v for k, v in vars(run.shown).items() if k != "table"}
     return known, texts, arrays, splits
+
+
+@cache
+def _explained() -> Files:
+    options = {"hidden_channels": 4, "num_scales": 2, "steps": 4}
+    data, split = made_data(graphs=30), made_split(30)
+
+    def make(folder: Path) -> None:
+        fit(data, "legs-fcn", split, QUICK, model_options=options, directory=folder)
+        explain_run(folder)
+
+    return folder_of(make)
+
+
+def _explained_run(*names: str) -> Kept:
+    """A run with explanations, of which some files change."""
+    files = _explained()
+    beside = {name: content for name, content in files.items() if name not in names}
+    return Kept({name: files[name] for name in names}, _report, beside)
+
+
+def _report(folder: Path) -> Any:
+    run = read_train(folder)
+    # Names of checksums are no part of a model.
+    model = {name: value for name, value in run.model.items() if name != "sha256"}
+    explained = {k: v for k, v in (run.explained or {}).items() if not _digest(v)}
+    return explained, model
+
+
+GRAPHS = {f"g{k}.edgelist": "".join(f"{i} {i + 1}\n" for i in range(k + 2)) for k in range(4)}
+
+
+def _embedded_folder() -> Files:
+    files = folder_of(_embedded)
+    return {name: files[name] for name in files if name.startswith("out/") and ".lock" not in name}
+
+
+def _embedded(folder: Path) -> Any:
+    """Resumes, and reads the numbers: a damaged part is computed again."""
+    graphs = folder / "graphs"
+    graphs.mkdir(exist_ok=True)
+    for name, text in GRAPHS.items():
+        (graphs / name).write_text(text)
+    embedder = open_embedder("legs-fixed", options={"order": 0})
+    with catch_warnings():
+        simplefilter("ignore", FileWarning)
+        embed_folder(embedder, graphs, folder / "out", engine=LocalEngine(workers=1), part=2)
+    return [
+        [column.to_pylist() for column in parquet.read_table(file).columns]
+        for file in sorted((folder / "out").glob("part-*.parquet"))
+    ]
 
 
 def _digest(value: Any) -> bool:

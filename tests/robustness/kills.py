@@ -67,7 +67,7 @@ def cases(given: Path, epochs: int = 40, molecules: int = 400) -> list[Case]:
     write_zip(given / "SMALL.zip", tu_parts(), name="SMALL")
     write_zip(given / "data" / "tu" / "MUTAG.zip", tu_parts(60), name="MUTAG")
     learn = ["--epochs", str(epochs), "--model", "legs-fcn"]
-    cv = ["--folds", "3", "--way", "stacked", "--model", "baseline"]
+    cv = ["--folds", "3", "--strategy", "stacked", "--model", "baseline"]
     reproduce = [
         "classification",
         "--quick",
@@ -158,7 +158,7 @@ class Forked:
     def __init__(self, words: list[str], variables: dict[str, str], log: Path) -> None:
         from tests.robustness.child import quiet
 
-        self.context.set_forkserver_preload(["legs.training", "legs.experiments.runner"])
+        self.context.set_forkserver_preload(["legs.training", "reproduction.run"])
         self.process = self.context.Process(target=quiet, args=(words, variables, str(log)))
         self.process.start()
 
@@ -216,7 +216,7 @@ def _cv(folder: Path) -> Any:
 
 
 def _ledger(folder: Path) -> Any:
-    return _json(folder / "results.json")
+    return {file.name: _json(file) for file in sorted((folder / "cells").glob("*.json"))}
 
 
 def _json(path: Path) -> Any:

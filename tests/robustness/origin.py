@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from legs.experiments.provenance import provenance
+from benchmarks.provenance import provenance
 from legs.files import write_atomically
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results" / "reliability"

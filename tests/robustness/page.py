@@ -14,9 +14,9 @@ Known = dict[str, Any]
 
 HEAD = """# Reliability
 
-What happens to results when processes are killed, files are damaged and input is hostile. The
-counts below were made by programs in `tests/`; this page is written from their files in
-`docs/results/reliability/` (`python -m tests.robustness.page`).
+What happens to results when processes are killed, files are damaged, or input is hostile. The
+programs named below count it and write to `docs/results/reliability/`; this page is generated from
+those files by `python -m tests.robustness.page`.
 """
 PROMISES = """## What is promised
 
@@ -55,8 +55,8 @@ def page(found: dict[str, Known]) -> str:
     """The text of the page.
 
     Args:
-        found: counts by the name of their file: ``fuzz``, ``kills``, ``flips``, ``soak``,
-            ``embed``.
+        found: counts by the name of their file: ``fuzz``, ``reproductions``, ``kills``,
+            ``flips``, ``soak``, ``embed``.
     """
     parts = [HEAD, _summary(found)]
     sections = (
@@ -64,6 +64,7 @@ def page(found: dict[str, Known]) -> str:
         ("embed", _embed),
         ("flips", _flips),
         ("fuzz", _fuzz),
+        ("reproductions", _reproductions),
         ("soak", _soak),
     )
     for name, section in sections:
@@ -77,6 +78,7 @@ def _summary(found: dict[str, Known]) -> str:
         ("kills", "processes killed", "kills", "results lost", "lost"),
         ("flips", "bytes changed on disk", "tried", "silently accepted", "silent"),
         ("fuzz", "inputs to parsers", "inputs", "crashes", "crashes"),
+        ("reproductions", "commands that once failed", "commands", "still wrong", "wrong"),
         ("embed", "rows embedded, with kills", "rows_in", "rows missing", "missing"),
         ("soak", "batches through scattering", "batches", "megabytes grown", "grown"),
     ]
@@ -135,8 +137,9 @@ def _flips(known: Known) -> str:
         f"One bit of one byte in every {known['every']} of each file is changed, one at a time, and"
         if known["every"] > 1
         else "One bit of every byte of each file is changed, one at a time, and",
-        "files are cut at many lengths. *Same*: what was read is the same to the last bit, as",
-        "where a blank became another. `python -m tests.robustness.flips`\n",
+        "files are cut at many lengths. *Same*: the values read are identical, because the change",
+        "hit white space, or because the damaged file was computed again.",
+        "`python -m tests.robustness.flips`\n",
         "| files | tried | refused | same | silently accepted |",
         "|---|---:|---:|---:|---:|",
     ]
@@ -149,16 +152,35 @@ def _flips(known: Known) -> str:
 def _fuzz(known: Known) -> str:
     lines = [
         "## Damaged and hostile input\n",
-        "Valid files with bytes, numbers and values changed at random; *right checksums*: values",
-        "were changed and the checksums made anew, as somebody with bad intentions would. A crash",
-        "is any other outcome than a whole result or an error of ours: another exception, no end,",
-        "too much memory, a file left behind. `python -m tests.fuzz`\n",
-        "| parser | inputs | accepted | refused | crashes |",
-        "|---|---:|---:|---:|---:|",
+        "Bytes, numbers and values in valid files are changed at random. *Right checksums*: the",
+        "checksums are recomputed after the change, as an attacker would do. Every input has to",
+        "end in a complete result or in one of our own errors. Anything else counts as a crash:",
+        "another exception, 20 seconds of processor time, a file that was changed or left behind,",
+        "or more than 1 GB of memory beyond what the process took before. The last column is the",
+        "most that a single input took. `python -m tests.fuzz`\n",
+        "| parser | inputs | accepted | refused | crashes | peak memory |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for name, row in known["parsers"].items():
         words = ("inputs", "accepted", "refused", "broken")
-        lines.append(f"| {name} | {' | '.join(f'{row[word]:,}' for word in words)} |")
+        numbers = " | ".join(f"{row[word]:,}" for word in words)
+        peak = f"{row['peak_bytes'] / 1e6:,.0f} MB" if "peak_bytes" in row else ""
+        lines.append(f"| {name} | {numbers} | {peak} |")
+    return "\n".join([*lines, _origin(known)])
+
+
+def _reproductions(known: Known) -> str:
+    lines = [
+        "## Commands that once failed\n",
+        "Each of these commands once lost files, hung, exhausted memory or gave a wrong result. It",
+        f"runs in a process limited to {known['memory'] >> 30} GB of address space, and has to end",
+        "with the right result, or with a message and exit status 1 or 2; without a traceback, and",
+        "with all other files unchanged. `python -m tests.robustness.reproductions`\n",
+        "| area | commands | wrong |",
+        "|---|---:|---:|",
+    ]
+    for name, row in known["points"].items():
+        lines.append(f"| {name} | {row['commands']:,} | {row['wrong']:,} |")
     return "\n".join([*lines, _origin(known)])
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from legs import kernels
 from legs.models import create
+from tests.backends import prefer
 from tests.robustness.origin import parser_of, write_counts
 from tests.training.made import made_data
 
@@ -30,7 +30,7 @@ def soak(batches: int, way: str, every: int = 0) -> dict[str, Any]:
 
     Args:
         batches: how many.
-        way: ``"reference"`` or ``"fused"``, as :func:`legs.kernels.use` takes it.
+        way: ``"reference"`` or ``"fused"``, what ``backend="auto"`` is to mean.
         every: batches between two looks at the memory (default: a hundredth).
 
     Returns:
@@ -42,7 +42,7 @@ def soak(batches: int, way: str, every: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     every = every or max(batches // 100, 1)
     seen: list[tuple[int, float]] = []
-    with kernels.use("fused" if way == "fused" else "reference"):
+    with prefer("fused" if way == "fused" else "reference"):
         for number in range(batches):
             some = data.batch(rng.integers(200, size=int(rng.integers(8, 64))))
             out = network(*some[:5])

@@ -35,7 +35,7 @@ def given(tmp_path_factory):
 def commands(given: Path, place: Path) -> dict[str, list[str]]:
     """Every command that writes, with its output in ``place``."""
     run, table = str(given / "run"), str(given / "mols.csv")
-    cv = ["--folds", "3", "--rotations", "1", "--way", "stacked"]
+    cv = ["--folds", "3", "--rotations", "1", "--strategy", "stacked"]
     return {
         "train": ["train", table, "--target", "kind", "-o", str(place / "train"), *QUICK],
         "cv": ["cv", str(given / "SMALL.zip"), "-o", str(place / "cv"), *QUICK, *cv],

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from legs import Moments, Scattering, kernels
+from legs import Moments, Scattering
+from tests.backends import prefer
 from tests.strategies import RANDOM_FAMILIES, random_graph
 
 KINDS = {
     "normalized": {},
-    "all paths, low-pass": {"paths": "all", "lowpass": True, "num_scales": 3},
+    "all paths, low-pass": {"path_policy": "all", "lowpass": True, "num_scales": 3},
     "dyadic, nodes": {"scales": "dyadic", "aggr": None},
     "sums": {"aggr": Moments("sum", order=4)},
     "laziness by channel": {"learn_laziness": "channel", "laziness": 0.6},
@@ -46,7 +47,7 @@ def drawn(seed: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 def test_values_and_slopes_are_finite(kind, dtype, seed):
     x, edges, weight = drawn(seed, dtype)
     module = Scattering(2, **KINDS[kind]).to(dtype)
-    with torch.no_grad(), kernels.use("fused"):
+    with torch.no_grad(), prefer("fused"):
         assert torch.isfinite(module(x, edges, weight)).all()
     x.requires_grad_()
     found = module(x, edges, weight)
@@ -70,7 +71,7 @@ def test_the_frame_bound_is_kept(dtype, slack, seed):
     with torch.no_grad():
         module.selection.theta += torch.randn(module.selection.theta.shape).to(dtype)
         found = module(x, edges, weight).reshape(len(x), -1, 2).double()
-    names = [column.path for column in module.paths()][::2]
+    names = [column.path for column in module.columns()][::2]
     last = module.selection.num_scales
     bank = [k for k, path in enumerate(names) if path == (last,) or (len(path) == 1)]
     degree = torch.zeros(len(x), dtype=torch.double)
@@ -92,7 +93,7 @@ def test_a_hub_of_a_hundred_thousand():
     found = module(x, edges)
     assert torch.isfinite(found).all()
     exact = Scattering(1, num_scales=3).double()
-    with torch.no_grad(), kernels.use("reference"):
+    with torch.no_grad(), prefer("reference"):
         wanted = exact(x.double(), edges)
         assert (found - wanted).abs().max() <= 1e-3 * wanted.abs().max()
     found.sum().backward()

@@ -95,11 +95,11 @@ def test_others_may_read_it(tmp_path):
 
 def test_leftovers_of_the_dead_only(tmp_path):
     ours = open_temporary(tmp_path / "a")
-    mine = [".a.txt", ".a.12345678.tmpx", "a.abcdefgh.tmp"]
-    for name in (".a.abcdefgh.tmp", ".b.abcdefgh.tmp", *mine):
+    mine = [".a.txt", ".a.legs-12345678.tmpx", "a.legs-abcdefgh.tmp", ".a.abcdefgh.tmp"]
+    for name in (".a.legs-abcdefgh.tmp", ".b.legs-abcdefgh.tmp", *mine):
         (tmp_path / name).write_text("")
     clear_leftovers(tmp_path, "a")
-    assert names(tmp_path) == sorted([*mine, ".b.abcdefgh.tmp", ours.path.name])
+    assert names(tmp_path) == sorted([*mine, ".b.legs-abcdefgh.tmp", ours.path.name])
     clear_leftovers(tmp_path)
     assert names(tmp_path) == sorted([*mine, ours.path.name])
     ours.drop()

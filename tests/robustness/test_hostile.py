@@ -18,15 +18,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from legs.data import DataError, label_tables, load, table_binary, table_text
-from legs.data.cache import load_dataset, save_dataset
-from legs.data.download import download
-from legs.experiments.packed import unpack
-from legs.files import FileError, arrays, digest_of, read_arrays
+from benchmarks.packed import unpack
+from legs.data import DataError, load
+from legs.data.catalog.cache import load_dataset, save_dataset
+from legs.data.catalog.fetch import download
+from legs.data.readers import folders, table_files, text
+from legs.files import FileError, archives, digest_of, read_arrays
 from legs.models import ModelError, create, load_network
 from legs.training import load as load_model
 from legs.training.checkpoint import load_state
-from legs.training.cv_store import Store
+from legs.training.cv.store import Store
 from tests.data.tu_sets import TWO_GRAPHS, write_zip
 from tests.data.web import serve
 from tests.training.made import made_data
@@ -133,9 +134,9 @@ def bomb(size: int = 30 << 20) -> bytes:
 @pytest.fixture
 def small_bounds(monkeypatch):
     """Bombs of megabytes are large enough here."""
-    monkeypatch.setattr(arrays, "FREE", 1 << 20)
-    monkeypatch.setattr(table_text, "FREE", 1 << 20)
-    monkeypatch.setattr(table_binary, "FREE_ROWS", 10_000)
+    monkeypatch.setattr(archives, "FREE", 1 << 20)
+    monkeypatch.setattr(text, "FREE", 1 << 20)
+    monkeypatch.setattr(table_files, "FREE_ROWS", 10_000)
 
 
 def test_zip_bombs(tmp_path, small_bounds):
@@ -197,7 +198,7 @@ def test_label_tables_of_another_encoding(tmp_path):
 
 
 def test_label_tables_with_more_rows_than_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(label_tables, "MOST_ROWS", 1_000)
+    monkeypatch.setattr(folders, "MOST_ROWS", 1_000)
     pd.DataFrame({"file": ["one"] * 5_000}).to_parquet(tmp_path / "labels.parquet")
     (tmp_path / "one.edgelist").write_text("1 2\n")
     with pytest.raises(DataError, match="more than 1,000 rows"):

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from legs.data.errors import DataError
-from legs.experiments.ledger import FILE, Ledger
 from legs.files import BoundedError, FileError, with_digest
 from legs.models import ModelError
 from legs.report.folders import ReportError
+from reproduction.run import run
+from tests.reproduction.made import cells, quick, row
 
 
 @pytest.mark.parametrize("kind", [DataError, FileError, ModelError, ReportError])
@@ -24,8 +25,9 @@ def test_beginning_and_end_of_long_messages(kind):
 
 
 def test_results_of_an_experiment_with_a_name_that_does_not_end(tmp_path):
-    known = with_digest({"experiment": "x" * 100_000, "rows": []})
-    (tmp_path / FILE).write_text(json.dumps(known))
+    known = with_digest({**row(cells("classification")[0]), "experiment": "x" * 100_000})
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "a.json").write_text(json.dumps(known))
     with pytest.raises(ModelError, match="choose another folder") as caught:
-        Ledger(tmp_path, "classification")
+        run("classification", quick(tmp_path))
     assert len(str(caught.value)) < 2_000

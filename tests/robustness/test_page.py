@@ -42,6 +42,19 @@ def test_rows_of_a_long_table():
     )
 
 
+def test_memory_and_commands():
+    row = {"inputs": 5000, "accepted": 10, "refused": 4990, "broken": 0, "peak_bytes": 271_000_000}
+    known = {"inputs": 5000, "crashes": 0, "parsers": {"CSV": row}, **ORIGIN}
+    text = page({"fuzz": known})
+    assert "| CSV | 5,000 | 10 | 4,990 | 0 | 271 MB |" in text
+    points = {"Rings": {"commands": 3, "wrong": 1, "faults": ["x"]}}
+    known = {"commands": 3, "wrong": 1, "memory": 6 << 30, "points": points, **ORIGIN}
+    text = page({"reproductions": known})
+    assert "| Rings | 3 | 1 |" in text
+    assert "limited to 6 GB" in text
+    assert "| commands that once failed | 3 | still wrong | 1 | 2030-01-02 | long |" in text
+
+
 def test_the_page_is_that_of_the_files():
     if not PAGE.exists():
         pytest.skip("no page has been written yet")

@@ -68,7 +68,19 @@ def test_main_paths(closed, tmp_path, monkeypatch, capsys):
         ["predict", run, str(table), "-o", out],
         ["embed", run, str(table), "-o", out],
         ["embed", "legs-fixed", str(folder), "-o", str(tmp_path / "out.parquet")],
-        ["cv", "MUTAG", "-o", cv, *quick, "--folds", "3", "--rotations", "1", "--way", "stacked"],
+        [
+            "cv",
+            "MUTAG",
+            "-o",
+            cv,
+            *quick,
+            "--folds",
+            "3",
+            "--rotations",
+            "1",
+            "--strategy",
+            "stacked",
+        ],
         ["reproduce", "dataset-stats", "--datasets", "MUTAG", "-o", str(tmp_path / "stats")],
     ]
     for words in lines:

@@ -29,8 +29,9 @@ from sklearn.utils.estimator_checks import (
 )
 from torch_geometric.utils import from_networkx
 
-from legs.data.convert import from_objects
 from legs.data.errors import DataError
+from legs.data.readers.objects import from_objects
+from legs.nn.scattering import RENAMED
 from legs.sklearn import LEGSClassifier, LEGSRegressor
 from legs.training import load_predictor, methods
 
@@ -210,7 +211,7 @@ def test_options_reach_network_and_training(graphs: list[nx.Graph], y: Array) ->
     model = LEGSClassifier(**options, **SHORT, refit=False).fit(graphs, y)
     described = model.network_.describe()
     both = {**described["scattering"], **described["head"]}
-    assert {k: both[k] for k in options if k != "features"} == {
+    assert {k: both[RENAMED.get(k, k)] for k in options if k != "features"} == {
         k: v for k, v in options.items() if k != "features"
     }
     assert model.features_ == ("degree",)

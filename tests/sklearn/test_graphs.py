@@ -8,8 +8,8 @@ import networkx as nx
 import pytest
 import torch
 
-from legs.data.convert import from_objects
 from legs.data.errors import DataError
+from legs.data.readers.objects import from_objects
 from legs.sklearn.graphs import align, read_graphs
 
 

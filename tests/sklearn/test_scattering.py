@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from torch_geometric.utils import from_networkx
 
-from legs.data.convert import from_objects
 from legs.data.errors import DataError
+from legs.data.readers.objects import from_objects
 from legs.nn import Moments, Scattering
 from legs.sklearn import GeometricScattering
 
@@ -48,7 +48,7 @@ def test_the_columns_are_those_of_the_module(
     found = model.fit_transform(graphs)
     dtype = options.get("dtype", "float32")
     kept = {
-        k: v
+        "path_policy" if k == "paths" else k: v
         for k, v in options.items()
         if k in ("scales", "num_scales", "steps", "order", "paths", "lowpass", "laziness")
     }
@@ -251,7 +251,9 @@ class TestMolecules:
     @pytest.fixture(autouse=True)
     def _needs_rdkit(self) -> None:
         pytest.importorskip("rdkit", reason="molecules need RDKit")
-        pytest.importorskip("legs.data.molecules", reason="legs.data.molecules is missing")
+        pytest.importorskip(
+            "legs.data.readers.molecules", reason="legs.data.readers.molecules is missing"
+        )
 
     def test_smiles_and_molecules_are_alike(self) -> None:
         from rdkit import Chem

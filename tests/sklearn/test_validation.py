@@ -43,3 +43,12 @@ def test_what_cannot_be_held_out() -> None:
         hold_out(3, 0.1, 0, torch.tensor([0, 1, 2]))
     with pytest.raises(DataError, match="too few graphs"):
         hold_out(1, 0.1, 0)
+
+
+def test_duplicates_stay_together():
+    groups = np.tile(np.arange(20), 2)
+    split = hold_out(40, 0.1, 0, torch.tensor([0, 1] * 20), groups)
+    assert len(split.validation) == 4
+    assert not {*groups[split.train]} & {*groups[split.validation]}
+    assert sorted(split.validation % 2) == [0, 0, 1, 1]
+    assert all(map(len, hold_out(40, 0.1, 0, None, np.zeros(40, dtype=np.int64))[:2]))

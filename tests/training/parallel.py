@@ -15,9 +15,8 @@ from torch import Tensor
 from legs.models import create
 from legs.nn import RBF
 from legs.training import Group, fit, joined, loop
-from legs.training.inputs import Inputs, embed
+from legs.training.inputs import Inputs, embed, unchecked
 from legs.training.task import Task
-from legs.training.trust import unchecked
 from tests.training.made import QUICK, made_data, made_split
 
 # Of the last batch one process gets nothing.

@@ -137,7 +137,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
 
 def test_devices_that_are_not_there(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(ValueError, match="--devices is 2, but PyTorch finds 1 GPUs"):
+    with pytest.raises(ValueError, match="devices=2, but PyTorch finds 1 GPUs"):
         processes_to_start("cuda", 2)
     assert processes_to_start("cpu", 2) == 2
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x"}.items():
@@ -145,7 +145,7 @@ def test_devices_that_are_not_there(monkeypatch, tmp_path, capsys):
     assert processes_to_start("cpu", 2) == 2
     monkeypatch.setenv("MASTER_PORT", "1")
     assert processes_to_start("cpu", 2) == processes_to_start("cpu", 1) == 1
-    with pytest.raises(ValueError, match="2 processes were started, but --devices is 3"):
+    with pytest.raises(ValueError, match="2 processes were started, but devices=3"):
         processes_to_start("cpu", 3)
     with pytest.raises(ValueError, match="gs-svm is not trained in batches"):
         fit(made_data(), "gs-svm", made_split(), group=Group(size=2))

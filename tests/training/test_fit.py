@@ -11,7 +11,7 @@ from sklearn import metrics
 from torch_geometric.nn.aggr import SumAggregation
 
 from legs.data.errors import DataError
-from legs.data.splits import Split, load_splits
+from legs.data.splits import Split, load_splits, stratified_folds
 from legs.training import TrainingOptions, default_split, fit, load_predictor
 from legs.training.fit import fingerprint
 from tests.training.made import QUICK, TARGETS, assert_same, made_data, made_split, weights_of
@@ -55,7 +55,7 @@ def run(request, tmp_path):
 def test_a_run_directory_is_complete(run):
     _, fitted, folder, rows = run
     names = {path.name for path in folder.iterdir()}
-    assert names - {"tensorboard"} == FILES
+    assert names - {"tensorboard", ".lock"} == FILES
     assert rows == fitted.state.history
     table = pd.read_csv(folder / "metrics.csv")
     assert list(table.columns) == ["epoch", "train_loss", "validation_loss"]
@@ -244,3 +244,50 @@ def test_fingerprints():
 def test_bad_options(given, message):
     with pytest.raises(ValueError, match=message):
         TrainingOptions(**given)
+
+
+def test_duplicates_stay_in_one_part(tmp_path):
+    for task in ("classification", "regression"):
+        data = made_data(task)
+        rows = np.tile(np.arange(len(data)), 2)
+        for seed in range(3):
+            split = default_split(data.subset(rows), seed)
+            assert sorted(np.concatenate(split)) == list(range(120))
+            parts = [set(rows[part]) for part in split]
+            assert sum(map(len, parts)) == 60
+            assert [len(part) for part in split] == [96, 12, 12]
+            if task == "classification":
+                for part in split:
+                    assert abs(float(data.y[rows[part]].float().mean()) - 0.5) < 0.1
+    # Nothing changes without duplicates, nor where grouping is off.
+    for seed in range(3):
+        test, validation, *_ = stratified_folds(made_data().y, seed=seed)
+        split = default_split(made_data(), seed)
+        assert (split.test.tolist(), split.validation.tolist()) == (
+            test.tolist(), validation.tolist()
+        )  # fmt: skip
+        found = default_split(made_data().subset(rows), seed, group_by=None).test
+        assert found.tolist() == stratified_folds(rows % 2, seed=seed)[0].tolist()
+
+
+def test_few_structures_are_still_split():
+    data = made_data(graphs=20)
+    with pytest.warns(UserWarning, match="too good"):
+        fitted = fit(data[[0, 1] * 10], "baseline", options=QUICK)
+    assert all(map(len, fitted.split))
+    uneven = data[[0] * 15 + [1, 2, 3, 4, 5]]
+    split = default_split(uneven)
+    assert set(range(15)) <= set(split.train.tolist())
+    assert len(split.validation) and len(split.test)
+
+
+def test_a_split_that_leaks_is_reported(recwarn):
+    data = made_data().subset([*range(60), 8, 9])
+    split = made_split()._replace(train=np.append(made_split().train, [60, 61]))
+    assert {8, 9} <= set(split.test)
+    with pytest.warns(UserWarning, match="2 of 24 validation and test rows have the same structur"):
+        fit(data, "baseline", split, QUICK)
+    recwarn.clear()
+    fit(data, "baseline", split, QUICK, group_by=None)
+    fit(made_data(), "baseline", made_split(), QUICK)
+    assert not [one for one in recwarn if "structure" in str(one.message)]

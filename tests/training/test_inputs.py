@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from legs.kernels import use
 from legs.models import Ensemble, available, create
 from legs.nn import Scattering
 from legs.training import fit, inputs
-from legs.training.filled import FilledBatches
-from legs.training.inputs import Inputs, embed, predict
-from legs.training.trust import unchecked
+from legs.training.inputs import Inputs, embed, predict, unchecked
+from legs.training.stacked.padded import FilledBatches
+from tests.backends import prefer
 from tests.training.made import QUICK, made_data, made_split, renumbered, weights_of
 
 CPU = torch.device("cpu")
@@ -52,7 +51,7 @@ def test_kept_and_plain_agree(name, weighted):
         {"learn_laziness": "channel"},
         {"laziness": 0.7, "steps": 9, "num_scales": 3},
         {"scales": [1, 3], "learn_laziness": True},
-        {"aggr": "max", "paths": "all"},
+        {"aggr": "max", "path_policy": "all"},
     ],
 )
 def test_kept_powers_agree_whatever_is_learned(options):
@@ -100,7 +99,7 @@ def test_merged_nodes(name):
     data = data.with_x(data.x.double())
     network = network_for(name, data)
     gradients = []
-    with use("reference" if name in SCATTERING else "fused"):
+    with prefer("reference" if name in SCATTERING else "fused"):
         reader = Inputs(data, network, CPU)
         assert reader.merged
         assert reader.data.num_nodes < 0.8 * data.num_nodes
@@ -121,7 +120,7 @@ def test_merged_nodes_in_a_filled_batch():
     filled = FilledBatches(reader.data, len(ODD) + 2)
     index = torch.cat([ODD, ODD.new_zeros(filled.slots - len(ODD))])
     graphs, known = reader.split(filled.gather(index, torch.arange(filled.slots) < len(ODD)))
-    with torch.no_grad(), use("reference"):
+    with torch.no_grad(), prefer("reference"):
         found = network(*graphs[:5], **known)
         expected = network(*data.batch(ODD)[:5])
     assert found.isfinite().all()
@@ -130,9 +129,6 @@ def test_merged_nodes_in_a_filled_batch():
 
 def test_what_is_merged(merging, monkeypatch):
     data = alike_data()
-    with use("reference"):
-        found = {name for name in available() if Inputs(data, network_for(name, data), CPU).merged}
-    assert found == set(SCATTERING)
     found = {name for name in available() if Inputs(data, network_for(name, data), CPU).merged}
     assert found == {*SCATTERING, *PASSING}
     dropping = network_for("gcn", data, dropout=0.1)
@@ -154,10 +150,9 @@ def test_merged_nodes_whatever_is_chosen_later(name):
     assert reader.merged
     with torch.no_grad():
         expected = reader(network, ODD)
-        with use("reference"):
+        with prefer("reference"):
             torch.testing.assert_close(reader(network, ODD), expected, rtol=0, atol=1e-10)
         assert reader(network, ODD[:0]).shape == (0, 2)
-    assert not network.regular_graphs
 
 
 @pytest.mark.usefixtures("merging")
@@ -179,7 +174,7 @@ def test_training_on_merged_nodes(monkeypatch, name):
     found = []
     for least in (1e9, 1.0):
         monkeypatch.setattr(inputs, "MERGED_FROM", least)
-        with use("fused" if name == "gin" else "reference"):
+        with prefer("fused" if name == "gin" else "reference"):
             found.append(weights_of(fit(alike_data(), name, made_split(), options)))
     for name, weight in found[0].items():
         torch.testing.assert_close(found[1][name], weight, rtol=1e-4, atol=1e-6)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from legs.models import GNN, available, create
+from legs.models import available, create
 from legs.training import TrainingError, fit, loop, methods
 from legs.training.checkpoint import load_state
+from legs.training.cv.models import Job, train_networks
 from legs.training.inputs import Inputs
-from legs.training.members import Job, train_members
 from legs.training.task import Task
 from tests.training.made import QUICK, assert_same, made_data, made_split, weights_of
 
@@ -220,7 +220,7 @@ def test_precisions(name, task):
 
 
 @pytest.mark.parametrize("before", ["none", "ieee", "tf32"])
-def test_products_in_tf32_within_training_only(before, request):
+def test_products_in_tf32_within_training_only(before, request, monkeypatch):
     """Of one model and of a stack, and also where training ends with an error."""
     flags = torch.backends.cuda.matmul
     request.addfinalizer(partial(setattr, flags, "fp32_precision", flags.fp32_precision))
@@ -235,11 +235,12 @@ def test_products_in_tf32_within_training_only(before, request):
     assert set(seen) == {("tf32", True)}
     assert flags.fp32_precision == before
     jobs = [Job(k, split, {}) for k in range(2)]
-    train_members("legs-fixed", jobs, data, options, report=look)
+    train_networks("legs-fixed", jobs, data, options, report=look)
     assert seen[-1] == ("tf32", True)
     assert flags.fp32_precision == before
-    with pytest.raises(TrainingError):
-        fit(broken(data), "legs-fcn", split, options)
+    with monkeypatch.context() as patch, pytest.raises(TrainingError):
+        patch.setattr(Task, "terms", nan_loss)
+        fit(data, "legs-fcn", split, options)
     assert flags.fp32_precision == before
     seen.clear()
     fit(data, "legs-fixed", split, replace(QUICK, precision="float32"), report=look)
@@ -259,16 +260,15 @@ def test_losses_are_computed_in_float32_under_bfloat16(monkeypatch):
     assert seen == {torch.float32}
 
 
-def broken(data):
-    """A training graph whose features are too large for any network."""
-    x = data.x.clone()
-    x[0] = 3e38
-    return replace(data, x=x)
+def nan_loss(self, out, target):
+    """Stands in for ``Task.terms``."""
+    return out.sum(-1) * torch.nan, torch.ones(len(out))
 
 
-def test_a_loss_that_is_not_finite_stops_training(tmp_path):
+def test_a_loss_that_is_not_finite_stops_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(Task, "terms", nan_loss)
     with pytest.raises(TrainingError, match=r"not a finite number in epoch 1\. Try a smaller"):
-        trained("legs-fcn", broken(made_data()), directory=tmp_path)
+        trained("legs-fcn", directory=tmp_path)
     assert not (tmp_path / "checkpoint.bin").exists()
 
 
@@ -324,16 +324,3 @@ def test_layers_check_graphs_again_after_training():
     assert network.scattering.validate
     with pytest.raises(ValueError, match="directed"):
         network(torch.rand(2, 2), torch.tensor([[0], [1]]))
-
-
-def test_networks_pass_messages_our_way_while_they_train(monkeypatch):
-    seen = []
-
-    def watched(self, x, training):
-        seen.append((training, self.regular_graphs))
-        return is_fast(self, x, training)
-
-    is_fast = GNN.is_fast
-    monkeypatch.setattr(GNN, "is_fast", watched)
-    trained("gcn")
-    assert {regular for training, regular in seen if training} == {True}

@@ -131,13 +131,13 @@ def test_features_of_fixed_scattering_are_computed_once(monkeypatch):
     from legs.nn import Scattering
 
     calls = []
-    plain = Scattering.forward
+    plain = Scattering.scatter
 
-    def forward(self, *args, **kwargs):
+    def scatter(self, *args, **kwargs):
         calls.append(1)
         return plain(self, *args, **kwargs)
 
-    monkeypatch.setattr(Scattering, "forward", forward)
+    monkeypatch.setattr(Scattering, "scatter", scatter)
     fit_nodes(blocks(), "legs-fixed", SHORT)
     assert len(calls) == 1
 

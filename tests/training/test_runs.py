@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import errno
+import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from legs.data import DataError
+from legs.data import DataError, from_objects
 from legs.data.splits import save_splits
-from legs.files import FileError
+from legs.files import FileError, digest_of
+from legs.inference.embed import open_embedder
 from legs.models import ModelError
+from legs.training import TrainingOptions, fit
 from legs.training.methods import methods
+from legs.training.predictor import load_predictor
 from legs.training.runs import (
     check_options,
     choose_device,
     choose_split,
+    clear_failed_start,
     find_model,
     run_directory,
     writing,
 )
-from tests.training.made import made_data, made_split
+from tests.training.made import QUICK, made_data, made_split
 
 
 def test_a_run_is_left_or_nothing_is(tmp_path):
@@ -54,11 +62,61 @@ def test_what_a_failed_start_left_is_cleared(tmp_path):
     for kept in (None, "checkpoint.bin", "gcn-checkpoint.bin", "model"):
         run = tmp_path / f"run {kept}"
         run.mkdir()
-        (run / "settings.json").write_text("{}")
+        settings = dict.fromkeys(("model", "model_options", "training", "data", "split"))
+        (run / "settings.json").write_text(json.dumps(settings))
+        (run / "metrics.jsonl").touch()
         if kept is not None:
             (run / kept).write_text("")
         with run_directory(run):
-            assert (run / "settings.json").exists() == (kept is not None)
+            assert (run / "settings.json").exists()
+            clear_failed_start(run)
+            for name in ("settings.json", "metrics.jsonl"):
+                assert (run / name).exists() == (kept is not None)
+
+
+def test_files_of_others_are_not_cleared(tmp_path):
+    (tmp_path / "settings.json").write_text('{"model": "mine"}')
+    (tmp_path / "metrics.jsonl").touch()
+    clear_failed_start(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"settings.json", "metrics.jsonl"}
+
+
+@pytest.mark.parametrize("removed", [(), ("settings.json",), ("settings.json", "model")])
+def test_what_tells_a_run_from_other_folders(removed, tmp_path):
+    """Earlier versions left the same files; some may have been removed, or damaged."""
+    run = tmp_path / "run"
+    fit(made_data(), "baseline", made_split(), TrainingOptions(max_epochs=1), directory=run)
+    for name in removed:
+        path = run / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with run_directory(run):
+        pass
+    (run / "checkpoint.bin").write_text("mine")
+    if len(removed) == 2:
+        with pytest.raises(FileError, match=r"holds files of others \(checkpoint.bin, metrics"):
+            run_directory(run).__enter__()
+
+
+def test_fit_keeps_other_writers_out(tmp_path):
+    run = tmp_path / "run"
+    held = []
+
+    def other(row):
+        def enter():
+            with run_directory(run):
+                pass
+
+        with ThreadPoolExecutor() as pool:
+            held.append(str(pool.submit(enter).exception()))
+
+    options = TrainingOptions(max_epochs=1)
+    fit(made_data(), "baseline", made_split(), options, directory=run, report=other)
+    assert "is being written by another thread" in held[0]
+    with run_directory(run):  # as the command does
+        fit(made_data(), "baseline", made_split(), options, directory=run)
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(FileError, match=r"holds files of others \(mine\.txt, run\)"):
+        fit(made_data(), "baseline", made_split(), options, directory=tmp_path)
 
 
 def test_errors_of_the_disk(tmp_path):
@@ -130,5 +188,64 @@ def test_devices(monkeypatch):
         assert choose_device("cpu") == "cpu"
     assert choose_device("cuda") == "cuda"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="--device cpu"):
+    with pytest.raises(ValueError, match="device='cpu'"):
         choose_device("cuda")
+
+
+def test_scaffold_splits_have_every_class_and_a_seed():
+    pytest.importorskip("rdkit")
+    # Salts of one molecule, one of them with a ring in the counterion.
+    rings = [f"C1{'C' * n}1" for n in range(2, 32)]
+    smiles = [
+        text + ring for ring in rings for text in ("C", "CC", "O", "Cl.N", "c1ccccc1.NCCCCCC")
+    ]
+    data = from_objects(smiles, y=["rare"] * 50 + ["usual"] * 100)
+    tests = set()
+    for seed in range(3):
+        split = choose_split(data, "scaffold", seed)
+        assert [len(part) for part in split] == [120, 15, 15]
+        assert [float(data.y[part].float().mean()) for part in split] == pytest.approx([2 / 3] * 3)
+        tests.add(tuple(split.test))
+        numbers = replace(data, task="regression", y=data.y[:, None].float())
+        tests.add(tuple(choose_split(numbers, "scaffold", seed).test))
+    assert len(tests) == 6
+    fitted = fit(data, "baseline", "scaffold", replace(QUICK, seed=1))
+    assert all(map(np.array_equal, fitted.split, choose_split(data, "scaffold", 1)))
+    data = from_objects(smiles, y=["rare"] * 5 + ["usual"] * 145)
+    with pytest.raises(DataError, match="the validation part has one class only, usual"):
+        choose_split(data, "scaffold")
+
+
+@pytest.mark.parametrize(
+    ("model", "option", "value"),
+    [
+        ("legs-fcn", "dropout", "abc"),
+        ("legs-attn-fcn", "heads", 1.5),
+        ("legs-attn-fcn", "token_channels", 2),
+        ("snowball", "num_layers", -1),
+        ("gcn-legs-fcn", "dropout", "abc"),
+        ("gcn-legs-fcn", "hidden_channels", "abc"),
+    ],
+)
+def test_values_that_no_network_can_be_built_with(model, option, value):
+    """Told before anything is trained, with the option and its value."""
+    with pytest.raises(ValueError, match=f"{model} cannot be built with {option}={value!r}"):
+        check_options(model, {option: value})
+
+
+def test_options_of_an_embedding_are_checked():
+    with pytest.raises(ValueError, match="legs-fixed cannot be built with steps='abc'"):
+        open_embedder("legs-fixed", options={"steps": "abc"})
+
+
+def test_a_model_with_more_classes_than_outputs_is_refused(tmp_path):
+    fit(made_data(), "baseline", made_split(), QUICK, directory=tmp_path)
+    file = tmp_path / "model" / "model.json"
+    known = json.loads(file.read_text())
+    digests = known.pop("sha256")
+    known["task"]["names"] = [f"class {k}" for k in range(1000)]
+    known["task"]["class_weights"] = None
+    digests["model.json"] = digest_of(known)
+    file.write_text(json.dumps({**known, "sha256": digests}))
+    with pytest.raises(ModelError, match=r"1,000 names.*outputs"):
+        load_predictor(tmp_path / "model").predict(made_data())

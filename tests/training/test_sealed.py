@@ -9,7 +9,7 @@ from safetensors.torch import save
 
 from legs.models import ModelError
 from legs.training.checkpoint import State, load_state, save_state
-from legs.training.cv_store import Store, Trained
+from legs.training.cv.store import Store, Trained
 from legs.training.sealed import read_sealed, write_sealed
 
 
@@ -45,7 +45,7 @@ def test_checkpoints_are_in_it(tmp_path):
 def test_results_are_in_it(tmp_path):
     store = Store(tmp_path, {})
     row = {"validation_loss": 0.5, "best_epoch": 3, "epochs": 5, "parameters": 7, "seconds": 1.5}
-    row["way"] = "stacked"
+    row["strategy"] = "stacked"
     (tmp_path / "models").mkdir()
     file = tmp_path / "models" / "gcn-0-0.bin"
     by_hand(file, "models", [row], {"0": torch.ones(2, 3)})

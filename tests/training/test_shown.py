@@ -105,8 +105,8 @@ def test_unknown_targets_and_strange_names(tmp_path):
 def test_atoms_come_in_the_order_of_the_smiles(tmp_path):
     """Molecules from other files than SMILES number their atoms as they like."""
     Chem = pytest.importorskip("rdkit.Chem")
-    from legs.data.features import assemble
-    from legs.data.molecules import from_mols
+    from legs.data.features.blocks import assemble
+    from legs.data.readers.molecules import from_mols
 
     smiles = [
         "CCO", "OCC=O", "CCN", "NCC(=O)O", "CCCl", "OC(C)CN", "CC(N)C", "OCCBr", "CCCO", "NCCN",
@@ -133,7 +133,7 @@ def test_atoms_come_in_the_order_of_the_smiles(tmp_path):
 def test_a_cross_validation(tmp_path, task):
     data = made_data(task)
     options = CVOptions(folds=3, rotations=1, seeds=(0, 1), training=QUICK)
-    result = cross_validate(data, ["baseline", "legs-fcn"], options, way="stacked")
+    result = cross_validate(data, ["baseline", "legs-fcn"], options, strategy="stacked")
     write_cv_shown(tmp_path, result)
     found, table = kept(tmp_path)
     about = json.loads((tmp_path / "scales.json").read_text())

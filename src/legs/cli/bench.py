@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import platform
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from legs.cli.train import Device
+from legs.cli.choices import Device
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from legs.cli.speed import Run
+    from legs.data.dataset import GraphBatch
 
-    from legs.experiments.speed import Result
-
-JSON, MARKDOWN = "bench.json", "bench.md"
+JSON = "bench.json"
+SETS = ("nci-5k", "PROTEINS", "REDDIT-BINARY")
 
 
 def bench(
@@ -26,102 +29,113 @@ def bench(
         int | None, typer.Option(min=1, show_default="PyTorch's", help="Threads on the CPU.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller sizes: less than a minute.")
+        bool, typer.Option("--quick", help="Shorter: less than half a minute.")
     ] = False,
-    only: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GROUPS",
-            show_default="all",
-            help="Some of batches,single,growth.",
-        ),
-    ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the results.")
     ] = Path("legs-bench"),
 ) -> None:
     """Measure how fast scattering is here, beside a plain formulation, GCN and GIN.
 
-    Batches of real graphs, one large graph, and growth with every size; each time as a ratio to
-    the reference in the same run, and which kernels ran. Takes the data sets that are on this
-    machine, and some minutes; with --quick less than one.
+    A train step and inference on 128 graphs of data sets that are on this machine, and on one large
+    graph; each time as a ratio to the reference, plain PyTorch, in the same run.
     """
-    groups = _groups(only)
     # Imported here: torch takes seconds, and `legs --help` must not.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    import torch
 
-    from legs.experiments.speed import plan_of, run
-    from legs.experiments.speed.running import check_device
+    from legs.cli.console import Console
+    from legs.files import has_keys, write_atomically
+    from legs.models.saving import versions
 
-    check_device(device.value)
+    if device is Device.cuda and not torch.cuda.is_available():
+        raise ValueError("no CUDA device was found; --device cpu computes without one")
+    gpu = torch.cuda.is_available() and device is not Device.cpu
+    place = torch.device("cuda" if gpu else "cpu")
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output} is a file; -o takes a folder for the results")
+    if (output / JSON).exists() and not has_keys(output / JSON, ("machine", "rows")):
+        raise ValueError(f"{output / JSON} is not of legs bench; choose another folder")
     output.mkdir(parents=True, exist_ok=True)
-    console = Console(highlight=False)
-    columns = (BarColumn(bar_width=12), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with bars:
-        task = bars.add_task("starting", total=None)
-        result = run(
-            plan_of(quick),
-            device.value,
-            groups=groups,
-            threads=threads,
-            report=lambda done, cases, name: bars.update(
-                task, completed=done, total=cases, description=name
-            ),
-            keep=lambda result: _write(result, output),
-        )
-    _write(result, output)
-    _show(result, console)
-    console.print(f"Results are in {output}/{JSON} and {MARKDOWN}", soft_wrap=True, markup=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    console, rows = Console(highlight=False), []
+    try:
+        name = torch.cuda.get_device_name(place) if gpu else platform.processor()
+        known = {"machine": name or platform.machine(), "threads": torch.get_num_threads()}
+        console.print(f"{known['machine']}, {known['threads']} threads", markup=False)
+        for title, graphs in _cases(console, 10**4 if quick else 10**6):
+            with console.status(f"timing {title}"):
+                rows += _measured(title, graphs.to(place), 0.2 if quick else 2.0)
+    finally:
+        torch.set_num_threads(before)
+    known |= {"versions": versions(), "rows": rows}
+    write_atomically(output / JSON, f"{json.dumps(known, indent=1)}\n".encode())
+    for line in _table(rows).to_string(index=False).splitlines():
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"Results are in {output / JSON}", soft_wrap=True, markup=False)
 
 
-def _groups(only: str | None) -> tuple[str, ...]:
-    """The groups of cases named on the command line."""
-    from legs.experiments.speed.plan import GROUPS
+def _cases(console: Any, edges: int) -> Iterator[tuple[str, GraphBatch]]:
+    """Batches of real graphs that need no download, and one large graph."""
+    import torch
 
-    if only is None:
-        return GROUPS
-    named = [name.strip() for name in only.split(",") if name.strip()]
-    for name in named:
-        if name not in GROUPS:
-            raise ValueError(f"--only takes some of {','.join(GROUPS)}; got {name!r}")
-    if not named:
-        raise ValueError(f"--only takes some of {','.join(GROUPS)}; got none")
-    return tuple(group for group in GROUPS if group in named)
+    from legs.data import load
+    from legs.data.catalog.specs import locate, lookup
+    from legs.data.dataset import GraphBatch
+    from legs.data.errors import DataError
+
+    for name in SETS:
+        try:
+            entry = lookup(name)
+            if entry is None or locate(entry) is None:
+                raise DataError(f"not on this machine; `legs datasets {name}` fetches it")
+            data = load(name, features="structure", limit=128 if name == SETS[0] else None)
+        except (DataError, ImportError) as error:
+            console.print(f"left out: {name}: {error}", soft_wrap=True, markup=False)
+            continue
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
+        yield f"{data.name}, {min(len(data), 128)} graphs", data.batch(order[:128])
+    side = round((edges / 4) ** 0.5)
+    grid = torch.arange(side * side).view(side, side)
+    right, down = grid.roll(-1, 1).flatten(), grid.roll(-1, 0).flatten()
+    ends = torch.stack([grid.flatten().repeat(2), torch.cat([right, down])])
+    x = torch.randn(side * side, 2, generator=torch.Generator().manual_seed(0))
+    batch = torch.zeros(len(x), dtype=torch.long)
+    edge_index = torch.cat([ends, ends.flip(0)], dim=1)
+    yield f"torus, {4 * len(x):,} edges", GraphBatch(x, edge_index, None, batch, 1, None)
 
 
-def _write(result: Result, folder: Path) -> None:
-    from legs.experiments.speed.summary import sentences
-    from legs.experiments.speed.tables import markdown
-    from legs.files import write_atomically
+def _measured(title: str, graphs: GraphBatch, seconds: float) -> list[dict[str, Any]]:
+    """One row per method, those of the same work timed in turn."""
+    from legs.cli.speed import compare, gnn_works, works_of
+    from legs.kernels.op import Backend
+    from legs.nn import Scattering
 
-    known = result.as_dict()
-    write_atomically(folder / JSON, (json.dumps(known, indent=1) + "\n").encode())
-    write_atomically(folder / MARKDOWN, markdown(known, sentences(known)).encode())
+    works = {"GCN": gnn_works("gcn", graphs), "GIN": gnn_works("gin", graphs)}
+    backends: dict[str, Backend] = {"torch-legs": "auto", "reference": "reference"}
+    for name, backend in backends.items():
+        layer = Scattering(graphs.x.shape[1], backend=backend, validate=False).to(graphs.x.device)
+        works[name] = works_of(partial(layer, *graphs[:5]), list(layer.parameters()))
+    rows = []
+    for place, work in enumerate(("train step", "inference")):
+        runs: dict[str, Run] = {name: each[place] for name, each in works.items()}
+        times = compare(runs, graphs.x.device, rounds=15, least=3, seconds=seconds)
+        for name, timing in times.items():
+            rows.append({"graphs": title, "work": work, "method": name, **vars(timing)})
+    return rows
 
 
-def _show(result: Result, console: Console) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
+def _table(rows: list[dict[str, Any]]) -> Any:
+    """The rows for people: milliseconds, and how many times as fast as the reference."""
+    import pandas as pd
 
-    from legs.experiments.speed.summary import TRAIN, sentences
-    from legs.experiments.speed.tables import limits_line, machine_line, screen_tables
-
-    known = result.as_dict()
-    console.print(machine_line(known), soft_wrap=True, markup=False)
-    console.print(limits_line(known), soft_wrap=True, markup=False)
-    for text in screen_tables(known):
-        table = Table(title=text.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for name, left in zip(text.columns, text.left, strict=True):
-            table.add_column(name, justify="left" if left else "right", no_wrap=left)
-        for row in text.rows:
-            table.add_row(*(escape(cell) for cell in row))
-        console.print(table)
-    for line in sentences(known, [TRAIN]):
-        console.print(f"- {line}", markup=False)
-    for line in result.skipped:
-        console.print(f"left out: {line}", soft_wrap=True, markup=False)
+    known = pd.DataFrame(rows).astype({"seconds": float, "memory": float})
+    usual = known[known["method"] == "reference"].set_index(["graphs", "work"])["seconds"]
+    pairs = zip(known["graphs"], known["work"], strict=True)
+    ratio = pd.Series([usual[pair] for pair in pairs]) / known["seconds"]
+    table = known[["graphs", "work", "method"]].copy()
+    columns = {"ms": 1000 * known["seconds"], "× reference": ratio}
+    columns["peak MB"] = known["memory"] / 1e6
+    for name, values in columns.items():
+        table[name] = values.map(lambda value: "" if pd.isna(value) else f"{value:.3g}")
+    return table.drop(columns=[name for name in columns if not table[name].any()])

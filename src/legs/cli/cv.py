@@ -10,22 +10,43 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from legs.cli.choices import Data
+from legs.cli.choices import (
+    Bad,
+    Balanced,
+    Data,
+    Device,
+    Features,
+    GradClip,
+    GroupBy,
+    Hydrogens,
+    IdColumn,
+    OnError,
+    SmilesColumn,
+    Symmetrize,
+    number,
+    show_groups,
+)
 from legs.cli.engines import Address, EngineName, EngineOption, check_address, spread_over
-from legs.cli.train import Device, Kind
+from legs.cli.train import Kind, show_data
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from legs.cli.console import Console
+    from legs.training.cv.cross_validation import CVResult
 
-    from legs.training.cross_validation import CVResult
+
+class SplitKind(StrEnum):
+    """How rows are divided."""
+
+    random = "random"
+    scaffold = "scaffold"
 
 
-class Way(StrEnum):
+class Strategy(StrEnum):
     """How many models are trained."""
 
     auto = "auto"
     stacked = "stacked"
-    single = "single"
+    sequential = "sequential"
 
 
 def cv(
@@ -35,23 +56,31 @@ def cv(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder for the results; goes on if it exists."),
+        typer.Option("-o", "--output", help="Folder for the results; a stopped run resumes there."),
     ] = None,
     target: Annotated[list[str] | None, typer.Option(help="Column(s) to predict.")] = None,
     task: Annotated[
         Kind | None, typer.Option(show_default="found", help="What is predicted.")
     ] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Node features, e.g. structure+labels.")
-    ] = None,
+    smiles_column: SmilesColumn = None,
+    id_column: IdColumn = None,
+    features: Features = None,
+    hydrogens: Hydrogens = False,
+    symmetrize: Symmetrize = False,
+    on_error: Bad = OnError.stop,
     folds: Annotated[int, typer.Option(min=3, help="Partitions.")] = 10,
     rotations: Annotated[
-        int | None, typer.Option(min=1, show_default="all", help="Models a test set.")
+        int | None, typer.Option(min=1, show_default="all", help="Models per test set.")
     ] = None,
     test_folds: Annotated[int, typer.Option(min=1, help="Partitions in a test set.")] = 1,
-    seeds: Annotated[int, typer.Option(min=1, help="Random splits, for regression.")] = 4,
+    num_splits: Annotated[int, typer.Option(min=1, help="Random splits, for regression.")] = 4,
+    split: Annotated[
+        SplitKind,
+        typer.Option(help="Rows at random, or molecules with the same ring system together."),
+    ] = SplitKind.random,
+    group_by: GroupBy = None,
     splits: Annotated[
-        Path | None, typer.Option(help="Your own splits: JSON, one entry a fold.")
+        Path | None, typer.Option(help="Your own splits: JSON, one entry per fold.")
     ] = None,
     grid: Annotated[
         str | None,
@@ -66,11 +95,18 @@ def cv(
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 1000,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    lr: Annotated[
+        float, typer.Option(parser=number, metavar="FLOAT", help="Learning rate.")
+    ] = 1e-3,
     batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
     patience: Annotated[int, typer.Option(min=1, help="Epochs without a better loss.")] = 100,
+    grad_clip: GradClip = None,
+    balanced: Balanced = False,
     seed: Annotated[int, typer.Option(help="Of partitions, weights and batches.")] = 0,
-    way: Annotated[Way, typer.Option(help="All at once, one by one, or the faster.")] = Way.auto,
+    strategy: Annotated[
+        Strategy,
+        typer.Option(help="Train models at once, one after another, or as is faster in a trial."),
+    ] = Strategy.auto,
     device: Annotated[
         Device, typer.Option(help="Where to train; auto takes a GPU if there is one.")
     ] = Device.auto,
@@ -86,56 +122,83 @@ def cv(
     majority vote; mean ± deviation over the test sets. Numbers: random splits, mean squared error.
     """
     # Imported here: torch takes seconds, and `legs cv --help` must not.
-    from rich.console import Console
-
+    from legs.cli.console import Console
     from legs.cli.progress import Plan
     from legs.cli.tuning import parse_grid
-    from legs.data import load
+    from legs.data.errors import write_bad_rows
+    from legs.data.loading import load_training
     from legs.data.splits import load_splits
+    from legs.files import check_outputs, one_writer
     from legs.training import TrainingOptions
-    from legs.training.cross_validation import cross_validate
-    from legs.training.cv_grid import check_grid
-    from legs.training.cv_plan import CVOptions
-    from legs.training.cv_tables import write_results
+    from legs.training.cv.cross_validation import cross_validate
+    from legs.training.cv.protocol import CVOptions, check_grid
+    from legs.training.cv.store import is_store
+    from legs.training.cv.tables import write_results
+    from legs.training.runs import BAD_ROWS, choose_device
     from legs.training.shown_cv import write_cv_shown
 
     check_address(engine, address)
+    place = choose_device(device.value)
+    if splits is not None and split is SplitKind.scaffold:
+        raise ValueError("--split scaffold and --splits exclude each other")
     methods = model or ["legs-fcn"]
     settings = parse_grid(grid, tune)
     check_grid(methods, settings)
     console = Console(highlight=False)
-    loaded = load(
-        data, target=target, task=task.value if task else None, features=features, limit=limit
+    loaded = load_training(
+        data,
+        features=features,
+        target=target or None,
+        task=None if task is None else task.value,
+        smiles_column=smiles_column,
+        id_column=id_column,
+        hydrogens=hydrogens or None,
+        directed="symmetrize" if symmetrize else None,
+        on_error=on_error.value,
+        limit=limit,
     )
     options = CVOptions(
         folds=folds,
         rotations=rotations,
         test_folds=test_folds,
-        seeds=tuple(range(seeds)),
+        seeds=tuple(range(seed * num_splits, (seed + 1) * num_splits)),
         training=TrainingOptions(
-            lr=lr, max_epochs=epochs, batch_size=batch_size, patience=patience, seed=seed
+            lr=lr,
+            max_epochs=epochs,
+            batch_size=batch_size,
+            patience=patience,
+            clip=grad_clip,
+            balanced=balanced,
+            seed=seed,
         ),
         grid=settings,
     )
     folder = output or Path("legs-cv") / loaded.name
+    check_outputs([folder], [data])
+    show_data(console, loaded, folder / BAD_ROWS)
+    groups = show_groups(console, loaded, group_by)
     try:
-        with Plan(console) as progress, spread_over(engine, address) as workers:
-            result = cross_validate(
-                loaded,
-                methods,
-                options,
-                splits=load_splits(splits, len(loaded)) if splits else None,
-                directory=folder,
-                device=_device(device.value),
-                way=way.value,
-                progress=progress,
-                engine=workers,
-            )
+        with one_writer(folder, is_store):
+            with Plan(console) as progress, spread_over(engine, address) as workers:
+                result = cross_validate(
+                    loaded,
+                    methods,
+                    options,
+                    splits=load_splits(splits, len(loaded)) if splits else split.value,
+                    group_by=groups,
+                    directory=folder,
+                    device=place,
+                    strategy=strategy.value,
+                    progress=progress,
+                    engine=workers,
+                )
+            write_results(result, folder, command=shlex.join(["legs", *sys.argv[1:]]))
+            write_cv_shown(folder, result)
+            if bad := loaded.info.get("bad"):
+                write_bad_rows(folder / BAD_ROWS, bad)
     except KeyboardInterrupt:
-        typer.echo("legs: interrupted; the same command goes on from here", err=True)
+        typer.echo("legs: interrupted; the same command resumes", err=True)
         raise typer.Exit(130) from None
-    write_results(result, folder, command=shlex.join(["legs", *sys.argv[1:]]))
-    write_cv_shown(folder, result)
     _show(result, console)
     console.print(
         f"Every fold's score and every graph's prediction are in {folder}/",
@@ -146,17 +209,11 @@ def cv(
     console.print(f"See it on one page: legs report {run}", soft_wrap=True, markup=False)
 
 
-def _device(name: str) -> str:
-    import torch
-
-    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
-
-
 def _show(result: CVResult, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from legs.training.cv_tables import choices, comparisons, summary
+    from legs.training.cv.tables import choices, comparisons, summary
 
     score = "accuracy, %" if result.data.task == "classification" else "MSE, whitened"
     table = Table(title=f"{result.data.name}: {len(result.splits)} test sets")
@@ -172,6 +229,8 @@ def _show(result: CVResult, console: Console) -> None:
             f"{row.seconds:.0f}",
             str(row.trained),
         )
+    for line in _caveats(result):
+        console.print(f"warning    {line[0].lower()}{line[1:-1]}", soft_wrap=True, markup=False)
     console.print(table)
     chosen = choices(result)
     if len(chosen):
@@ -184,3 +243,21 @@ def _show(result: CVResult, console: Console) -> None:
             f"{row.first} - {row.second}: {row.difference:+.{digits}f}, p = {row.p:.3f} "
             "(corrected resampled t-test)"
         )
+
+
+def _caveats(result: CVResult) -> list[str]:
+    import numpy as np
+
+    from legs.report.words import baseline_name, few_words
+
+    classes = result.data.task == "classification"
+    sign = 1 if classes else -1
+    base = sign * float(np.mean(result.baseline))
+    lost = [m.method for m in result.methods if sign * m.mean <= base]
+    found = few_words(
+        float(np.mean([len(group[0].test) for group in result.splits])), "a test set has about"
+    )
+    if lost:
+        verb = "is" if len(lost) == 1 else "are"
+        found.insert(0, f"{', '.join(lost)} {verb} no better than {baseline_name(classes)}.")
+    return found

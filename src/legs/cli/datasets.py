@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from legs.cli.console import Console
     from legs.data.statistics import Comparison, Statistics
 
 
@@ -24,7 +23,7 @@ def datasets(
 
     With NAME: its statistics, beside Table I of the paper if it is in there.
     """
-    from rich.console import Console
+    from legs.cli.console import Console
 
     console = Console(highlight=False)
     if check:
@@ -41,7 +40,8 @@ def _all(console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from legs.data import available, sources
+    from legs.data import available
+    from legs.data.catalog import fetch
 
     table = Table(title="Data sets by name", box=SIMPLE_HEAD)
     table.add_column("set", no_wrap=True)
@@ -56,9 +56,9 @@ def _all(console: Console) -> None:
         table.add_row(each.name, graphs, each.origin, size, remarks)
     console.print(table)
     console.print("Any other name of the TUDataset collection works too (cite Morris et al. 2020).")
-    folder = sources.data_dir() or "not set"
-    console.print(f"{sources.VARIABLE}: {folder}", soft_wrap=True, markup=False)
-    console.print(f"cache: {sources.cache_dir()}", soft_wrap=True, markup=False)
+    folder = fetch.data_dir() or "not set"
+    console.print(f"{fetch.VARIABLE}: {folder}", soft_wrap=True, markup=False)
+    console.print(f"cache: {fetch.cache_dir()}", soft_wrap=True, markup=False)
 
 
 def _one(console: Console, name: str) -> None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from legs.experiments.demo import Demo
+    from legs.cli.console import Console
+    from legs.training.demo import Demo
 
 
 def demo(
@@ -29,14 +28,18 @@ def demo(
     fixed scattering, a GCN and a baseline that ignores bonds, in about two minutes on two cores.
     """
     # Imported here: torch and RDKit take seconds, and `legs --help` must not.
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from legs.experiments.demo import run
+    from legs.cli.console import Console
+    from legs.files import one_writer
+    from legs.training.demo import is_demo, run
 
     console = Console(highlight=False)
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with (
+        one_writer(output, is_demo),
+        Progress(*columns, console=console, disable=not console.is_terminal) as bars,
+    ):
         shown: dict[str, object] = {}
 
         def progress(model: str, epoch: int, epochs: int) -> None:
@@ -45,7 +48,7 @@ def demo(
             bars.update(shown[model], completed=epoch)  # type: ignore[arg-type]
 
         result = run(output, limit, progress=progress)
-    _note(result.directory)
+        _note(result.directory)
     _show(result, console)
 
 
@@ -54,8 +57,11 @@ def _note(folder: Path) -> None:
     import json
     import sys
 
+    from legs.files import write_atomically
+    from legs.training.demo import FILE
+
     known = {"command": shlex.join(["legs", *sys.argv[1:]])}
-    (folder / "demo.json").write_text(json.dumps(known) + "\n", encoding="utf-8")
+    write_atomically(folder / FILE, f"{json.dumps(known)}\n".encode())
 
 
 def _show(result: Demo, console: Console) -> None:

@@ -10,10 +10,13 @@ import typer
 from legs.cli.choices import (
     Bad,
     Data,
+    Device,
+    DeviceOption,
     IdColumn,
     OnError,
     Settings,
     SmilesColumn,
+    Symmetrize,
     counted,
     parse_settings,
 )
@@ -53,7 +56,9 @@ def embed(
     hydrogens: Annotated[
         bool, typer.Option("--hydrogens", help="Make hydrogens nodes (legs-fixed only).")
     ] = False,
+    symmetrize: Symmetrize = False,
     settings: Settings = None,
+    device: DeviceOption = Device.cpu,
     engine: EngineOption = EngineName.local,
     address: Address = None,
 ) -> None:
@@ -71,12 +76,13 @@ def embed(
             f"--engine ray writes a folder of Parquet files, not {out.name}; name a folder, such "
             f"as {out.with_suffix('')}"
         )
-    from rich.console import Console
-
+    from legs.cli.console import Console
     from legs.cli.progress import Rows
     from legs.engine import open_engine
-    from legs.training.embed_folder import embed_folder
-    from legs.training.embedding import embed_file, open_embedder
+    from legs.files import check_outputs
+    from legs.inference.embed import UNTRAINED, embed_file, open_embedder
+    from legs.inference.shards import embed_folder
+    from legs.training.runs import choose_device, run_files
 
     console = Console(highlight=False)
     embedder = open_embedder(
@@ -85,8 +91,12 @@ def embed(
         hydrogens=hydrogens,
         smiles_column=smiles_column,
         id_column=id_column,
+        directed="symmetrize" if symmetrize else None,
         options=options,
+        device=choose_device(device.value),
     )
+    if model != UNTRAINED and out.is_file():
+        check_outputs([out], run_files(model))
     with Rows(console, f"{model}:") as progress:
         if not parts:
             done = embed_file(embedder, data, out, on_error=on_error.value, report=progress)

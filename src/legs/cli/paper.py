@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import csv
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from legs.experiments.paper_tables import Printed
+
+class Printed(NamedTuple):
+    """A number of the paper; ``std`` is ``None`` where it prints none."""
+
+    mean: float
+    std: float | None
+
+
+@cache
+def _scores() -> dict[tuple[str, str], Printed]:
+    text = (files("legs.data") / "paper_scores.csv").read_text(encoding="utf-8")
+    scores: dict[tuple[str, str], Printed] = {}
+    for row in csv.DictReader(text.splitlines()):
+        printed = Printed(float(row["mean"]), float(row["std"]) if row["std"] else None)
+        scores.setdefault((row["data"], row["method"]), printed)
+    return scores
 
 
 def paper_number(data: str, method: str) -> Printed | None:
-    """What the paper prints, in its units: per cent right, or mean squared error.
+    """What the paper prints, in its units: percent correct, or mean squared error.
 
     Affinities are left out: the paper does not say how it scaled them.
 
@@ -24,10 +41,4 @@ def paper_number(data: str, method: str) -> Printed | None:
     >>> paper_number("my own file", "gcn") is None
     True
     """
-    from legs.experiments.paper_tables import printed
-
-    if data.startswith("zinc-"):
-        return printed("zinc", method, data.removeprefix("zinc-"))
-    if data == "qm9":
-        return printed("qm9", method, "Test MSE")
-    return printed("classification", data, method) or printed("ensemble", data, method)
+    return _scores().get((data, method))

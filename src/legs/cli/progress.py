@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import math
-import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 if TYPE_CHECKING:
-    from legs.training.cv_progress import CVProgress
+    from legs.training.cv.progress import CVProgress
 
 
-class _Shown:
-    """Something that is shown as long as a ``with`` block lasts."""
+class _Bar:
+    """One bar, shown as long as a ``with`` block lasts."""
 
-    progress: Progress
+    def __init__(
+        self,
+        console: Console,
+        *columns: ProgressColumn,
+        title: str,
+        total: float | None = None,
+        **fields: Any,
+    ) -> None:
+        self.console = console
+        self.progress = Progress(
+            SpinnerColumn(),
+            *columns,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task(title, total=total, **fields)
 
     def __enter__(self) -> Self:
         self.progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
 
-class Epochs(_Shown):
-    """A bar for training: epoch, losses, time left. To be called with a row of losses an epoch.
+class Epochs(_Bar):
+    """A bar for training: epoch, losses, time left. To be called with the losses of every epoch.
 
     Args:
         console: where to show it, if it is a terminal.
@@ -42,71 +59,47 @@ class Epochs(_Shown):
     """
 
     def __init__(self, console: Console, epochs: int, title: str) -> None:
-        self.console = console
-        self.progress = Progress(
-            SpinnerColumn(),
+        columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
             TextColumn("{task.fields[losses]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
+            TimeRemainingColumn(),
+            TextColumn("left"),
         )
-        self.epochs = epochs
-        self.title = title
-        self.last = 0
-        self.validation = ""
-        self.start = time.monotonic()
-        self.first = 0
-        self.task = self.progress.add_task(title, total=epochs, losses="")
+        super().__init__(console, *columns, title=title, total=epochs, losses="")
+        self.epochs, self.last, self.validation = epochs, 0, ""
 
     def __call__(self, row: dict[str, float]) -> None:
         """Shows an epoch."""
         epoch = int(row["epoch"])
         if epoch > 1 and not self.last:
-            self.console.print(f"going on after epoch {epoch - 1}")
+            self.console.print(f"resuming after epoch {epoch - 1}")
         if epoch <= self.last or not self.last:
-            # The first epoch of a run, of one that goes on, or of an ensemble's next network.
-            self.start, self.first, self.validation = time.monotonic(), epoch, ""
+            # The first epoch of a run, of one that is resumed, or of an ensemble's next network.
+            self.progress.reset(self.task, completed=epoch, losses="")
+            self.validation = ""
         self.last = epoch
         if "validation_loss" in row:
             self.validation = f"validation {row['validation_loss']:.3g}"
-        self.progress.update(
-            self.task,
-            completed=epoch,
-            losses=f"epoch {epoch}/{self.epochs} train {row['train_loss']:<7.3g} "
-            f"{self.validation:<18} {self._left(epoch)}",
+        losses = (
+            f"epoch {epoch}/{self.epochs} train {row['train_loss']:<7.3g} {self.validation:<18}"
         )
-
-    def _left(self, epoch: int) -> str:
-        done = epoch - self.first
-        if not done:
-            return ""
-        seconds = round((time.monotonic() - self.start) / done * (self.epochs - epoch))
-        # Early stopping may come before.
-        return f"≤ {seconds // 60}:{seconds % 60:02d} left"
+        self.progress.update(self.task, completed=epoch, losses=losses)
 
 
-class Rows(_Shown):
+class Rows(_Bar):
     """Counts rows while a file is read; to be called with the number of rows done."""
 
     def __init__(self, console: Console, title: str) -> None:
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TextColumn("{task.completed:,.0f} rows"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task(title, total=None)
+        columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} rows"))
+        super().__init__(console, *columns, title=title)
 
     def __call__(self, rows: int) -> None:
         """Shows how many rows are done."""
         self.progress.update(self.task, completed=rows)
 
 
-class PlanBar(_Shown):
+class PlanBar(_Bar):
     """A bar over a whole plan with lines beside it.
 
     Args:
@@ -114,17 +107,13 @@ class PlanBar(_Shown):
     """
 
     def __init__(self, console: Console) -> None:
-        self.progress = Progress(
-            SpinnerColumn(),
+        columns = (
             BarColumn(bar_width=12),
-            # Goes on between the calls, which may be minutes apart.
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             TextColumn("{task.description}", markup=False),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
         )
-        self.task = self.progress.add_task("starting", total=None)
+        super().__init__(console, *columns, title="starting")
 
     def show(self, total: float, completed: float, lines: list[str]) -> None:
         """Shows how much is done, and the lines."""
@@ -134,30 +123,26 @@ class PlanBar(_Shown):
 
 
 class Plan(PlanBar):
-    """How far a cross-validation is, over its whole plan; to be called with the facts."""
+    """How far a cross-validation is; to be called with its progress."""
 
-    def __call__(self, facts: CVProgress) -> None:
+    def __call__(self, progress: CVProgress) -> None:
         """Shows where the plan is."""
-        # A model in training counts by its epochs: a stack of all models would stand still.
-        part = facts.running * facts.epoch / facts.max_epochs if facts.step == "networks" else 0
-        self.show(facts.models, facts.done + facts.stopped + part, plan_lines(facts))
+        self.show(progress.models, progress.completed, plan_lines(progress))
 
 
-def plan_lines(facts: CVProgress) -> list[str]:
-    """The facts in lines that fit beside a bar: what is trained, how many models, how far."""
-    what = [f"{facts.method} (method {facts.method_number} of {facts.methods})"]
-    if facts.grid > 1 and facts.settings:
-        numbers = ", ".join(str(k + 1) for k in facts.settings)
-        what.append(f"setting{'s' * (len(facts.settings) > 1)} {numbers} of {facts.grid}")
-    models = f"{facts.models:,} models: {facts.done:,} done, {facts.running} running, "
-    models += f"{facts.stopped} stopped"
+def plan_lines(progress: CVProgress) -> list[str]:
+    """Lines that fit beside a bar: what is trained, how many models, how far."""
+    what = [f"{progress.method} (method {progress.method_number} of {progress.methods})"]
+    if progress.grid > 1 and progress.settings:
+        numbers = ", ".join(str(k + 1) for k in progress.settings)
+        what.append(f"setting{'s' * (len(progress.settings) > 1)} {numbers} of {progress.grid}")
+    models = f"{progress.models:,} models: {progress.done:,} done, {progress.running} running, "
+    models += f"{progress.stopped} stopped"
     rest = []
-    if facts.step == "trial":
-        rest.append("trying which way is faster")
-    elif facts.epoch:
-        rest.append(f"epoch {facts.epoch} of {facts.max_epochs}")
-    if math.isfinite(facts.best_loss):
-        rest.append(f"best loss {facts.best_loss:.4f}")
-    if facts.time_left:
-        rest.append(facts.time_left)
+    if progress.step == "trial":
+        rest.append("timing both strategies")
+    elif progress.epoch:
+        rest.append(f"epoch {progress.epoch} of {progress.max_epochs}")
+    if math.isfinite(progress.best_loss):
+        rest.append(f"best loss {progress.best_loss:.4f}")
     return [", ".join(what), models, *([", ".join(rest)] if rest else [])]

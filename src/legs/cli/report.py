@@ -11,9 +11,7 @@ import typer
 def report(
     run: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN", help="Folder of legs train, legs cv, legs reproduce or legs demo."
-        ),
+        typer.Argument(metavar="RUN", help="Folder of legs train, legs cv or legs demo."),
     ],
     output: Annotated[
         Path | None,
@@ -40,14 +38,14 @@ def report(
     worst predictions, which part of them mattered, and how to get the same again.
     """
     # Imported here: torch takes seconds, and `legs report --help` must not.
-    from rich.console import Console
-
+    from legs.cli.console import Console
     from legs.cli.paper import paper_number
     from legs.explain.runs import explain_folder
-    from legs.report.page import write_page
+    from legs.report.page import page_file, write_page
     from legs.report.saving import write_pictures
 
     console = Console(highlight=False)
+    page_file(run, output)
     with console.status(f"Explaining predictions of {run}"):
         explain_folder(run, explain or ())
     with console.status("Drawing the page"):

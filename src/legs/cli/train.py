@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from contextlib import ExitStack, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -13,18 +14,26 @@ import typer
 
 from legs.cli.choices import (
     Bad,
+    Balanced,
     Data,
+    Device,
+    Features,
+    GradClip,
+    GroupBy,
+    Hydrogens,
     IdColumn,
     OnError,
     Settings,
     SmilesColumn,
+    Symmetrize,
     counted,
+    number,
     parse_settings,
+    show_groups,
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from legs.cli.console import Console
     from legs.data.dataset import GraphDataset
     from legs.training import Fitted
 
@@ -45,14 +54,6 @@ class Precision(StrEnum):
     float64 = "float64"
 
 
-class Device(StrEnum):
-    """Where to train."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
 def train(
     data: Data,
     run: Annotated[
@@ -62,7 +63,7 @@ def train(
             "-o",
             metavar="RUN",
             help="Directory for the model, scores, losses and checkpoint. A run that was stopped "
-            "goes on there with the same command.",
+            "resumes there with the same command.",
         ),
     ],
     model: Annotated[
@@ -79,18 +80,9 @@ def train(
     ] = None,
     smiles_column: SmilesColumn = None,
     id_column: IdColumn = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BLOCKS",
-            show_default="what suits the data",
-            help="Node features, such as structure, atoms or chem+structure.",
-        ),
-    ] = None,
-    hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Make hydrogens nodes.")] = False,
-    symmetrize: Annotated[
-        bool, typer.Option("--symmetrize", help="Take directed edges as undirected ones.")
-    ] = False,
+    features: Features = None,
+    hydrogens: Hydrogens = False,
+    symmetrize: Symmetrize = False,
     on_error: Bad = OnError.stop,
     limit: Annotated[
         int | None, typer.Option(min=1, show_default="all", help="Only the first graphs.")
@@ -98,21 +90,20 @@ def train(
     split: Annotated[
         str,
         typer.Option(
-            help="random (80/10/10, stratified by class), scaffold, or a split.json file."
+            help="random or scaffold (80/10/10, every class in proportion), or a split.json file."
         ),
     ] = "random",
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    group_by: GroupBy = None,
+    lr: Annotated[
+        float, typer.Option(parser=number, metavar="FLOAT", help="Learning rate.")
+    ] = 1e-3,
     batch_size: Annotated[int, typer.Option(help="Graphs in a batch.")] = 128,
     epochs: Annotated[int, typer.Option(help="At most so many epochs.")] = 1000,
     patience: Annotated[
         int, typer.Option(help="Stop after so many epochs without a better validation loss.")
     ] = 100,
-    clip: Annotated[
-        float | None, typer.Option(show_default="none", help="Largest norm of the gradient.")
-    ] = None,
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Rare classes weigh more in the loss.")
-    ] = False,
+    grad_clip: GradClip = None,
+    balanced: Balanced = False,
     precision: Annotated[Precision, typer.Option(help="Of numbers.")] = Precision.float32,
     seed: Annotated[int, typer.Option(help="Of the split, weights and batches.")] = 0,
     settings: Settings = None,
@@ -131,12 +122,12 @@ def train(
     given = dict(locals())
     options = parse_settings(settings)
     # Imported here: torch takes seconds, and `legs train --help` must not.
-    from rich.console import Console
-
+    from legs.cli.console import Console
     from legs.cli.progress import Epochs
+    from legs.data.loading import load_training
+    from legs.files import check_outputs
     from legs.training import TrainingOptions, fit, joined
     from legs.training.launching import launch, processes_to_start
-    from legs.training.raw_input import read_training, write_bad_rows
     from legs.training.runs import (
         BAD_ROWS,
         CHECKPOINT,
@@ -152,11 +143,12 @@ def train(
         batch_size=batch_size,
         max_epochs=epochs,
         patience=patience,
-        clip=clip,
+        clip=grad_clip,
         balanced=balanced,
         precision=precision.value,
         seed=seed,
     )
+    check_outputs([run], [data, split])
     place = choose_device(device.value)
     if processes_to_start(place, devices) > 1:
         launch(devices, train, given)
@@ -167,7 +159,7 @@ def train(
         folder = stack.enter_context(nullcontext(run) if group.rank else run_directory(run))
         console = Console(highlight=False, quiet=group.rank > 0)
         with console.status(f"Reading {data}"):
-            graphs = read_training(
+            graphs = load_training(
                 data,
                 features=features,
                 target=target or None,
@@ -179,12 +171,12 @@ def train(
                 on_error=on_error.value,
                 limit=limit,
             )
-        _show_data(console, graphs)
-        bad = graphs.info.get("bad", ())
-        if bad and not group.rank:
-            write_bad_rows(folder / BAD_ROWS, bad)
-            _line(console, f"skipped    {counted(len(bad), 'row')}, listed in {folder / BAD_ROWS}")
-        chosen = choose_split(graphs, split, seed)
+        show_data(console, graphs, folder / BAD_ROWS)
+        groups = show_groups(console, graphs, group_by)
+        with warnings.catch_warnings():
+            if group.rank:
+                warnings.simplefilter("ignore")
+            chosen = choose_split(graphs, split, seed, groups)
         try:
             with Epochs(console, epochs, model) as progress:
                 fitted = fit(
@@ -198,11 +190,11 @@ def train(
                     report=progress,
                     command=shlex.join(["legs", *sys.argv[1:]]),
                     group=group,
+                    group_by=None,  # checked above
                 )
         except KeyboardInterrupt:
-            again = (
-                "goes on from the checkpoint" if (folder / CHECKPOINT).exists() else "starts anew"
-            )
+            saved = (folder / CHECKPOINT).exists()
+            again = "resumes from the checkpoint" if saved else "starts again"
             typer.echo(f"legs: interrupted; the same command {again}", err=True)
             raise typer.Exit(130) from None
     if fitted.state.epoch and not progress.last:
@@ -211,11 +203,13 @@ def train(
     _show_places(console, folder, data, graphs)
 
 
-def _show_data(console: Console, data: GraphDataset) -> None:
-    blocks = "+".join(data.info.get("features", ()))
+def show_data(console: Console, data: GraphDataset, bad_file: Path) -> None:
+    """Prints what was read, what of it is used, and what is predicted."""
+    from legs.data.features.blocks import describe_features
+
     names = data.class_names if data.task == "classification" else data.target_names
     _line(console, f"data       {data.name}: {len(data):,} graphs, {data.num_nodes:,} nodes")
-    _line(console, f"features   {blocks}: {data.in_channels} a node")
+    _line(console, f"features   {describe_features(data)}")
     assert data.y is not None
     if data.task == "classification":
         counts = data.y.bincount(minlength=len(names)).tolist()
@@ -224,13 +218,23 @@ def _show_data(console: Console, data: GraphDataset) -> None:
         _line(console, f"task       classification{column}: {_listed(shown)}")
     else:
         _line(console, f"task       regression: {_listed(names)}")
+    skipped = len(data.info.get("bad", ()))
+    if skipped:
+        _line(console, f"skipped    {counted(skipped, 'row')}, listed in {bad_file}")
 
 
 def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     from legs.cli.scores import score_table
+    from legs.report.words import caveats
 
     parts = {name: len(part) for name, part in fitted.split._asdict().items()}
     console.print()
+    test, baseline = fitted.scores.get("test", {}), fitted.scores.get("guess", {})
+    said = caveats(test, baseline, parts["test"])
+    if not parts["test"]:
+        said = ["No test graphs: how good the model is on new graphs is unknown."]
+    for line in said:
+        _line(console, f"warning    {line[0].lower()}{line[1:-1]}")
     console.print(score_table(fitted.scores, parts))
     count = f"{fitted.predictor.num_parameters():,}"
     epochs = ""

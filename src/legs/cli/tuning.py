@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from legs.cli.choices import parse_value
+
 
 def parse_grid(
     grid: str | None = None, tune: Sequence[str] | None = None
@@ -19,8 +21,7 @@ def parse_grid(
     >>> parse_grid(tune=["lr=0.01,0.001", "steps=8"])
     ({'lr': 0.01, 'steps': 8}, {'lr': 0.001, 'steps': 8})
     """
-    from legs.files import parse_json
-    from legs.training.cv_grid import grid_of
+    from legs.training.cv.protocol import grid_of
 
     if tune and grid is not None:
         raise ValueError("--tune and --grid say the same in two ways; use one of them")
@@ -29,7 +30,9 @@ def parse_grid(
     if grid is None:
         return ({},)
     try:
-        found = parse_json(grid)
+        found = json.loads(grid, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("--grid must be JSON: it is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"--grid must be JSON: {error}") from None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found) or not found:
@@ -58,14 +61,11 @@ def parse_tune(tune: Sequence[str]) -> dict[str, list[Any]]:
             raise ValueError(f"--tune gives {name} twice; put its values into one list")
         if any(mark in text for mark in "[]{}"):
             raise ValueError(f"--tune takes numbers and words, not {text}; use --grid for lists")
-        found[name] = [_value(word) for word in words]
+        found[name] = [parse_value(word, "--tune") for word in words]
         if len(set(map(repr, found[name]))) < len(words):
             raise ValueError(f"--tune gives a value of {name} twice: {text}")
     return found
 
 
-def _value(word: str) -> Any:
-    try:
-        return json.loads(word)
-    except ValueError:
-        return word
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a finite number")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from legs.data.errors import BadRows, DataError
 
 if TYPE_CHECKING:
-    from legs.data.alike import Merged, merge_alike
-    from legs.data.cache import load_dataset, save_dataset
-    from legs.data.convert import from_objects
+    from legs.data.catalog.cache import load_dataset, save_dataset
+    from legs.data.catalog.specs import available
     from legs.data.dataset import GraphBatch, GraphDataset
     from legs.data.loading import load
-    from legs.data.raw import Features, RawGraphs
-    from legs.data.registry import available
+    from legs.data.merge import Merged, merge_alike
+    from legs.data.readers.base import Features, RawGraphs
+    from legs.data.readers.objects import from_objects
     from legs.data.statistics import describe
 
 __all__ = [
@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Features": "raw",
+    "Features": "readers.base",
     "GraphBatch": "dataset",
     "GraphDataset": "dataset",
-    "Merged": "alike",
-    "RawGraphs": "raw",
-    "available": "registry",
+    "Merged": "merge",
+    "RawGraphs": "readers.base",
+    "available": "catalog.specs",
     "describe": "statistics",
-    "from_objects": "convert",
+    "from_objects": "readers.objects",
     "load": "loading",
-    "load_dataset": "cache",
-    "merge_alike": "alike",
-    "save_dataset": "cache",
+    "load_dataset": "catalog.cache",
+    "merge_alike": "merge",
+    "save_dataset": "catalog.cache",
 }
 
 

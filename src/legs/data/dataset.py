@@ -36,7 +36,7 @@ class GraphBatch(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GraphDataset:
     """Graphs with node features and targets, stored once, batched without collating.
 
@@ -49,19 +49,21 @@ class GraphDataset:
         rowptr: CSR offsets of the nodes, ``[nodes + 1]``, int64.
         col: neighbours as node numbers of the whole set, ``[edges]``, int32.
         edge_weight: ``[edges]`` float32, or ``None`` for ones.
-        y: classes ``[graphs]`` (int64) or numbers ``[graphs, targets]`` (float32, NaN: missing).
+        y: classes ``[graphs]`` (int64) or targets ``[graphs, targets]`` (float32, NaN: missing).
         task: ``"classification"``, ``"regression"``, or ``None`` without targets.
         name: of the set.
         feature_names: of the columns of ``x``.
         class_names: of the classes, in order of their numbers.
         target_names: of the columns of ``y``.
-        ids: one a graph: a row number, a name from the user's file, …
-        smiles: one a graph, for molecules.
-        groups: one a graph, where graphs belong together and splits may have to respect it.
+        ids: per graph: a row number, a name from the user's file, …
+        smiles: per graph, for molecules.
+        groups: per graph, where graphs belong together and splits may have to respect it.
         info: whatever else is known: source, licence note, …
 
     >>> path = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
     >>> data = GraphDataset.from_pyg([path, path])
+    >>> data
+    GraphDataset('', graphs=2, nodes=4, in_channels=1)
     >>> len(data), data[1].num_nodes, data.batch([1, 0, 1]).batch
     (2, 2, tensor([0, 0, 1, 1, 2, 2]))
     """
@@ -111,6 +113,13 @@ class GraphDataset:
 
     def __len__(self) -> int:
         return self.num_graphs
+
+    def __repr__(self) -> str:
+        task = f", task={self.task!r}" if self.task else ""
+        return (
+            f"GraphDataset({self.name!r}, graphs={len(self)}, nodes={self.num_nodes}, "
+            f"in_channels={self.in_channels}{task})"
+        )
 
     def __iter__(self) -> Iterator[Data]:
         return (self[i] for i in range(len(self)))

@@ -1,10 +1,7 @@
-"""A data set by its name or from a user's own files, prepared once."""
+"""Loads a data set by its name or from files, prepared once."""
 
 from __future__ import annotations
 
-import csv
-import io
-import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,13 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from legs.data import cache as store
-from legs.data import sources
+from legs.data.catalog import cache as store
+from legs.data.catalog import fetch
+from legs.data.catalog.resolve import Source, resolve
 from legs.data.dataset import GraphDataset, Task
-from legs.data.errors import BadRows, DataError, OnError
-from legs.data.origins import Source, resolve
-from legs.data.raw import RawGraphs
-from legs.files import write_atomically
+from legs.data.errors import BadRows, DataError, OnError, write_bad_rows
+from legs.data.readers.base import RawGraphs
+from legs.files import check_outputs, printable
 
 
 def load(
@@ -46,7 +43,8 @@ def load(
             folder or zip in TUDataset's layout, a folder of GraphML, GML, JSON or edge-list files
             with a table of labels, a folder of PDB or mmCIF files.
         features: blocks of node features, ``"structure+labels"`` or a list; default: what suits
-            the source (``"structure"`` for graphs). See :func:`legs.data.features.assemble`.
+            the source, for graphs the structure and all labels and attributes of nodes. See
+            :func:`legs.data.features.blocks.assemble`; ``info["unused"]`` lists what is not used.
         target: the target or targets to keep; for a user's files, columns of the table.
         task: ``"classification"`` or ``"regression"``; default: detected.
         smiles_column: of a table (default: found).
@@ -78,87 +76,101 @@ def load(
         "table": table,
         "directed": directed,
     }
+    if bad_file is not None:
+        check_outputs([bad_file], [name_or_path])
     source = resolve(name_or_path)
-    given = source.take({name: value for name, value in options.items() if value is not None})
+    chosen = source.take({name: value for name, value in options.items() if value is not None})
     if limit is not None and limit < 1:
         raise DataError(f"limit is at least 1, not {limit}")
-    dataset = _prepared(source, features, given, BadRows(on_error), limit, cache)
-    if target is not None and "target" not in given:
-        dataset = _select(dataset, [target] if isinstance(target, str) else list(target))
+    dataset = _prepared(source, features, chosen, BadRows(on_error), limit, cache)
+    if target is not None and "target" not in chosen:
+        names = [target] if isinstance(target, str) else list(target)
+        dataset = _select(dataset, names, BadRows(on_error))
     if task is not None and dataset.task != task:
         raise DataError(f"{dataset.name} is a {dataset.task or 'set without targets'}, not {task}")
     if bad_file is not None:
-        _write_bad(Path(bad_file), dataset)
+        write_bad_rows(Path(bad_file), dataset.info.get("bad", ()))
     return dataset if limit is None or limit >= len(dataset) else dataset[:limit]
+
+
+def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
+    """:func:`load` for training: needs targets, and keeps the reader's options for new files.
+
+    Args:
+        name_or_path: as in :func:`load`.
+        options: those of :func:`load`.
+    """
+    data = load(name_or_path, **options)
+    if data.y is None:
+        raise DataError(f"{data.name} has no targets to train on; name a column (target=)")
+    # Other options concern this file alone, or are in the data set.
+    own = ("features", "target", "task", "table", "on_error", "bad_file", "limit", "cache")
+    reading = {k: v for k, v in options.items() if k not in own and v is not None}
+    return replace(data, info={**data.info, "reading": reading})
+
+
+def reading_options(data: GraphDataset) -> dict[str, Any]:
+    """How a data set was read, as JSON values: what a model needs to read new files."""
+    columns = ("hydrogens", "bond_weights", "smiles_column", "id_column")
+    noted = {name: data.info[name] for name in columns if data.info.get(name) is not None}
+    return {**noted, **data.info.get("reading", {}), "targets": list(data.target_names)}
 
 
 def _prepared(
     source: Source,
     features: str | Sequence[str] | None,
-    given: dict[str, Any],
+    chosen: dict[str, Any],
     bad: BadRows,
     limit: int | None,
     use_cache: bool,
 ) -> GraphDataset:
-    """The whole set, or where the reader can do with less, at least ``limit`` graphs of it."""
-    chosen = features if features is not None else source.default_features
-    blocks = chosen.replace(" ", "").split("+") if isinstance(chosen, str) else chosen
-    extra = dict(given)
-    if source.accepts("bad"):
-        extra["bad"] = bad
+    """The whole set, or where the reader can stop early, at least ``limit`` graphs of it."""
+    blocks = features.replace(" ", "").split("+") if isinstance(features, str) else features
+    options = dict(chosen)
+    if "bad" in source.reader.options:
+        options["bad"] = bad
     choices = {
         "features": None if blocks is None else list(blocks),
-        "options": {**given, "on_error": bad.on_error if "bad" in extra else ""},
-        "versions": {package: _version(package) for package in source.packages},
+        "options": {**chosen, "on_error": bad.on_error if "bad" in options else ""},
+        "versions": {package: _version(package) for package in source.reader.packages},
     }
-    place = _place(source, choices, given) if use_cache else None
-    partial = limit is not None and source.accepts("limit")
-    kept = None if place is None else _kept(place)
+    place = _place(source, choices, chosen) if use_cache else None
+    partial = limit is not None and "limit" in source.reader.options
+    prepared = None if place is None else store.find(place)
     # A set may by default be part of its source, and the limit beyond that part.
-    if kept is not None and not (partial and limit is not None and len(kept) < limit):
-        return kept
+    if prepared is not None and not (partial and limit is not None and len(prepared) < limit):
+        return prepared
     if partial:
-        extra["limit"] = limit
-    dataset = _assembled(source.reader(*source.arguments(), **extra), source, blocks, bad)
+        options["limit"] = limit
+    dataset = _assembled(source.reader.read(*source.arguments(), **options), source, blocks, bad)
     if use_cache and not partial:
-        # Where the files came by download, there was no place before.
-        _keep(dataset, place or _place(source, choices, given))
+        # Before a download there was no place.
+        _keep(dataset, place or _place(source, choices, chosen))
     return dataset
 
 
-def _place(source: Source, choices: dict[str, Any], given: dict[str, Any]) -> Path | None:
+def _place(source: Source, choices: dict[str, Any], options: dict[str, Any]) -> Path | None:
     """The folder of the cache for a prepared set; ``None`` while its files are not there."""
-    files = [Path(given["folder"])] if "folder" in given else source.files()
+    files = [Path(options["folder"])] if "folder" in options else source.files()
     if files is None:
         return None
-    tables = [Path(given["table"])] if "table" in given else []
+    tables = [Path(options["table"])] if "table" in options else []
     digests = [store.digest(path) for path in (*files, *tables) if path.exists()]
-    return sources.cache_dir() / "prepared" / store.entry(source.name, digests, choices)
-
-
-def _kept(place: Path) -> GraphDataset | None:
-    """A prepared set from the cache; a damaged one is dropped, to be made anew."""
-    if not place.exists():
-        return None
-    try:
-        return store.load_dataset(place)
-    except DataError:
-        shutil.rmtree(place, ignore_errors=True)
-        return None
+    return fetch.cache_dir() / "prepared" / store.entry(source.name, digests, choices)
 
 
 def _keep(dataset: GraphDataset, place: Path | None) -> None:
     try:
         if place is not None:
-            store.drop_outdated(store.save_dataset(place, dataset))
+            store.evict(store.save_dataset(place, dataset))
     except (OSError, DataError) as error:  # a full disk costs time, not the result
-        warnings.warn(f"{dataset.name} was not kept in the cache: {error}", stacklevel=4)
+        warnings.warn(printable(f"{dataset.name} was not kept in the cache: {error}"), stacklevel=4)
 
 
 def _assembled(
     raw: RawGraphs, source: Source, features: Sequence[str] | None, bad: BadRows
 ) -> GraphDataset:
-    from legs.data.features import assemble
+    from legs.data.features.blocks import assemble
 
     info: dict[str, Any] = {**source.info, **raw.info}
     if len(bad) or "bad_rows" not in info:
@@ -168,8 +180,8 @@ def _assembled(
     return replace(dataset, info=store.plain(dataset.info))
 
 
-def _select(dataset: GraphDataset, names: list[str]) -> GraphDataset:
-    """Some of the targets of a set that offers several."""
+def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDataset:
+    """Some of the targets of a set that offers several, and the graphs that have any of them."""
     if dataset.y is None or dataset.task != "regression" or not dataset.target_names:
         raise DataError(f"{dataset.name} has no targets to choose from")
     for name in names:
@@ -177,15 +189,19 @@ def _select(dataset: GraphDataset, names: list[str]) -> GraphDataset:
             offered = ", ".join(dataset.target_names)
             raise DataError(f"{dataset.name} has no target {name!r}; there are {offered}")
     columns = [dataset.target_names.index(name) for name in names]
-    return replace(dataset, y=dataset.y[:, columns], target_names=tuple(names))
-
-
-def _write_bad(path: Path, dataset: GraphDataset) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["where", "reason"])
-    writer.writerows(dataset.info.get("bad", ()))
-    write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
+    y = dataset.y[:, columns]
+    kept = ~y.isnan().all(1)
+    for i in (~kept).nonzero().flatten().tolist():
+        graph = dataset.ids[i] if dataset.ids else i
+        bad.add(f"{dataset.name} graph {graph}", f"no value of {', '.join(names)}")
+    dataset = replace(dataset, y=y, target_names=tuple(names))
+    if not len(bad):
+        return dataset
+    if not kept.any():
+        raise DataError(f"no graph of {dataset.name} has a value of {', '.join(names)}")
+    rows = [*dataset.info.get("bad", ()), *bad]
+    info = {**dataset.info, "bad": rows, "bad_rows": len(rows)}
+    return replace(dataset.subset(kept.nonzero().flatten()), info=info)
 
 
 @cache

@@ -1,34 +1,223 @@
-"""Which graphs train, validate and test. The same seed gives the same split, on every machine.
-
-One split by fractions here, also of whole groups; parts for cross-validation and the paper's
-rotation in :mod:`legs.data.folds`; molecules by scaffold in :mod:`legs.data.scaffolds`; splits on
-disk in :mod:`legs.data.split_files`. All can be imported from here.
-"""
+"""Which graphs train, validate and test: the same seed gives the same split on every machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from legs.data.errors import DataError
-from legs.data.folds import (
-    USUAL_FRACTIONS,
-    Fractions,
-    Split,
-    group_folds,
-    group_numbers,
-    part_sizes,
-    random_folds,
-    rotations,
-    stratified_folds,
-)
-from legs.data.scaffolds import scaffold_split
-from legs.data.split_files import check_splits, load_splits, save_splits
+from legs.files import digest_of, parse_json, write_atomically
+
+Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Fractions: TypeAlias = tuple[float, float, float]
+
+PARTS = ("train", "validation", "test")
+USUAL_FRACTIONS: Fractions = (0.8, 0.1, 0.1)
+
+
+class Split(NamedTuple):
+    """Numbers of the graphs for training, validation and testing; each sorted, int64."""
+
+    train: Indices
+    validation: Indices
+    test: Indices
+
+
+def part_sizes(n: int, fractions: Fractions = USUAL_FRACTIONS) -> Indices:
+    """How many of ``n`` graphs are training, validation and test; rounded in favour of the latter.
+
+    >>> part_sizes(188).tolist()
+    [150, 19, 19]
+    """
+    shares = np.asarray(fractions, dtype=np.float64)
+    if shares.shape != (3,) or not (shares > 0).all() or not np.isclose(shares.sum(), 1):
+        raise DataError(f"fractions are three positive numbers that add up to 1; got {fractions}")
+    validation, test = (int(np.ceil(share * n - 1e-9)) for share in shares[1:])
+    sizes = np.array([n - validation - test, validation, test], dtype=np.int64)
+    if sizes.min() < 1:
+        raise DataError(f"{n} graphs are too few to split by {tuple(fractions)}")
+    return sizes
+
+
+def stratified_folds(y: ArrayLike, k: int = 10, seed: int = 0) -> list[Indices]:
+    """``k`` parts, in each of which every class has its share, to within one graph.
+
+    Args:
+        y: class of every graph, ``[graphs]``; any labels.
+        k: number of parts (default 10); their sizes differ by one at most.
+        seed: of the random order within each class (default 0).
+
+    >>> folds = stratified_folds([0] * 20 + [1] * 10, k=5)
+    >>> [fold.size for fold in folds], [int((fold >= 20).sum()) for fold in folds]
+    ([6, 6, 6, 6, 6], [2, 2, 2, 2, 2])
+    """
+    classes = np.asarray(y)
+    if classes.ndim != 1:
+        raise DataError(f"one class a graph is needed to stratify; got shape {classes.shape}")
+    if classes.dtype.kind == "f" and not (classes == np.round(classes)).all():
+        raise DataError("these targets are measurements, not classes; use random_folds instead")
+    _check_parts(k, len(classes), "graphs")
+    _, number = np.unique(classes, return_inverse=True)
+    # Class after class, at random within each, dealt out like cards.
+    order = np.lexsort((np.random.default_rng(seed).random(len(number)), number))
+    return [np.sort(order[i::k]) for i in range(k)]
+
+
+def random_folds(n: int, k: int = 10, seed: int = 0) -> list[Indices]:
+    """``k`` parts at random, of sizes that differ by one at most.
+
+    >>> [fold.size for fold in random_folds(11, k=3)]
+    [4, 4, 3]
+    """
+    _check_parts(k, n, "graphs")
+    order = np.random.default_rng(seed).permutation(n)
+    return [np.sort(order[i::k]) for i in range(k)]
+
+
+def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indices]:
+    """``k`` parts of about the same size that keep groups whole.
+
+    Args:
+        groups: the group of every graph, ``[graphs]``; any labels.
+        k: number of parts (default 10); as many as there are groups: one group a part.
+        seed: of the order among groups of the same size (default 0).
+
+    >>> [fold.tolist() for fold in group_folds(["a", "b", "a", "c"], k=2)]
+    [[0, 2], [1, 3]]
+    """
+    number, sizes = group_numbers(groups)
+    _check_parts(k, len(sizes), "groups")
+    fold = np.empty(len(sizes), dtype=np.int64)
+    filled = np.zeros(k, dtype=np.int64)
+    for group in _falling(sizes, np.random.default_rng(seed)):
+        fold[group] = np.argmin(filled)
+        filled[fold[group]] += sizes[group]
+    return [np.flatnonzero(fold[number] == i) for i in range(k)]
+
+
+def balanced_group_folds(
+    groups: Sequence[Any] | Indices,
+    shares: ArrayLike,
+    y: ArrayLike | None = None,
+    seed: int = 0,
+) -> list[Indices]:
+    """Parts of given shares that keep groups whole and have every class in proportion.
+
+    Groups come by falling size, those of about the same size at random, each into the part that
+    is then nearest to its share of graphs and of every class. No part is left empty; with fewer
+    groups than parts, groups are ignored.
+
+    Args:
+        groups: the group of every graph, ``[graphs]``; any labels.
+        shares: of the parts, ``[parts]``; they add up to 1.
+        y: class of every graph (default: none, balanced by size alone).
+        seed: default 0.
+
+    >>> folds = balanced_group_folds(
+    ...     [0, 0, 1, 1, 2, 2, 3, 3], [0.5, 0.5], y=[0, 0, 0, 0, 1, 1, 1, 1]
+    ... )
+    >>> [len({*fold // 4}) for fold in folds]
+    [2, 2]
+    """
+    share = np.asarray(shares, dtype=np.float64)
+    number, sizes = group_numbers(groups)
+    if len(sizes) < len(share):
+        number, sizes = group_numbers(range(len(number)))
+    _check_parts(len(share), len(sizes), "graphs")
+    classes = np.unique(np.zeros(len(number)) if y is None else y, return_inverse=True)[1]
+    counts = np.zeros((len(sizes), classes.max() + 2))
+    np.add.at(counts, (number, classes), 1)
+    counts[:, -1] = sizes
+    wanted = share[:, None] * counts.sum(0)
+    filled = np.zeros_like(wanted)
+    part = np.empty(len(sizes), dtype=np.int64)
+    noise = np.random.default_rng(seed).random(len(sizes))
+    for done, group in enumerate(np.lexsort((noise, -np.frexp(sizes)[1]))):
+        # The change of the chi-squared distance between the parts and their shares.
+        cost = (counts[group] * (2 * (filled - wanted) + counts[group]) / wanted).sum(1)
+        empty = filled[:, -1] == 0
+        if len(sizes) - done == empty.sum():
+            cost[~empty] = np.inf
+        part[group] = np.argmin(cost)
+        filled[part[group]] += counts[group]
+    return [np.flatnonzero(part[number] == i) for i in range(len(share))]
+
+
+def rotations(
+    folds: Sequence[Indices], *, test_folds: int = 1, rotations: int | None = None
+) -> list[list[Split]]:
+    """The paper's protocol: every part is tested, and validation rotates over the others.
+
+    The test set is ``test_folds`` consecutive parts, at each of the ``k`` starting positions. For
+    each, one model a remaining part: that part validates, the rest trains. The models of one test
+    set vote.
+
+    Args:
+        folds: the ``k`` parts.
+        test_folds: parts in a test set (default 1; the paper's reduced training data: 1, 2, 5, 7).
+        rotations: models a test set (default: one for each remaining part); validation starts
+            with the part after the test set.
+
+    Returns:
+        For every test set the splits of its models.
+
+    >>> tests = rotations(random_folds(20, k=10))
+    >>> len(tests), len(tests[0])
+    (10, 9)
+    """
+    k = len(folds)
+    left = k - test_folds
+    if test_folds < 1 or left < 2:
+        raise DataError(
+            f"{test_folds} of {k} parts to test: at least one must be left to validate and one to "
+            "train"
+        )
+    models = left if rotations is None else rotations
+    if not 1 <= models <= left:
+        raise DataError(f"there can be 1 to {left} rotations, not {models}")
+
+    def join(chosen: Sequence[int]) -> Indices:
+        return np.sort(np.concatenate([folds[i] for i in chosen]))
+
+    tests = []
+    for start in range(k):
+        around = [(start + i) % k for i in range(k)]
+        test, others = around[:test_folds], around[test_folds:]
+        tests.append(
+            [
+                Split(join([i for i in others if i != held]), join([held]), join(test))
+                for held in others[:models]
+            ]
+        )
+    return tests
+
+
+def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
+    """Number of every graph's group, by first appearance, and the sizes of the groups."""
+    number: dict[Any, int] = {}
+    found = np.array([number.setdefault(g, len(number)) for g in groups], dtype=np.int64)
+    return found, np.bincount(found)
+
+
+def _falling(sizes: Indices, rng: np.random.Generator) -> Indices:
+    """Groups by falling size, those of the same size at random."""
+    return np.lexsort((rng.random(len(sizes)), -sizes))
+
+
+def _check_parts(k: int, available: int, what: str) -> None:
+    if not 2 <= k <= available:
+        raise DataError(f"{available} {what} cannot be split into {k} parts")
+
 
 __all__ = [
     "Split",
+    "balanced_group_folds",
     "check_splits",
     "group_folds",
     "leave_groups_out",
@@ -38,6 +227,7 @@ __all__ = [
     "random_split",
     "rotations",
     "save_splits",
+    "scaffold_folds",
     "scaffold_split",
     "stratified_folds",
 ]
@@ -90,3 +280,215 @@ def leave_groups_out(
         part[group] = np.argmax(room)
         filled[part[group]] += sizes[group]
     return Split(*(np.flatnonzero(part[number] == i) for i in range(3)))
+
+
+def scaffold_split(
+    smiles: Sequence[str],
+    fractions: Fractions = USUAL_FRACTIONS,
+    seed: int | None = None,
+    y: ArrayLike | None = None,
+) -> Split:
+    """A split in which no Bemis–Murcko scaffold is in two parts.
+
+    Scaffolds go one after another into training if there is room, else into validation if there is
+    room, else into test.
+
+    * Without a seed: by falling number of molecules (ties: by first appearance). Validation and
+      test hold rare scaffolds; this is the harder split and the usual one.
+    * With a seed: only scaffolds larger than half the validation or test set come first, by falling
+      number; all others in random order. Parts are more similar, and seeds give different splits.
+
+    With classes, every part gets each class in proportion, as well as the scaffolds allow
+    (:func:`legs.data.splits.balanced_group_folds`), and ``seed=None`` is the seed 0.
+
+    Molecules without rings share the empty scaffold.
+
+    Args:
+        smiles: per molecule.
+        fractions: of training, validation and test (default 0.8, 0.1, 0.1), met as well as the
+            scaffolds allow.
+        seed: default ``None``.
+        y: class of every molecule (default: none).
+
+    Raises:
+        DataError: a part is empty, or has one class only.
+
+    >>> split = scaffold_split(["c1ccccc1O", "c1ccccc1N", "CCO", "C1CC1"], (0.5, 0.25, 0.25))
+    >>> split.train, split.validation, split.test
+    (array([0, 1]), array([2]), array([3]))
+    """
+    found = scaffolds(smiles)
+    number, sizes = group_numbers(found)
+    wanted = part_sizes(len(smiles), fractions)
+    if y is not None:
+        _check_count(len(sizes), len(PARTS), smiles)
+        parts = balanced_group_folds(found, wanted / len(smiles), y, seed or 0)
+        _check_classes(dict(zip((f"the {name} part" for name in PARTS), parts, strict=True)), y)
+        return Split(*parts)
+    order = np.argsort(-sizes, kind="stable")
+    if seed is not None:
+        large = sizes[order] > wanted[1:].min() / 2
+        small = np.random.default_rng(seed).permutation(order[~large])
+        order = np.concatenate([order[large], small])
+    part = np.empty(len(sizes), dtype=np.int64)
+    filled = [0, 0, 0]
+    for scaffold in order:
+        fits = [i for i in (0, 1) if filled[i] + sizes[scaffold] <= wanted[i]]
+        part[scaffold] = fits[0] if fits else 2
+        filled[part[scaffold]] += int(sizes[scaffold])
+    if min(filled) == 0:
+        raise DataError(
+            f"the {PARTS[filled.index(0)]} part is empty: {len(smiles)} molecules have only "
+            f"{len(sizes)} scaffolds, the largest with {sizes.max()}; use a random split"
+        )
+    return Split(*(np.flatnonzero(part[number] == i) for i in range(3)))
+
+
+def scaffold_folds(
+    smiles: Sequence[str], k: int = 10, seed: int = 0, y: ArrayLike | None = None
+) -> list[Indices]:
+    """``k`` parts of about the same size, none of which shares a scaffold with another.
+
+    Args:
+        smiles: one per molecule.
+        k: number of parts (default 10).
+        seed: default 0.
+        y: class of every molecule, balanced over the parts (default: none).
+
+    Raises:
+        DataError: fewer scaffolds than parts, or a part has one class only.
+    """
+    found = scaffolds(smiles)
+    _check_count(len({*found}), k, smiles)
+    folds = balanced_group_folds(found, np.full(k, 1 / k), y, seed)
+    if y is not None:
+        _check_classes({f"fold {i + 1} of {k}": fold for i, fold in enumerate(folds)}, y)
+    return folds
+
+
+def _check_count(count: int, parts: int, smiles: Sequence[str]) -> None:
+    if count < parts:
+        raise DataError(
+            f"{len(smiles)} molecules have only {count} scaffolds, fewer than the {parts} parts of "
+            "the split; use a random split"
+        )
+
+
+def _check_classes(parts: Mapping[str, Indices], y: ArrayLike) -> None:
+    classes = np.asarray(y)
+    if len(np.unique(classes)) < 2:
+        return
+    for name, part in parts.items():
+        if len(np.unique(classes[part])) < 2:
+            raise DataError(
+                f"{name} has one class only, {classes[part[0]]}: its scaffolds do not mix classes; "
+                "use another seed or a random split"
+            )
+
+
+def scaffolds(smiles: Sequence[str]) -> list[str]:
+    """Bemis–Murcko scaffolds as SMILES, without stereochemistry; empty for molecules without rings.
+
+    >>> scaffolds(["CC(=O)Oc1ccccc1C(=O)O", "CCO"])
+    ['c1ccccc1', '']
+    """
+    try:
+        from rdkit import Chem, rdBase
+        from rdkit.Chem.Scaffolds import MurckoScaffold
+    except ImportError as error:
+        raise DataError("scaffolds need RDKit: pip install 'torch-legs[chem]'") from error
+    found = []
+    with rdBase.BlockLogs():
+        for i, text in enumerate(smiles):
+            mol = Chem.MolFromSmiles(text)
+            if mol is None:
+                raise DataError(f"molecule {i}: not a SMILES string: {text[:80]!r}")
+            found.append(str(MurckoScaffold.MurckoScaffoldSmiles(mol=mol)))
+    return found
+
+
+KEY = "sha256"
+
+
+def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
+    """Writes splits, each with its checksum; a file that is there is replaced in one step.
+
+    >>> import tempfile
+    >>> from legs.data.splits import random_split
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_splits(f"{folder}/splits.json", [random_split(10)])
+    ...     load_splits(f"{folder}/splits.json", graphs=10)[0].test
+    array([1])
+    """
+    check_splits(splits)
+    rows = [{part: getattr(split, part).tolist() for part in PARTS} for split in splits]
+    sealed = [{**row, KEY: digest_of(row)} for row in rows]
+    write_atomically(Path(path), (json.dumps(sealed) + "\n").encode())
+
+
+def load_splits(path: str | PathLike[str], graphs: int | None = None) -> list[Split]:
+    """Reads splits and checks them.
+
+    Args:
+        path: the file.
+        graphs: number of graphs of the data set, where known.
+
+    Raises:
+        DataError: naming the split and what is wrong with it.
+    """
+    try:
+        rows = parse_json(Path(path).read_bytes())
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not a JSON file ({error})") from error
+    if not isinstance(rows, list) or not rows:
+        raise DataError(f"{path}: not a list of splits")
+    splits = [_parse(row, f"{path}: split {i}") for i, row in enumerate(rows)]
+    check_splits(splits, graphs, where=f"{path}: ")
+    return splits
+
+
+def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str = "") -> None:
+    """Every part of every split has graphs, none twice, none in two parts, none out of range.
+
+    >>> check_splits([Split(np.array([0, 1]), np.array([2]), np.array([1]))])
+    Traceback (most recent call last):
+    ...
+    legs.data.errors.DataError: split 0: graph 1 is in train and in test
+    """
+    if not splits:
+        raise DataError(f"{where}there are no splits")
+    for i, split in enumerate(splits):
+        name = f"{where}split {i}"
+        for part, chosen in zip(PARTS, split, strict=True):
+            if chosen.size == 0:
+                raise DataError(f"{name}: {part} is empty")
+            outside = chosen[(chosen < 0) | (chosen >= (np.inf if graphs is None else graphs))]
+            if outside.size:
+                there = "" if graphs is None else f"; there are {graphs} graphs"
+                raise DataError(f"{name}: {part} names graph {outside[0]}{there}")
+            values, count = np.unique(chosen, return_counts=True)
+            if (count > 1).any():
+                raise DataError(f"{name}: {part} names graph {values[count > 1][0]} twice")
+        for a, b in ((0, 1), (0, 2), (1, 2)):
+            shared = np.intersect1d(split[a], split[b])
+            if shared.size:
+                raise DataError(f"{name}: graph {shared[0]} is in {PARTS[a]} and in {PARTS[b]}")
+
+
+def _parse(row: Any, where: str) -> Split:
+    if not isinstance(row, dict) or {*row} - {KEY} != set(PARTS):
+        raise DataError(f"{where} is not an object with {', '.join(PARTS)}")
+    for part in PARTS:
+        good = isinstance(row[part], list) and all(type(i) is int for i in row[part])
+        if not good or any(abs(i) >= 2**63 for i in row[part]):
+            raise DataError(f"{where}: {part} is not a list of graph numbers")
+    # People write splits by hand as well, without a checksum.
+    if KEY in row and row[KEY] != digest_of({part: row[part] for part in PARTS}):
+        raise DataError(
+            f"{where} is damaged: its checksum is wrong; if you changed it, remove {KEY}"
+        )
+    return Split(*(np.array(row[part], dtype=np.int64) for part in PARTS))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from legs.data.errors import DataError
+from legs.data.features.structure import clustering_coefficient, eccentricity, is_connected
 
 if TYPE_CHECKING:
     from legs.data.dataset import GraphDataset
@@ -70,10 +71,10 @@ def describe(dataset: GraphDataset) -> Statistics:
     ptr, rowptr, col = (t.numpy() for t in (dataset.ptr, dataset.rowptr, dataset.col))
     if len(dataset) == 0 or (np.diff(ptr) == 0).any():
         raise DataError(f"{dataset.name or 'the data set'} has no graphs, or graphs without nodes")
-    eccentricity, clustering = _columns(dataset, ptr, rowptr, col)
+    distances, clustering = _columns(dataset, ptr, rowptr, col)
     rows = np.repeat(np.arange(len(rowptr) - 1, dtype=col.dtype), np.diff(rowptr))
-    connected = _connected(ptr, rowptr, col)
-    diameter = np.maximum.reduceat(eccentricity, ptr[:-1])[connected]
+    connected = is_connected(ptr, rowptr, col)
+    diameter = np.maximum.reduceat(distances, ptr[:-1])[connected]
     return Statistics(
         name=dataset.name,
         graphs=len(dataset),
@@ -112,7 +113,7 @@ def check(names: Sequence[str] = ()) -> Iterator[tuple[Statistics, list[Comparis
     from legs.data.loading import load
 
     for name in names or paper_statistics():
-        ours = describe(load(name))
+        ours = describe(load(name, features="structure"))
         rows = compare(ours)
         if not rows:
             raise DataError(f"the paper's Table I has no {ours.name}")
@@ -147,21 +148,6 @@ def _columns(
         x = dataset.x.numpy()
         both = x[:, names.index("eccentricity")], x[:, names.index("clustering")]
     else:
-        from legs.data.structure import clustering_coefficient, eccentricity
-
         both = eccentricity(ptr, rowptr, col), clustering_coefficient(ptr, rowptr, col)
     found, share = (np.asarray(column, dtype=np.float64) for column in both)
     return found, share
-
-
-def _connected(ptr: _Array, rowptr: _Array, col: _Array) -> _Array:
-    """Which graphs have one component."""
-    from scipy import sparse
-    from scipy.sparse.csgraph import connected_components
-
-    nodes = len(rowptr) - 1
-    matrix = sparse.csr_matrix((np.ones(len(col), np.int8), col, rowptr), shape=(nodes, nodes))
-    _, component = connected_components(matrix, directed=False)
-    _, first = np.unique(component, return_index=True)
-    graph = np.searchsorted(ptr, first, side="right") - 1
-    return np.asarray(np.bincount(graph, minlength=len(ptr) - 1) == 1)

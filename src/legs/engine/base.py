@@ -11,7 +11,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Tasks on their way for each worker: one that is done, one that is waiting for it.
+# Tasks in flight per worker: one that runs, one that waits.
 AHEAD = 2
 # Where data sets and caches are: workers look in the same places, wherever they began.
 CARRIED = ("LEGS_DATA", "XDG_CACHE_HOME")
@@ -83,7 +83,7 @@ def open_engine(name: str = "local", address: str | None = None, **options: Any)
         from legs.engine.local import LocalEngine
 
         if address is not None:
-            raise ValueError("--address is that of a Ray cluster; add --engine ray")
+            raise ValueError("an address is that of a Ray cluster, for the engine 'ray' alone")
         return LocalEngine(**options)
     if name == "ray":
         from legs.engine.ray import RayEngine

@@ -55,8 +55,8 @@ class LocalEngine:
             pre_dispatch=AHEAD * self.workers,
             return_as="generator_unordered",
         )
-        known = carried(), os.getpid()
-        calls = (delayed(_call)(work, shared, pair, *known) for pair in enumerate(tasks))
+        context = carried(), os.getpid()
+        calls = (delayed(_call)(work, shared, pair, *context) for pair in enumerate(tasks))
         results = pool(calls)
         try:
             # Not `yield from`, which would close the pool before the warnings are off.
@@ -65,7 +65,7 @@ class LocalEngine:
         except TerminatedWorkerError as error:
             raise EngineError(
                 "a worker process was killed, by the system if memory ran out; what is finished "
-                "is kept, and the same command goes on"
+                "is kept, and the same command resumes"
             ) from error
         finally:
             with warnings.catch_warnings():

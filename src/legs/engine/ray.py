@@ -1,8 +1,8 @@
 """The engine of a cluster. This is the only file that knows of Ray.
 
 Ray's tasks, not Ray Data: its streams promise no row numbers, cut their blocks by what memory there
-is, and begin anew after an interruption, while here a task has a number that is the same in every
-run, so that what is finished stays so. Back-pressure is a bound on the tasks on their way.
+is, and start again after an interruption, while here a task has a number that is the same in every
+run, so that what is finished stays so. Back-pressure is a bound on the tasks in flight.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class RayEngine:
                 **options,
             )
         except (OSError, RuntimeError, ValueError) as error:
-            told = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200]
             raise EngineError(
-                f"no Ray cluster at {address or 'this machine'}: {told}; `ray status` lists those "
-                "that run, `ray start --head` starts one"
+                f"no Ray cluster at {address or 'this machine'}: {reason}; `ray status` lists "
+                "those that run, `ray start --head` starts one"
             ) from error
 
     @property
@@ -64,19 +64,19 @@ class RayEngine:
         """See :class:`legs.engine.Engine`."""
         ray = self._ray
         if gpus > self._ray.cluster_resources().get("GPU", 0):  # Ray would wait for one, for ever
-            raise EngineError("the Ray cluster has no GPU; --device cpu computes without one")
+            raise EngineError("the Ray cluster has no GPU; device='cpu' computes without one")
         remote = ray.remote(_call).options(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)
         places = carried()
-        kept = ray.put((work, shared, places))
+        constants = ray.put((work, shared, places))
         waiting: dict[Any, int] = {}
         numbered = enumerate(tasks)
-        # Where this ends early, tasks on their way are left to end; nobody waits for them, as in
+        # Where this ends early, tasks in flight are left to finish; nobody waits for them, as in
         # LocalEngine: with ray.cancel a task that ends at that moment aborts this process (Ray
         # 2.60: "Check failed: it != submissible_tasks_.end()").
         while True:
-            # Asked anew each time: a cluster may grow.
+            # Asked each time: a cluster may grow.
             while len(waiting) < AHEAD * self.workers and (pair := next(numbered, None)):
-                waiting[remote.remote(kept, pair[1])] = pair[0]
+                waiting[remote.remote(constants, pair[1])] = pair[0]
             if not waiting:
                 return
             ready, _ = ray.wait(list(waiting), num_returns=1)
@@ -104,9 +104,9 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
-def _call(kept: tuple[Callable[[Any, Any], Any], Any, dict[str, str]], task: Any) -> Any:
+def _call(constants: tuple[Callable[[Any, Any], Any], Any, dict[str, str]], task: Any) -> Any:
     """A task, in a process of the cluster."""
-    work, shared, places = kept
+    work, shared, places = constants
     os.environ.update(places)
     return work(shared, task)
 
@@ -120,20 +120,20 @@ def _result(ray: Any, one: Any) -> Any:
             raise error.cause from error
         raise
     except ray.exceptions.RayError as error:
-        told = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise EngineError(
-            f"a task was lost with its worker {RETRIES + 1} times: {told}; what is finished is "
-            "kept, and the same command goes on"
+            f"a task was lost with its worker {RETRIES + 1} times: {reason}; finished tasks "
+            "are kept, and the same command resumes"
         ) from error
 
 
 def _ray() -> Any:
-    # Ray counts its users over the network unless it is told not to, and takes it amiss if tasks
+    # Ray counts its users over the network by default, and takes it amiss if tasks
     # that need no GPU are to see none.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
     except ImportError as error:
-        raise ImportError("--engine ray needs Ray: pip install 'torch-legs[ray]'") from error
+        raise ImportError("the engine 'ray' needs Ray: pip install 'torch-legs[ray]'") from error
     return ray

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import torch
 from torch_geometric.data import Data
 
-from legs import kernels
 from legs.explain.integration import integrate
 from legs.explain.lines import Baseline, Copies, baselines, head_slopes, node_features, reader
 from legs.explain.paths import path_columns
 from legs.models import Network
+from legs.nn import Scattering
+from legs.training.inputs import unchecked
 from legs.training.predictor import Predictor
-from legs.training.trust import unchecked
 
 Floats = npt.NDArray[np.float64]
 
@@ -89,9 +89,12 @@ def attribute(
     network = model.network if isinstance(model, Predictor) else model
     # In float64, and a copy: the model itself stays as it is.
     network = copy.deepcopy(network).to("cpu", torch.float64).eval().requires_grad_(False)
+    for module in network.modules():
+        if isinstance(module, Scattering):
+            module.backend = "reference"
     x = node_features(graph)
     starts = baselines(baseline, x, draws)
-    with kernels.use("reference"), unchecked(network):
+    with unchecked(network):
         copies = Copies(network, graph, len(x))
         read, name = reader(task, target, copies.outputs(x.unsqueeze(0)))
         values = read(copies.outputs(torch.cat([x.unsqueeze(0), starts])))

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from legs.files import parse_json
+from legs.files import parse_json, with_digest
 from legs.models import ModelError
 from legs.models.saving import write_atomically
-from legs.report.cv_page import CERTAINTY, read_cv
-from legs.training.cv_grid import stacks
-from legs.training.cv_store import Store, Trained, answers_of
+from legs.report.folders import CERTAINTY, read_cv
+from legs.training.cv.protocol import stacks
+from legs.training.cv.results import vote
+from legs.training.cv.store import Store, Trained
 from legs.training.methods import ENSEMBLES
-from legs.training.votes import vote
 
 DIGITS = 4
 
@@ -47,7 +47,7 @@ def write_certainty(folder: str | Path) -> Path | None:
     if len(sure) != len(run.predictions):
         return None
     found = {"method": run.lead, "sure": [round(value, DIGITS) for value in sure]}
-    write_atomically(folder / CERTAINTY, json.dumps(found).encode())
+    write_atomically(folder / CERTAINTY, json.dumps(with_digest(found)).encode())
     return folder / CERTAINTY
 
 
@@ -80,7 +80,7 @@ def kept_answers(
     models = {k: _kept(store, method, grid, k, count) for k in Counter(chosen)}
     each = count // len(chosen)
     return [
-        answers_of(models[setting][number * each : (number + 1) * each])
+        torch.stack([m.answers for m in models[setting][number * each : (number + 1) * each]])
         for number, setting in enumerate(chosen)
     ]
 

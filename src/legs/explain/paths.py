@@ -39,7 +39,7 @@ def path_columns(network: Network, width: int) -> list[PathColumn]:
 
 def _named(scattering: Scattering) -> list[PathColumn]:
     last = scattering.selection.num_scales
-    return [PathColumn(_path(column, last), column.moment) for column in scattering.paths()]
+    return [PathColumn(_path(column, last), column.moment) for column in scattering.columns()]
 
 
 def _path(column: Column, last: int) -> str:

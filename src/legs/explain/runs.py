@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,28 @@ from torch_geometric.data import Data
 
 from legs.explain.attributing import Attribution, attribute
 from legs.explain.certainty import write_certainty
-from legs.models import ModelError
-from legs.models.saving import write_atomically
-from legs.report.cv_page import CERTAINTY, ONE
-from legs.report.demo_page import detailed, read_demo
-from legs.report.folders import RESULTS, kind_of, read_json
+from legs.files import FileWarning, expand_user, file_digests, read_arrays, with_digest
+from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
+from legs.report.folders import (
+    CERTAINTY,
+    CLEAR,
+    DIGEST,
+    EXPLAINED,
+    ONE,
+    RESULTS,
+    ReportError,
+    kind_of,
+    ordered_runs,
+    read_json,
+    read_model,
+    read_results,
+    reading,
+)
 from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
 from legs.training.runs import find_model
 from legs.training.shown import GRAPHS
 
-FILE = "explained.json"
+FILE = EXPLAINED
 # Larger graphs would take minutes.
 LARGEST = 400
 # Enough for a picture: a graph takes about a second.
@@ -43,20 +56,28 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
         version of this package did not keep.
     """
     folder = Path(folder)
-    try:
-        predictor = load_predictor(find_model(folder))
-    except ModelError:
+    if not (folder / "model" / DESCRIPTION).is_file():
         return None
+    predictor = load_predictor(find_model(folder))
     if not isinstance(predictor.answerer, NetworkAnswerer) or not (folder / GRAPHS).is_file():
         return None
     names = _wanted(predictor, targets, folder)
-    found = [
-        {"place": place, "found": [_kept(_explain(predictor, graph, name)) for name in names]}
-        for place, graph in enumerate(drawn_graphs(folder / GRAPHS))
-        if int(graph.num_nodes or 0) <= LARGEST
-    ]
-    known = {"kind": predictor.task.kind, "graphs": found}
-    write_atomically(folder / FILE, json.dumps(known).encode())
+    weights = _weights(folder)  # before anything is computed
+    with reading(folder / GRAPHS):
+        graphs = drawn_graphs(folder / GRAPHS)
+    with reading(folder / GRAPHS, CLEAR):
+        found = [
+            {"place": place, "found": [_kept(_explain(predictor, graph, name)) for name in names]}
+            for place, graph in enumerate(graphs)
+            if int(graph.num_nodes or 0) <= LARGEST
+        ]
+    known = {
+        "kind": predictor.task.kind,
+        "graphs": found,
+        "weights": weights,
+        "files": file_digests(folder, [GRAPHS]),
+    }
+    write_atomically(folder / FILE, json.dumps(with_digest(known)).encode())
     return folder / FILE
 
 
@@ -69,20 +90,54 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
             others nothing is explained.
         targets: as in :func:`explain_run`.
     """
-    folder = Path(folder).expanduser()
+    folder = expand_user(folder)
     kind = kind_of(folder)
     if kind == "cv":
-        if not _newer(folder / CERTAINTY, folder / RESULTS):
-            write_certainty(folder)
-        folder = folder / ONE
-        if "scores" not in read_json(folder / RESULTS):
-            return None
-    elif kind == "demo":
-        folder = detailed(read_demo(folder)).folder
+        one = folder / ONE
+        made = _explained(one, targets) if "scores" in read_json(one / RESULTS) else None
+        certainty = folder / CERTAINTY
+        if not _whole(certainty):
+            certainty.unlink()
+        if not _newer(certainty, folder / RESULTS):
+            with reading(folder, CLEAR):
+                write_certainty(folder)
+        return made
+    if kind == "demo":
+        folder = ordered_runs(folder)[0]
     elif kind != "train":
         return None
-    file, kept = folder / FILE, folder / GRAPHS
-    return file if not targets and _newer(file, kept) else explain_run(folder, targets)
+    return _explained(folder, targets)
+
+
+def _explained(folder: Path, targets: Sequence[str]) -> Path | None:
+    return folder / FILE if not targets and _current(folder) else explain_run(folder, targets)
+
+
+def _current(folder: Path) -> bool:
+    """Whether the graphs of a run have been explained by its model, and the file is whole."""
+    if not _whole(folder / FILE):
+        return False
+    known = read_json(folder / FILE)
+    if "weights" not in known:  # of version 0.1.0
+        return _newer(folder / FILE, folder / GRAPHS)
+    files = file_digests(folder, [GRAPHS])
+    return _weights(folder) in (None, known["weights"]) and bool(known.get("files") == files)
+
+
+def _whole(file: Path) -> bool:
+    """Whether a file is as it was written, or is missing; a warning if it is damaged."""
+    try:
+        read_json(file)
+    except ReportError:
+        warnings.warn(f"{file} is damaged; it is made again", FileWarning, stacklevel=2)
+        return False
+    return True
+
+
+def _weights(folder: Path) -> str | None:
+    """The digest of the weights of a run's model; ``None`` if the model was deleted."""
+    model = read_model(folder, read_results(folder))
+    return str(model[DIGEST][WEIGHTS]) if model else None
 
 
 def _newer(file: Path, source: Path) -> bool:
@@ -96,12 +151,12 @@ def drawn_graphs(file: Path) -> list[Data]:
     Args:
         file: ``shown.npz`` of the run.
     """
-    with np.load(file, allow_pickle=False) as kept:
-        count = int(kept["best"]) + int(kept["worst"])
-        if not count:
-            return []
-        ptr, edge_ptr, edges, x = (kept[name] for name in ("ptr", "edge_ptr", "edges", "x"))
-        weights = kept.get("weights")
+    arrays = read_arrays(file)
+    count = int(arrays["best"]) + int(arrays["worst"])
+    if not count:
+        return []
+    ptr, edge_ptr, edges, x = (arrays[name] for name in ("ptr", "edge_ptr", "edges", "x"))
+    weights = arrays.get("weights")
     graphs = []
     for k in range(count):
         span = slice(edge_ptr[k], edge_ptr[k + 1])

@@ -3,7 +3,8 @@
 Everything this package keeps on disk is written through here.
 """
 
-from legs.files.arrays import check_archive, read_arrays
+from legs.files.archives import check_archive, iter_member
+from legs.files.arrays import read_arrays
 from legs.files.atomic import (
     Temporary,
     append,
@@ -14,35 +15,57 @@ from legs.files.atomic import (
     write_together,
     writing,
 )
+from legs.files.cells import csv_rows, csv_table, plain_cell, plain_cells, safe_cell
 from legs.files.digests import (
     FileError,
+    FileWarning,
     check_digest,
     check_files,
+    check_weights,
     digest_of,
+    file_digest,
     file_digests,
     parse_json,
+    source_digest,
     with_digest,
 )
-from legs.files.locking import one_writer
-from legs.files.messages import BoundedError
-from legs.files.reading import read_file
+from legs.files.locking import contents, lock_file, one_writer
+from legs.files.messages import BoundedError, printable
+from legs.files.paths import check_outputs
+from legs.files.reading import expand_user, has_keys, read_file
 
 __all__ = [
     "BoundedError",
     "FileError",
+    "FileWarning",
     "Temporary",
     "append",
     "check_archive",
     "check_digest",
     "check_files",
+    "check_outputs",
+    "check_weights",
     "clear_leftovers",
+    "contents",
+    "csv_rows",
+    "csv_table",
     "digest_of",
+    "expand_user",
+    "file_digest",
     "file_digests",
+    "has_keys",
+    "iter_member",
+    "lock_file",
     "one_writer",
     "open_temporary",
     "parse_json",
+    "plain_cell",
+    "plain_cells",
+    "printable",
     "read_arrays",
     "read_file",
+    "safe_cell",
+    "source_digest",
     "sync_folder",
     "with_digest",
     "write_atomically",

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# What mkstemp makes of the prefix and suffix in open_temporary.
-_LEFTOVER = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp")
+# What mkstemp makes of the prefix and suffix in open_temporary. Other programs name theirs alike,
+# so ours say whose they are.
+_LEFTOVER = re.compile(r"\.(.+)\.legs-[a-z0-9_]{8}\.tmp")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -111,7 +112,9 @@ def open_temporary(path: Path) -> Temporary:
     """
     clear_leftovers(path.parent, path.name)
     while True:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.legs-", suffix=".tmp"
+        )
         _try_lock(handle)
         # Another process may have taken it for a leftover before it was locked.
         if os.fstat(handle).st_nlink or os.name == "nt":

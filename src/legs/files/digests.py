@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,15 @@ from typing import Any
 from legs.files.messages import BoundedError
 
 KEY, FILES = "sha256", "files"
+WEIGHTS = "weights"  # in results.json: the digest of the model's weights
 
 
 class FileError(BoundedError):
     """A file or folder of a run that cannot be used; the message says why."""
+
+
+class FileWarning(UserWarning):
+    """A file that is used although it could not be verified, or is made again as it is damaged."""
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -67,13 +73,25 @@ def check_digest(known: Any, path: Path, advice: str = "delete it to start anew"
     return rest
 
 
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def file_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Digests of those of the files that are there, to be kept in a JSON file beside them."""
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in names
-        if (folder / name).is_file()
-    }
+    return {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
+
+
+def source_digest(*folders: Path) -> str:
+    """A digest of all Python files in folders and below: changes with any edit of the code."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            name = file.relative_to(folder).as_posix()
+            digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\0".encode())
+    return digest.hexdigest()
 
 
 def check_files(folder: Path, expected: Any) -> None:
@@ -88,3 +106,28 @@ def check_files(folder: Path, expected: Any) -> None:
     for name, found in file_digests(folder, [str(name) for name in expected]).items():
         if found != expected[name]:
             raise FileError(f"{folder / name} is damaged: its checksum is wrong")
+
+
+def check_weights(path: Path, results: Mapping[str, Any], digest: Any) -> None:
+    """Verifies that a model belongs to a run.
+
+    Args:
+        path: of the run's ``results.json``; the model is in ``model`` beside it.
+        results: what it holds. Those of version 0.1.0 do not name their model: a warning.
+        digest: of the model's weights.
+
+    Raises:
+        FileError: the run had other weights.
+    """
+    model = path.parent / "model"
+    if WEIGHTS not in results:
+        warnings.warn(
+            f"{path} was written by an earlier version and does not say which model it belongs "
+            f"to; {model} is taken for it",
+            FileWarning,
+            stacklevel=1,
+        )
+    elif results[WEIGHTS] != digest:
+        raise FileError(
+            f"{model} is not the model of this run, or damaged: {path} names other weights"
+        )

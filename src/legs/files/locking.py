@@ -7,12 +7,12 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import BinaryIO
 
 from legs.files.atomic import clear_leftovers, write_atomically, writing
 from legs.files.digests import FileError, parse_json
@@ -26,8 +26,15 @@ _held: dict[Path, tuple[int, int]] = {}
 _guard = threading.Lock()
 
 
+def contents(folder: Path) -> list[Path]:
+    """What a folder holds, hidden files such as the lock apart; nothing if there is none."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
 @contextmanager
-def one_writer(folder: Path) -> Iterator[Path]:
+def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iterator[Path]:
     """Keeps other writers out of a folder, which is made if need be.
 
     The system lets go of the lock when the process ends, however it ends. Within one thread it may
@@ -36,9 +43,11 @@ def one_writer(folder: Path) -> Iterator[Path]:
 
     Args:
         folder: to be written.
+        ours: whether a folder that is not empty may be written (default: any may). Others are
+            refused before anything in them changes.
 
     Raises:
-        FileError: there is a writer; names it.
+        FileError: there is a writer, which is named; or there are files of others.
 
     >>> import tempfile
     >>> with one_writer(Path(tempfile.mkdtemp()) / "run") as folder:
@@ -56,7 +65,7 @@ def one_writer(folder: Path) -> Iterator[Path]:
         owner, depth = _held.get(place, (thread, 0))
         if owner != thread:
             raise FileError(_told(folder, "another thread of this process"))
-        lock = None if depth else _acquire(folder)
+        lock = None if depth else _acquire(folder, ours)
         _held[place] = (thread, depth + 1)
     try:
         yield folder
@@ -70,15 +79,18 @@ def one_writer(folder: Path) -> Iterator[Path]:
             _release(folder, lock)
 
 
-def _acquire(folder: Path) -> tuple[FileLock, bool]:
+def _acquire(folder: Path, ours: Callable[[Path], bool] | None) -> tuple[BinaryIO, bool]:
     with writing(folder):
+        if ours is not None and (there := contents(folder)) and not ours(folder):
+            names = ", ".join([*(path.name for path in there[:3]), *(["…"] if there[3:] else [])])
+            raise FileError(
+                f"{folder} holds files of others ({names}); choose a new or an empty folder"
+            )
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            raise FileError(_told(folder, _owner(folder))) from None
+        lock = lock_file(folder / LOCK)
+        if lock is None:
+            raise FileError(_told(folder, _owner(folder)))
     try:
         with writing(folder):
             for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
@@ -92,11 +104,46 @@ def _acquire(folder: Path) -> tuple[FileLock, bool]:
     return lock, fresh
 
 
-def _release(folder: Path, held: tuple[FileLock, bool]) -> None:
+def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
+    """Locks a file, which is made if need be, until it is closed or the process ends.
+
+    Args:
+        path: of the file.
+        wait: whether to wait for another process that holds it (default: no).
+
+    Returns:
+        The open file, or ``None`` if another process holds it.
+    """
+    # Never through a link, which may have come with the folder.
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags, 0o644), "r+b", buffering=0)
+    try:
+        while True:
+            try:
+                if os.name == "nt":
+                    import msvcrt
+
+                    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+                else:
+                    import fcntl
+
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return file
+            except (BlockingIOError, PermissionError):
+                if not wait:
+                    file.close()
+                    return None
+            time.sleep(0.05)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _release(folder: Path, held: tuple[BinaryIO, bool]) -> None:
     lock, fresh = held
     with suppress(OSError):
         (folder / OWNER).unlink(missing_ok=True)
-    lock.release()
+    lock.close()
     with suppress(OSError):
         if fresh and all(path.name == LOCK for path in folder.iterdir()):
             (folder / LOCK).unlink(missing_ok=True)

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
-from legs.files.digests import FileError
+from legs.files.digests import FileError, parse_json
+
+
+def expand_user(path: str | Path) -> Path:
+    """A path with ``~`` and ``~user`` replaced by the home folder.
+
+    Raises:
+        FileError: there is no such user.
+
+    >>> expand_user("~nosuchuser/run")
+    Traceback (most recent call last):
+    ...
+    legs.files.digests.FileError: ~nosuchuser/run: there is no user 'nosuchuser' here
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        user = Path(path).parts[0][1:]
+        reason = f"there is no user {user!r} here" if user else "the home folder is not known"
+        raise FileError(f"{path}: {reason}") from error
 
 
 def read_file(path: Path, largest: int | None = None) -> bytes:
@@ -36,3 +56,12 @@ def read_file(path: Path, largest: int | None = None) -> bytes:
         return path.read_bytes()
     except MemoryError:
         raise FileError(f"{path} has {found.st_size:,} bytes, more than memory holds") from None
+
+
+def has_keys(path: Path, keys: Iterable[str]) -> bool:
+    """Whether a file is a JSON table that has these keys, and may so be one of ours."""
+    try:
+        found = parse_json(read_file(path))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and set(keys) <= set(found)

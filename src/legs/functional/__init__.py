@@ -13,7 +13,7 @@ from legs.functional.diffusion import (
     walk_powers,
 )
 from legs.functional.frame import filter_responses, frame_bounds, paper_lower_bound
-from legs.functional.moments import graph_mean, moment_names, moments, signal_energy
+from legs.functional.moments import graph_mean, graph_sum, moment_names, moments, signal_energy
 from legs.functional.scales import (
     check_scales,
     cumulative_of_scales,
@@ -46,6 +46,7 @@ __all__ = [
     "frame_bounds",
     "graph_mean",
     "graph_size",
+    "graph_sum",
     "harden_scales",
     "high_pass",
     "initial_logits",

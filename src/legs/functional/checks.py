@@ -79,7 +79,7 @@ torch_geometric.utils.to_undirected(edge_index, ...)
 
 
 def check_batch(batch: Tensor, num_nodes: int, batch_size: int | None, edge_index: Tensor) -> None:
-    """One sorted graph number a node, and no edges between graphs.
+    """One sorted graph number per node, and no edges between graphs.
 
     >>> check_batch(torch.tensor([1, 0]), 2, None, torch.empty(2, 0, dtype=torch.long))
     Traceback (most recent call last):
@@ -88,7 +88,8 @@ def check_batch(batch: Tensor, num_nodes: int, batch_size: int | None, edge_inde
     """
     if batch.shape != (num_nodes,):
         raise ValueError(
-            f"batch must have shape [{num_nodes}], one graph number a node; got {list(batch.shape)}"
+            f"batch must have shape [{num_nodes}], one graph number per node; "
+            f"got {list(batch.shape)}"
         )
     if batch.dtype != torch.long:
         raise ValueError(f"batch must hold 64-bit integers; got {batch.dtype}")

@@ -206,9 +206,9 @@ def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = Non
             [0.2500, 0.2500, 0.0000],
             [0.1250, 0.2500, 0.1250]])
     """
-    given = torch.empty(()) if like is None else like
+    example = torch.empty(()) if like is None else like
     if not isinstance(laziness, Tensor):
-        return _fixed_mixture(laziness, steps, given.dtype, given.device)
+        return _fixed_mixture(laziness, steps, example.dtype, example.device)
     return _mixture(laziness.double(), steps).to(laziness.dtype)
 
 

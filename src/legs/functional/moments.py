@@ -67,8 +67,23 @@ def graph_mean(
     else:
         # Counted by index_add: bincount looks at its result, which makes a GPU wait.
         copies = torch.ones_like(batch, dtype=x.dtype)
-    count = _graph_sum(copies, batch, num_graphs).clamp_min(1)
-    return _graph_sum(x, batch, num_graphs) / count.view(-1, *[1] * (x.dim() - 1))
+    count = graph_sum(copies, batch, num_graphs).clamp_min(1)
+    return graph_sum(x, batch, num_graphs) / count.view(-1, *[1] * (x.dim() - 1))
+
+
+def graph_sum(
+    x: Tensor, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
+) -> Tensor:
+    """Sum over the nodes of each graph; as :func:`graph_mean`.
+
+    >>> graph_sum(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
+    tensor([4., 5.])
+    """
+    if copies is not None:
+        x = x * copies.view(-1, *[1] * (x.dim() - 1))
+    if batch is None:
+        return x.sum(0, keepdim=True)
+    return x.new_zeros(num_graphs, *x.shape[1:]).index_add(0, batch, x)
 
 
 def signal_energy(
@@ -132,7 +147,7 @@ def moments(
         return graph_mean(stacked, batch, num_graphs, copies)
     if copies is not None:
         stacked = stacked * copies.view(-1, *[1] * (stacked.dim() - 1))
-    return _graph_sum(stacked, batch, num_graphs)
+    return graph_sum(stacked, batch, num_graphs)
 
 
 def _normalized(
@@ -144,12 +159,12 @@ def _normalized(
     copies: Tensor | None,
 ) -> Tensor:
     mean = graph_mean(z, batch, num_graphs, copies)
-    found = [mean]
+    columns = [mean]
     if order > 1:
         # Two passes: raw power sums cancel in float32.
         centred = z - _to_nodes(mean, batch)
         variance = graph_mean(centred * centred, batch, num_graphs, copies)
-        found.append(variance)
+        columns.append(variance)
     if order > 2:
         if energy is None:
             energy = graph_mean(z * z, batch, num_graphs, copies)
@@ -159,16 +174,10 @@ def _normalized(
         # Divided, not multiplied by rsqrt: its gradient is a cube that overflows at the floor.
         scaled = centred / _to_nodes(torch.maximum(variance, floor).sqrt(), batch)
         cube = scaled**3
-        found.append(fade * graph_mean(cube, batch, num_graphs, copies))
+        columns.append(fade * graph_mean(cube, batch, num_graphs, copies))
     if order > 3:
-        found.append(fade * (graph_mean(cube * scaled, batch, num_graphs, copies) - 3))
-    return torch.stack(found, dim=-1)
-
-
-def _graph_sum(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-    if batch is None:
-        return x.sum(0, keepdim=True)
-    return x.new_zeros(num_graphs, *x.shape[1:]).index_add(0, batch, x)
+        columns.append(fade * (graph_mean(cube * scaled, batch, num_graphs, copies) - 3))
+    return torch.stack(columns, dim=-1)
 
 
 def _to_nodes(x: Tensor, batch: Tensor | None) -> Tensor:

@@ -65,7 +65,7 @@ def scattering(
         order: length of the longest path (default 2).
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
-        powers: :func:`~legs.functional.walk_powers` of ``x``, if they are at hand.
+        powers: :func:`~legs.functional.walk_powers` of ``x``, where they were computed before.
 
     Returns:
         ``[nodes, paths, channels]``, paths as in :func:`scattering_paths`.

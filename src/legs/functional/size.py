@@ -1,4 +1,4 @@
-"""How large graphs are, which averages over their nodes do not tell."""
+"""The size of graphs, which averages over their nodes do not show."""
 
 from __future__ import annotations
 

@@ -15,11 +15,15 @@ from warnings import catch_warnings, simplefilter
 import torch
 from torch import Tensor
 
+Product = Callable[["Pattern", Tensor, Tensor], Tensor | None]
+
 
 class Pattern(NamedTuple):
     """Where the entries of a sparse matrix are, in row order and in column order.
 
-    ``to_columns`` takes values in row order to column order, ``to_rows`` back.
+    ``to_columns`` takes values in row order to column order, ``to_rows`` back. ``product``, if
+    given, computes :math:`S x` from pattern, values and ``x``, or returns ``None`` where PyTorch's
+    own product is the better choice.
     """
 
     rowptr: Tensor  # [rows + 1]
@@ -30,15 +34,11 @@ class Pattern(NamedTuple):
     row_t: Tensor  # [entries]
     col_t: Tensor  # [entries]
     to_rows: Tensor  # [entries]
+    product: Product | None = None
 
     def transpose(self) -> Pattern:
         """The pattern of the transposed matrix, whose values are ``values[to_columns]``."""
-        return Pattern(*self[4:], *self[:4])
-
-
-#: Faster products for a type of device (``"cpu"``, ``"cuda"``): they give ``None`` where PyTorch's
-#: own is the better choice. :mod:`legs.kernels` enters its own here.
-products: dict[str, Callable[[Pattern, Tensor, Tensor], Tensor | None]] = {}
+        return Pattern(*self[4:8], *self[:4], self.product)
 
 
 def row_pointers(sorted_rows: Tensor, size: int) -> Tensor:
@@ -93,36 +93,37 @@ def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     tensor([[20.],
             [ 3.]])
     """
-    flat = x.reshape(x.shape[0], -1)
+    flat = x.reshape(x.shape[0], x.shape[1:].numel())
     # Compiled code takes the operator, which the compiler can see through; it costs some 20 µs a
     # call, and its gradient does not map over models. Everything else takes the function.
     out: Tensor
     if torch.compiler.is_compiling():
-        out = _product_op(values, flat, *pattern)
+        out = _product_op(values, flat, *pattern[:8])
     else:
         out = _Spmm.apply(values, flat, *pattern)  # type: ignore[no-untyped-call]
-    return out.view(-1, *x.shape[1:])
+    return out.view(pattern.rowptr.shape[0] - 1, *x.shape[1:])
 
 
 class _Spmm(torch.autograd.Function):
     @staticmethod
-    def forward(values: Tensor, x: Tensor, *pattern: Tensor) -> Tensor:
+    def forward(values: Tensor, x: Tensor, *pattern: Any) -> Tensor:
         return _product(Pattern(*pattern), values, x)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        _save(ctx, inputs, output)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _save(ctx, inputs[:10], output)
+        ctx.product = inputs[10]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return _backward(ctx, *grads)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:
-        values, x, *tensors = inputs
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        values, x, *rest = inputs
         if any(dim is not None for dim in in_dims[2:]):
             raise RuntimeError("The graph must be the same for all models mapped over.")
-        pattern = Pattern(*tensors)
+        pattern = Pattern(*rest)
         if in_dims[1] is None:
             x = x.unsqueeze(1).expand(-1, info.batch_size, -1)
         else:
@@ -145,24 +146,23 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
 def _backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     (grad,) = grads
     values, x, *tensors = ctx.saved_tensors
-    pattern = Pattern(*tensors)
+    pattern = Pattern(*tensors)._replace(product=getattr(ctx, "product", None))
     grad_values = grad_x = None
     if ctx.needs_input_grad[0]:
         gathered = grad.index_select(0, pattern.row) * x.index_select(0, pattern.col)
         grad_values = gathered.sum(-1)
     if ctx.needs_input_grad[1]:
         grad_x = spmm(pattern.transpose(), values.index_select(0, pattern.to_columns), grad)
-    return grad_values, grad_x, *(None for _ in pattern)
+    return grad_values, grad_x, *[None] * (len(ctx.needs_input_grad) - 2)
 
 
 def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     rows, columns = pattern.rowptr.numel() - 1, x.shape[0]
     if values.numel() == 0 or x.numel() == 0:
         return x.new_zeros(rows, x.shape[1])
-    faster = products.get(x.device.type)
-    found = None if faster is None else faster(pattern, values, x)
-    if found is not None:
-        return found
+    out = None if pattern.product is None else pattern.product(pattern, values, x)
+    if out is not None:
+        return out
     _hear_beta_warning_once()
     matrix = torch.sparse_csr_tensor(
         pattern.rowptr, pattern.col, values, (rows, columns), check_invariants=False

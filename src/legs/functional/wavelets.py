@@ -52,8 +52,8 @@ def wavelet_transform(
         cumulative: scales in cumulative form, ``[J, m]``.
         wavelets: whether to return the wavelets (default ``True``).
         lowpass: whether to append the low-pass (default ``False``).
-        powers: :func:`~legs.functional.walk_powers` of ``x``, ``[nodes, m, channels]``, if they
-            are at hand: then nothing is diffused.
+        powers: :func:`~legs.functional.walk_powers` of ``x``, ``[nodes, m, channels]``, where
+            they were computed before: then nothing is diffused.
 
     Returns:
         ``[filters, nodes, ..., channels]``.

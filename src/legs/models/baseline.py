@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from legs.models.network import Network, graph_mean
+from legs.models.network import Network, pool
 from legs.nn import InputScale
 
 
@@ -51,7 +51,7 @@ class Baseline(Network):
         powers: Tensor | None = None,
     ) -> Tensor:
         """Mean node features, ``[graphs, in_channels]``."""
-        return graph_mean(x, batch, batch_size)
+        return pool(x, batch, batch_size)
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)

@@ -55,7 +55,8 @@ def _check_paths(options: Mapping[str, Any]) -> None:
         if order > _MOST["order"] or scales > _MOST["num_scales"]:
             return  # to be refused by themselves; counting their paths would not end
         lengths = range(order + 1)
-        every = options.get("paths", "increasing") != "increasing"
+        policies = {options.get(name, "increasing") for name in ("path_policy", "paths")}
+        every = policies != {"increasing"}  # a description may hold the old name beside the new
         paths = sum(scales**k if every else math.comb(scales, k) for k in lengths)
         if paths * channels > _MOST_COLUMNS:
             raise ValueError(
@@ -79,5 +80,5 @@ def check_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -
         if name not in wanted:
             raise ValueError(f"there are weights {name}, which the network has not")
         if wanted[name] != tensors[name].shape:
-            found, expected = list(tensors[name].shape), list(wanted[name])
-            raise ValueError(f"the weights {name} have the shape {found}, not {expected}")
+            shape, expected = list(tensors[name].shape), list(wanted[name])
+            raise ValueError(f"the weights {name} have the shape {shape}, not {expected}")

@@ -42,8 +42,10 @@ def legs_net(
     if head == "rbf":
         chosen = RBF(width, out_channels, num_anchors, gamma, learn_gamma)
     elif head == "attention":
-        if module.size:
-            raise ValueError("the attention head reads scattering paths alone: no size=True there")
+        if module.append_graph_size:
+            raise ValueError(
+                "the attention head reads scattering paths alone: no append_graph_size=True there"
+            )
         chosen = Attention(
             width, out_channels, module.num_paths, token_channels, heads, hidden_channels, dropout
         )
@@ -97,13 +99,22 @@ def create(name: str, in_channels: int, out_channels: int, **options: Any) -> Ne
     for option in options:
         if option not in accepted:
             raise ValueError(f"{name} has no option {option!r}{nearest(option, sorted(accepted))}")
-    return build(in_channels=in_channels, out_channels=out_channels, **fixed, **options)
+    try:
+        return build(in_channels=in_channels, out_channels=out_channels, **fixed, **options)
+    except (TypeError, RuntimeError, AttributeError, AssertionError, IndexError) as error:
+        raise ValueError(cannot_build(name, options, error)) from error
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """The end of an error message: the nearest known name, or all of them."""
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+def cannot_build(name: str, options: dict[str, Any], error: Exception) -> str:
+    """The message for options of which a layer says ``error``."""
+    values = ", ".join(f"{option}={value!r}" for option, value in options.items())
+    return f"{name} cannot be built with {values or 'these channels'}: {error}"
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """The end of an error message: the nearest name, or all of them."""
+    close = get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"
 
 
 def _options_of(build: Callable[..., Network]) -> set[str]:

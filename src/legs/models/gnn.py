@@ -4,25 +4,27 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch_geometric.nn import models
 
-from legs.kernels import messages
-from legs.models.gnn_fast import check_copies, embed_fast, sizes_of
-from legs.models.network import Network, graph_mean, graph_sum
+from legs.kernels.gpu.dense import padded_rows
+from legs.models import message_passing as mp
+from legs.models.network import Network, check_copies
 from legs.nn import InputScale
 
 Layer = Literal["gcn", "graphsage", "gat", "gin"]
 
-LAYERS: dict[str, Any] = {
-    "gcn": models.GCN,
-    "graphsage": models.GraphSAGE,
-    "gat": models.GAT,
-    "gin": models.GIN,
+# PyG's network, which holds the parameters, and how its layers are computed.
+LAYERS: dict[str, tuple[Any, Any]] = {
+    "gcn": (models.GCN, mp.GCN),
+    "graphsage": (models.GraphSAGE, mp.GraphSAGE),
+    "gat": (models.GAT, mp.GAT),
+    "gin": (models.GIN, mp.GIN),
 }
 
 
 class GNN(Network):
-    """A message-passing network on PyG's layers: layers, pooling, linear.
+    """A message-passing network with the parameters of PyG's layers: layers, pooling, linear.
 
     Node features are standardised by the training set, every layer is followed by layer norm (no
     statistics over the batch) and ReLU. GIN pools by sums, as its paper does, the others by means.
@@ -40,11 +42,6 @@ class GNN(Network):
     >>> model(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([1, 3])
     """
-
-    #: Whether all graphs that come are known to be undirected, their edges sorted by target, and
-    #: without loops unless :attr:`counts_loops`; training knows that of its data set. Only then
-    #: there is a faster way than PyG's.
-    regular_graphs: bool = False
 
     def __init__(
         self,
@@ -66,7 +63,7 @@ class GNN(Network):
         }
         options: dict[str, Any] = {"heads": 4} if layer == "gat" else {}
         self.scale = InputScale(in_channels)
-        self.layers = LAYERS[layer](
+        self.layers = LAYERS[layer][0](
             in_channels,
             hidden_channels,
             num_layers,
@@ -75,8 +72,6 @@ class GNN(Network):
             norm_kwargs={"mode": "node"},
             **options,
         )
-        self.pool = graph_sum if layer == "gin" else graph_mean
-        self.weighted = layer in ("gcn",)
         self.head = nn.Linear(hidden_channels, out_channels)
 
     def embed(
@@ -91,36 +86,39 @@ class GNN(Network):
     ) -> Tensor:
         """Pooled node states, ``[graphs, hidden_channels]``.
 
-        ``copies`` tells how many nodes each one stands for, where nodes that are alike have been
-        merged (:func:`legs.data.merge_alike`), and edge weights are numbers of neighbours. PyG's
-        layers cannot count them: such graphs always go the faster way, and must be fit for it.
+        ``copies`` is the multiplicity of merged nodes (:func:`legs.data.merge_alike`); edge weights
+        are then numbers of neighbors. Edge weights of other graphs count in GCN alone.
         """
-        # Only GCN's layers know edge weights; numbers of neighbours count in all of them.
-        weight = edge_weight if self.weighted or copies is not None else None
-        check_copies(copies, self.training and self.description["dropout"] > 0)
-        if copies is not None or self.is_fast(x, self.training):
-            sizes = sizes_of(x, batch, batch_size)
-            graphs = messages.make_graphs(edge_index, weight, batch, *sizes, copies)
-            # As scattering does: kernels compute in the type of the states.
-            with torch.autocast(x.device.type, enabled=False):
-                return embed_fast(self.layers, self.description["layer"], self.scale(x), graphs)
-        return self.pool(
-            self.layers(self.scale(x), edge_index, edge_weight=weight), batch, batch_size
-        )
+        check_copies(copies, self)
+        layer, merged = self.description["layer"], copies is not None
+        weight = edge_weight if layer == "gcn" or merged else None
+        loops: mp.Loops = "edges" if layer == "graphsage" else "more"
+        if not self.counts_loops and not merged:
+            loops = "every"
+        with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
+            rows = padded_rows(x)
+            states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
+            graphs = (batch, batch_size, states[: len(x)], copies)
+            pool = mp.Pooling.build(*graphs, mean=layer != "gin").pad(rows)
+            adjacency = mp.Adjacency.build(edge_index, weight, rows, states.dtype, loops)
+            if layer == "gcn":
+                adjacency = adjacency.symmetric_norm()
+            elif layer == "graphsage":
+                adjacency = adjacency.mean_norm()
+            layers, (*convs, last) = LAYERS[layer][1], self.layers.convs
+            for conv, norm in zip(convs, self.layers.norms, strict=False):
+                states, bias = layers.convolve(conv, states, adjacency)
+                states = self.layers.dropout(mp.normed(states, bias, norm))
+            out: Tensor = layers.pooled(last, states, adjacency, pool)
+            return out
 
     @property
     def counts_loops(self) -> bool:
-        """Whether an edge from a node to itself makes it one of its own neighbours.
+        """Whether a self-loop makes a node one of its own neighbors.
 
-        For GCN and GAT every node is one of them, once, with such an edge (without weight) or not.
+        In GCN and GAT every node is its own neighbor, with a self-loop or without.
         """
         return self.description["layer"] not in ("gcn", "gat")
-
-    def is_fast(self, x: Tensor, training: bool) -> bool:
-        """Whether :meth:`embed` takes the faster way for node features like ``x``."""
-        drops = training and self.description["dropout"] > 0
-        inside = self.description["layer"] == "gat" and drops  # GAT drops attention, too
-        return self.regular_graphs and messages.wanted(x) and not inside
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from legs.models.network import Network
 from legs.nn import FCN, RBF, Attention, Moments, Scattering
+from legs.nn.scattering import RENAMED
 
 HEADS: dict[str, type[nn.Module]] = {"FCN": FCN, "RBF": RBF, "Attention": Attention}
 
@@ -46,9 +47,8 @@ class LEGSNet(Network):
         copies: Tensor | None = None,
     ) -> Tensor:
         """Scattering features, ``[graphs, scattering.out_channels]``."""
-        given = (x, edge_index, edge_weight, batch, batch_size, powers, copies)
-        out: Tensor = self.scattering(*given)
-        return out
+        graph = (x, edge_index, edge_weight, batch, batch_size)
+        return self.scattering.scatter(*graph, powers=powers, multiplicity=copies)
 
     @property
     def power_steps(self) -> int | None:
@@ -68,7 +68,7 @@ class LEGSNet(Network):
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> LEGSNet:
-        options = dict(description["scattering"])
+        options = {RENAMED.get(k, k): v for k, v in description["scattering"].items()}
         if isinstance(options["aggr"], dict):
             options["aggr"] = Moments(**options["aggr"])
         head = dict(description["head"])

@@ -7,6 +7,7 @@ from torch_geometric.nn import models
 
 from legs.models.network import Network
 from legs.nn import FCN, InputScale, Scattering
+from legs.nn.scattering import RENAMED
 
 
 class MPLEGS(Network):
@@ -77,3 +78,7 @@ class MPLEGS(Network):
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)
+
+    @classmethod
+    def rebuild(cls, description: dict[str, Any]) -> MPLEGS:
+        return cls(**{RENAMED.get(k, k): v for k, v in description.items()})

@@ -8,30 +8,42 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import global_add_pool, global_mean_pool
 from torch_geometric.nn.inits import reset
 
+from legs import functional as fn
 from legs.nn import FCN, RBF, Attention, GraphBatchNorm, InputScale
 
 
-def graph_mean(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
-    """Mean of node states over each graph; all nodes are one graph without ``batch``."""
-    pooled: Tensor = global_mean_pool(states, *_numbered(states, batch, batch_size))
-    return pooled
+def pool(
+    states: Tensor,
+    batch: Tensor | None,
+    batch_size: int | None,
+    copies: Tensor | None = None,
+    mean: bool = True,
+) -> Tensor:
+    """Mean of node states over each graph, or their sum, ``[graphs, channels]``.
 
-
-def graph_sum(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
-    """Sum of node states over each graph; all nodes are one graph without ``batch``."""
-    pooled: Tensor = global_add_pool(states, *_numbered(states, batch, batch_size))
-    return pooled
-
-
-def _numbered(
-    states: Tensor, batch: Tensor | None, batch_size: int | None
-) -> tuple[Tensor, int | None]:
+    Args:
+        states: ``[nodes, channels]``.
+        batch: the graph of each node; ``None`` for a single graph.
+        batch_size: number of graphs (default: as many as ``batch`` names).
+        copies: how many nodes each one stands for, ``[nodes]`` (default one).
+        mean: whether to divide by the number of nodes (default); no nodes give zero.
+    """
     if batch is None:
-        return torch.zeros(states.shape[0], dtype=torch.long, device=states.device), 1
-    return batch, batch_size
+        batch, batch_size = torch.zeros(len(states), dtype=torch.long, device=states.device), 1
+    elif batch_size is None:
+        batch_size = int(batch.max()) + 1 if len(batch) else 0
+    copies = None if copies is None else copies.to(states.dtype)
+    pool_nodes = fn.graph_mean if mean else fn.graph_sum
+    return pool_nodes(states, batch, batch_size, copies)
+
+
+def check_copies(copies: Tensor | None, network: nn.Module) -> None:
+    """Raises an error where nodes stand for several and dropout would draw once for all of them."""
+    drops = (m for m in network.modules() if isinstance(m, nn.Dropout) and m.training and m.p > 0)
+    if copies is not None and any(drops):
+        raise ValueError("merged nodes would be dropped together: no dropout with copies")
 
 
 class Network(nn.Module, ABC):
@@ -40,7 +52,7 @@ class Network(nn.Module, ABC):
     ``forward`` takes what PyG layers take. Three more arguments serve training: ``powers``
     (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set), ``mask`` (the graphs of
     a batch whose statistics batch norm may see) and ``copies`` (how many nodes each stands for,
-    where nodes that are alike were merged, :func:`legs.data.merge_alike`; few networks take them).
+    where equivalent nodes were merged, :func:`legs.data.merge_alike`; few networks take them).
     """
 
     head: nn.Module
@@ -74,8 +86,8 @@ class Network(nn.Module, ABC):
         copies: Tensor | None = None,
     ) -> Tensor:
         """Predictions, ``[graphs, out_channels]``."""
-        known = {} if copies is None else {"copies": copies}
-        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, **known)
+        merged = {} if copies is None else {"copies": copies}
+        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, **merged)
         return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -85,7 +97,7 @@ class Network(nn.Module, ABC):
         return out
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Draws all parameters again."""
         for child in self.children():
             reset(child)
 

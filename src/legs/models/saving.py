@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +21,7 @@ from legs.files import (
     digest_of,
     parse_json,
     read_file,
+    sync_folder,
     write_atomically,
     write_together,
     writing,
@@ -44,6 +47,8 @@ FORMAT = 1
 LARGEST_DESCRIPTION = 64 << 20  # bytes
 WEIGHTS = "weights.safetensors"
 DESCRIPTION = "model.json"
+# New weights until the description that belongs to them is in place; named by their digest.
+_STAGED = re.compile(r"weights\.([0-9a-f]{16})\.safetensors")
 
 
 class ModelError(FileError):
@@ -52,29 +57,41 @@ class ModelError(FileError):
 
 def versions() -> dict[str, str]:
     """Versions of the packages that results depend on."""
-    found = {}
+    installed = {}
     for package in ("torch-legs", "torch", "torch_geometric", "numpy", "rdkit"):
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def save_directory(
     directory: str | Path, description: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Writes tensors, and a description with their checksum and its own, into a directory."""
+    """Writes tensors, and a description with their checksum and its own, into a directory.
+
+    A process that is killed at any moment leaves a model that loads: the old one, or the new one.
+    """
     folder = Path(directory)
+    _check_finite(folder, tensors)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     content = save_tensors({k: v.detach().cpu().contiguous() for k, v in tensors.items()})
     # As a reader finds it: tuples are lists there.
-    known = json.loads(json.dumps({"format": FORMAT, **description, "versions": versions()}))
-    digests = {WEIGHTS: hashlib.sha256(content).hexdigest(), DESCRIPTION: digest_of(known)}
-    text = json.dumps({**known, "sha256": digests}, indent=1).encode()
-    # The description comes last: a directory without it holds no model.
-    write_together({folder / WEIGHTS: content, folder / DESCRIPTION: text})
+    plain = json.loads(json.dumps({"format": FORMAT, **description, "versions": versions()}))
+    digests = {WEIGHTS: _digest(content), DESCRIPTION: digest_of(plain)}
+    text = json.dumps({**plain, "sha256": digests}, indent=1).encode()
+    staged = folder / f"weights.{digests[WEIGHTS][:16]}.safetensors"
+    # The description decides which weights are read: the old ones stay until it is replaced.
+    write_together({staged: content, folder / DESCRIPTION: text})
+    with writing(folder):
+        os.replace(staged, folder / WEIGHTS)
+        sync_folder(folder)
+        for path in [*folder.iterdir()]:  # what a killed save left
+            match = _STAGED.fullmatch(path.name)
+            if match and path.is_file() and _digest(path.read_bytes()).startswith(match[1]):
+                path.unlink()
 
 
 def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -84,35 +101,63 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
         raise ModelError(f"{folder} holds no model: {DESCRIPTION} is missing")
     try:
         description = parse_json(read_file(folder / DESCRIPTION, LARGEST_DESCRIPTION))
-        found, digests = description["format"], description["sha256"]
+        version_read, digests = description["format"], description["sha256"]
         expected = digests[WEIGHTS]
     except FileError as error:
         raise ModelError(str(error)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: {_short(error)}") from error
-    if found != FORMAT:
+    if version_read != FORMAT:
         about = description.get("versions")
         writer = about.get("torch-legs") if isinstance(about, dict) else None
         raise ModelError(
-            f"{folder} is in format {found}, written by torch-legs "
+            f"{folder} is in format {version_read}, written by torch-legs "
             f"{writer or 'of an unknown version'}; this version reads format {FORMAT}"
         )
     rest = {name: value for name, value in description.items() if name != "sha256"}
     # Models saved before the description had a checksum have none.
     if digests.get(DESCRIPTION, digest := digest_of(rest)) != digest:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: its checksum is wrong")
+    content = _read_weights(folder, str(expected))
     try:
-        content = read_file(folder / WEIGHTS)
-    except FileNotFoundError:
-        raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing") from None
-    except FileError as error:
-        raise ModelError(str(error)) from error
-    if hashlib.sha256(content).hexdigest() != expected:
-        raise ModelError(f"{folder / WEIGHTS} is damaged: its checksum is wrong")
-    try:
-        return description, load_tensors(content)
+        tensors = load_tensors(content)
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"{folder / WEIGHTS} is damaged: {_short(error)}") from error
+    _check_finite(folder, tensors)
+    return description, tensors
+
+
+def _check_finite(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        # Batch norm without a bound has an infinite one; missing targets of an SVM are NaN.
+        last = name.rpartition(".")[2]
+        usual = {"reach": tensor.isinf(), "target": tensor.isnan()}.get(last, False)
+        if not bool((tensor.isfinite() | usual).all()):
+            raise ModelError(
+                f"{folder}: the weights {name!r} are not finite; such a model predicts nothing. "
+                "Train it again"
+            )
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_weights(folder: Path, digest: str) -> bytes:
+    """The weights with this digest; staged ones count, if the save was killed before it ended."""
+    staged = f"weights.{digest[:16]}.safetensors"
+    places = [WEIGHTS, *([staged] if _STAGED.fullmatch(staged) else [])]
+    there = [folder / name for name in places if (folder / name).exists()]
+    for path in there:
+        try:
+            content = read_file(path)
+        except FileError as error:
+            raise ModelError(str(error)) from error
+        if _digest(content) == digest:
+            return content
+    if not there:
+        raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
+    raise ModelError(f"{there[0]} is damaged: its checksum is wrong")
 
 
 def describe_network(network: Network) -> dict[str, Any]:
@@ -128,15 +173,15 @@ def rebuild_network(described: Mapping[str, Any], tensors: Mapping[str, Tensor])
         check_shapes(lambda: kind.rebuild(description), tensors)
         network = kind.rebuild(description)
         network.load_state_dict(dict(tensors))
-    # Descriptions may hold anything, and every layer has its own way to refuse it.
+    # Descriptions may hold anything, and every layer refuses it with its own error.
     except Exception as error:
         raise ModelError(f"the model cannot be rebuilt: {_short(error)}") from error
     return network.eval()
 
 
 def _short(error: Exception) -> str:
-    told = " ".join(str(error).split())[:300]
-    return told if isinstance(error, ValueError) and told else f"{type(error).__name__}: {told}"
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
 
 
 def save_network(network: Network, directory: str | Path) -> None:

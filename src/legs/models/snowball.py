@@ -4,12 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch_geometric.nn import GCNConv
 
-from legs.kernels import messages
-from legs.models.gnn_fast import Sizes, check_copies, normalised, sizes_of
-from legs.models.network import Network, graph_mean
-from legs.models.snowball_fast import snowball
+from legs.models.message_passing import Adjacency, Loops
+from legs.models.network import Network, check_copies, pool
 from legs.nn import InputScale
 
 
@@ -35,9 +34,6 @@ class Snowball(Network):
     >>> Snowball(2, 3)(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([1, 3])
     """
-
-    #: As for :class:`~legs.models.GNN`.
-    regular_graphs: bool = False
 
     def __init__(
         self,
@@ -73,35 +69,29 @@ class Snowball(Network):
         copies: Tensor | None = None,
     ) -> Tensor:
         """Pooled node states, ``[graphs, hidden_channels]``; ``copies`` as for a GNN."""
-        check_copies(copies, self.training and self.dropout.p > 0)
-        if copies is not None or self.is_fast(x, self.training):
-            sizes = sizes_of(x, batch, batch_size)
-            graphs = messages.make_graphs(edge_index, edge_weight, batch, *sizes, copies)
-            with torch.autocast(x.device.type, enabled=False):  # as in a GNN
-                return self._embed_fast(self.scale(x), graphs)
+        check_copies(copies, self)
+        with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
+            states = self._node_states(x, edge_index, edge_weight, copies is not None)
+            return pool(states, batch, batch_size, copies)
+
+    def _node_states(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, merged: bool
+    ) -> Tensor:
         states = self.scale(x)
-        for layer in self.layers:
-            new = torch.tanh(layer(states, edge_index, edge_weight))
-            states = torch.cat([states, self.dropout(new)], dim=-1)
-        states = torch.tanh(self.last(states, edge_index, edge_weight))
-        return graph_mean(states, batch, batch_size)
+        loops: Loops = "more" if merged else "every"
+        adjacency = Adjacency.build(edge_index, edge_weight, len(states), states.dtype, loops)
+        adjacency = adjacency.symmetric_norm()
+        # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
+        seen = [adjacency @ states]
+        layers: list[Any] = [*self.layers, self.last]
+        for layer in layers[:-1]:
+            states = torch.tanh(F.linear(torch.cat(seen, dim=-1), layer.lin.weight, layer.bias))
+            seen.append(adjacency @ self.dropout(states))
+        last = layers[-1]
+        return torch.tanh(F.linear(torch.cat(seen, dim=-1), last.lin.weight, last.bias))
 
-    #: Layers are GCN's: every node is its own neighbour, once.
+    #: Layers are GCN's: every node is its own neighbor, once.
     counts_loops = False
-
-    def is_fast(self, x: Tensor, training: bool) -> bool:
-        """Whether :meth:`embed` takes the faster way for node features like ``x``."""
-        return self.regular_graphs and messages.wanted(x)
-
-    def _embed_fast(self, states: Tensor, graphs: messages.Graphs) -> Tensor:
-        layers = [(layer.lin.weight, layer.bias) for layer in (*self.layers, self.last)]
-        drops = []
-        if self.training and self.dropout.p > 0:
-            # From the states, so that every model that is mapped over draws its own.
-            ones = torch.ones_like(states[:, :1]).expand(-1, layers[0][0].shape[0])
-            drops = [self.dropout(ones) for _ in self.layers]
-        sizes, scale = Sizes(graphs, states.dtype), normalised(graphs, states.dtype)["pre"]
-        return snowball(states, graphs, scale, layers, sizes.counted(sizes.mean), drops)
 
     def describe(self) -> dict[str, Any]:
         return dict(self.description)

@@ -13,7 +13,7 @@ class Attention(nn.Module):
     """The attention head: a token for each scattering path, one self-attention layer, then FCN.
 
     Features are batch-normalised; a token is what one path says (its channels × moments),
-    projected to ``token_channels`` with a learned bias a path, so that attention can tell paths
+    projected to ``token_channels`` with a learned bias per path, so that attention can tell paths
     apart. Residual connection and layer norm follow.
 
     Args:
@@ -58,7 +58,7 @@ class Attention(nn.Module):
         self.head = FCN(num_paths * token_channels, out_channels, hidden_channels, dropout)
 
     def reset_parameters(self) -> None:
-        """Draws all weights anew."""
+        """Draws all weights again."""
         for module in (self.norm, self.project, self.place, self.token_norm, self.head):
             module.reset_parameters()
         self.attention._reset_parameters()

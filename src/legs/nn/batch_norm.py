@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from legs.kernels import batch_norm
+from legs.kernels.gpu import batch_norm
 
 
 class GraphBatchNorm(nn.Module):
@@ -93,7 +93,8 @@ class GraphBatchNorm(nn.Module):
         away = x - mean
         if not self.training:
             most = self.reach * torch.sqrt(variance + self.eps)
-            away = away.clamp(-most, most)
+            # What has overflowed is not merely far away, and no bound makes it a number.
+            away = torch.where(away.isfinite(), away.clamp(-most, most), torch.nan)
         return away * scale + self.bias
 
     def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

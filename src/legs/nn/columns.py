@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ SIZE_COLUMNS = [Column((), -1, "size", name) for name in ("nodes", "edges")]
 def name_columns(
     paths: list[Path], in_channels: int, num_scales: int, aggr: Aggregation | None
 ) -> list[Column]:
-    """One :class:`Column` for each output of ``aggr`` over the given paths and channels."""
+    """One :class:`Column` per output of ``aggr`` over some paths and channels."""
 
     def column(path: Path, channel: int, moment: str) -> Column:
         steps = ["phi" if j == num_scales else f"psi{j}" for j in path]
@@ -53,7 +54,7 @@ def name_columns(
 
 
 def _output_width(aggr: Aggregation, width: int) -> int:
-    """Asks an aggregation by trying it: PyG's have no common way to say."""
+    """Tries the aggregation: PyG's have no common attribute for it."""
     training = aggr.training
     try:
         with torch.no_grad():
@@ -65,3 +66,18 @@ def _output_width(aggr: Aggregation, width: int) -> int:
     finally:
         aggr.train(training)
     return int(out.shape[-1])
+
+
+def columns_of_features(columns: Sequence[Column], features: Sequence[str]) -> list[str]:
+    """Names of scattering's columns with the names of node features in place of channels.
+
+    >>> from legs import Scattering
+    >>> columns_of_features(Scattering(1, order=1, num_scales=2).columns(), ["degree"])[4]
+    'degree.psi0.mean'
+    """
+    return [
+        column.name
+        if column.channel < 0
+        else features[column.channel] + column.name.removeprefix(f"x{column.channel}")
+        for column in columns
+    ]

@@ -34,7 +34,7 @@ class FCN(nn.Module):
         self.out = nn.Linear(hidden_channels, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draws all weights anew."""
+        """Draws all weights again."""
         for module in (self.norm, self.hidden, self.out):
             module.reset_parameters()
 

@@ -60,8 +60,8 @@ class Moments(Aggregation):
             index = counts.new_tensor(range(counts.numel())).repeat_interleave(counts)
             dim_size = counts.numel()
         x = x.movedim(dim, 0)
-        found = moments(x, index, dim_size, kind=self.kind, order=self.order, energy=energy)
-        return found.flatten(-2).movedim(0, dim)
+        out = moments(x, index, dim_size, kind=self.kind, order=self.order, energy=energy)
+        return out.flatten(-2).movedim(0, dim)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kind}, order={self.order})"

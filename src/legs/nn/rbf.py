@@ -67,7 +67,7 @@ class RBF(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws anchors and weights anew."""
+        """Draws anchors and weights again."""
         self.norm.reset_parameters()
         nn.init.normal_(self.anchors)
         first, last = (math.log(gamma) for gamma in self.initial_gamma)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import torch
@@ -10,16 +12,28 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.resolver import aggregation_resolver
 
 from legs import functional as fn
-from legs import kernels
 from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
-from legs.kernels import bank
-from legs.kernels.fused import make_batch, mixed_filters, scattering_moments
+from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
+from legs.kernels.op import (
+    Backend,
+    check_backend,
+    mixed_filters,
+    scattering_moments,
+    use_fused,
+)
 from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.walk import LazyWalk
+
+# Old names of options, which models saved before have.
+RENAMED = {"paths": "path_policy", "size": "append_graph_size"}
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated; use {new}", DeprecationWarning, stacklevel=3)
 
 
 class Scattering(nn.Module):
@@ -43,7 +57,7 @@ class Scattering(nn.Module):
         num_scales: number :math:`J` of scales (default 5).
         steps: number :math:`m` of diffusion steps (default: 16, or the largest scale).
         order: length of the longest path (default 2).
-        paths: ``"increasing"`` (default) for :math:`j_1 < j_2 < \dots`, or ``"all"``.
+        path_policy: ``"increasing"`` (default) for :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: also :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
         ordering: of learned rows. ``"ordered"`` (default) keeps the upper frame bound at 1 whatever
             is learned; ``"softmax"`` is the paper's and may expand.
@@ -51,9 +65,12 @@ class Scattering(nn.Module):
         learn_laziness: ``False`` (default), ``True``, or ``"channel"`` for one value a channel.
         aggr: ``"moments"`` (default; normalized, four), a :class:`Moments`, any PyG aggregation or
             its name (``"mean"``, ``"max"``, …), or ``None`` for signed node features.
-        size: whether the numbers of nodes and edges of a graph are two more columns, the last
-            (default ``False``, as the paper). Normalized moments are averages and do not know them;
-            properties that grow with a molecule need them.
+        append_graph_size: whether the numbers of nodes and edges of a graph are two more columns,
+            the last (default ``False``, as the paper). Normalized moments are averages and do not
+            know them; properties that grow with a molecule need them.
+        backend: ``"auto"`` (default) for the fused operator of :mod:`legs.kernels` where it applies
+            and pays; ``"reference"`` for plain PyTorch always; ``"fused"`` for the operator always:
+            an error says why where it does not apply.
         validate: whether the forward checks graphs and batches (default ``True``; skipped while
             compiling). Turn it off where a data set has been checked once.
 
@@ -61,7 +78,7 @@ class Scattering(nn.Module):
         - **input:** signals ``[nodes, in_channels]``, ``edge_index`` ``[2, edges]`` with both
           directions of every edge, ``edge_weight`` ``[edges]``, ``batch`` ``[nodes]`` (sorted)
         - **output:** ``[graphs, out_channels]``, or ``[nodes, out_channels]`` if ``aggr=None``.
-          Columns: path by path, then channel, then moment, then size; :meth:`paths` names them
+          Columns: path by path, then channel, then moment, then size; :meth:`columns` names them
 
     Sums run in float32 at least: half-precision inputs are computed in float32 and returned in
     their own dtype, and autocast does not apply.
@@ -70,7 +87,7 @@ class Scattering(nn.Module):
     >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> module(torch.rand(3, 2), edge_index).shape
     torch.Size([1, 128])
-    >>> module.paths()[-1].name
+    >>> module.columns()[-1].name
     'x1.psi3.psi4.kurtosis'
     """
 
@@ -82,39 +99,53 @@ class Scattering(nn.Module):
         num_scales: int = 5,
         steps: int | None = None,
         order: int = 2,
-        paths: PathPolicy = "increasing",
+        path_policy: PathPolicy = "increasing",
         lowpass: bool = False,
         ordering: Ordering = "ordered",
         laziness: float = 0.5,
         learn_laziness: bool | Literal["channel"] = False,
         aggr: str | Aggregation | None = "moments",
-        size: bool = False,
+        append_graph_size: bool = False,
+        backend: Backend = "auto",
         validate: bool = True,
+        paths: PathPolicy | None = None,
+        size: bool | None = None,
     ) -> None:
         super().__init__()
-        if size and aggr is None:
-            raise ValueError("size=True needs an aggregation: nodes have no size (aggr=None)")
+        if paths is not None:
+            _warn("the option paths= of Scattering", "path_policy=")
+            path_policy = paths
+        if size is not None:
+            _warn("the option size= of Scattering", "append_graph_size=")
+            append_graph_size = size
+        if append_graph_size and aggr is None:
+            raise ValueError(
+                "append_graph_size=True needs an aggregation: nodes have no size (aggr=None)"
+            )
         if in_channels < 1:
             raise ValueError(f"in_channels must be at least 1; got {in_channels}")
         if order < 0:
             raise ValueError(f"order must not be negative; got {order}")
-        if paths not in ("increasing", "all"):
-            raise ValueError(f'paths must be "increasing" or "all"; got {paths!r}')
+        if path_policy not in ("increasing", "all"):
+            raise ValueError(f'path_policy must be "increasing" or "all"; got {path_policy!r}')
+        check_backend(backend)
+        self.backend: Backend = backend
         self.in_channels = in_channels
         self.order = order
-        self.policy: PathPolicy = paths
+        self.path_policy: PathPolicy = path_policy
         self.lowpass = lowpass
         self.validate = validate
+        self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps, ordering)
         self.walk = LazyWalk(in_channels, laziness, learn_laziness)
         self.aggr: Aggregation | None = (
             Moments() if aggr == "moments" else aggregation_resolver(aggr) if aggr else None
         )
         self._aggr_name = aggr if isinstance(aggr, str) else None
-        self._paths = fn.scattering_paths(self.selection.num_scales, order, paths, lowpass)
+        self._paths = fn.scattering_paths(self.selection.num_scales, order, path_policy, lowpass)
         self._columns = name_columns(self._paths, in_channels, self.selection.num_scales, self.aggr)
-        self.size = size
-        if size:
+        self.append_graph_size = append_graph_size
+        if append_graph_size:
             self._columns += SIZE_COLUMNS
 
     @property
@@ -127,7 +158,7 @@ class Scattering(nn.Module):
         """Number of output columns."""
         return len(self._columns)
 
-    def paths(self) -> list[Column]:
+    def columns(self) -> list[Column]:
         """What every output column is: path, channel, moment and name, in order.
 
         Index :math:`J` in a path stands for the low-pass. ``moment`` is the name of the moment or
@@ -135,6 +166,11 @@ class Scattering(nn.Module):
         or channel: ``path=()``, ``channel=-1``.
         """
         return list(self._columns)
+
+    def paths(self) -> list[Column]:
+        """Deprecated: :meth:`columns`."""
+        _warn("Scattering.paths()", "columns()")
+        return self.columns()
 
     def reset_parameters(self) -> None:
         """Back to the start: default scales, initial laziness."""
@@ -150,100 +186,139 @@ class Scattering(nn.Module):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
-        powers: Tensor | None = None,
-        copies: Tensor | None = None,
     ) -> Tensor:
-        """Scatters the signals ``x`` on a graph or a batch of graphs.
+        """Scatters the signals ``x`` on a graph or a batch of graphs."""
+        return self.scatter(x, edge_index, edge_weight, batch, batch_size)
 
-        ``powers`` (:meth:`walk_powers` of the same nodes) spares the first order its diffusions.
-        ``copies`` tells how many nodes each one stands for, where nodes that are alike have been
-        merged (:func:`legs.data.merge_alike`): moments are those of all nodes.
+    def scatter(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        *,
+        powers: Tensor | None = None,
+        multiplicity: Tensor | None = None,
+    ) -> Tensor:
+        """As :meth:`forward`, with what was computed once for a data set.
+
+        Args:
+            powers: :meth:`walk_powers` of the same nodes: the first order needs no diffusion then.
+            multiplicity: how many equivalent nodes each one stands for, ``[nodes]``
+                (:func:`legs.data.merge_alike`): moments are those of all nodes.
         """
-        self._check(x, edge_index, edge_weight, batch, batch_size, merged=copies is not None)
-        given = x.dtype
-        with torch.autocast(x.device.type, enabled=False):
-            if given in (torch.float16, torch.bfloat16):
+        self._check_signals(x)
+        dtype = x.dtype
+        enabled = not torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
+        with torch.autocast(x.device.type, enabled=False) if enabled else nullcontext():
+            if dtype in (torch.float16, torch.bfloat16):
                 x = x.float()
-            found = self._scatter(x, edge_index, edge_weight, batch, batch_size, powers, copies)
-            if self.size:
-                graphs = self._num_graphs(batch, batch_size)
-                known = (edge_index, batch, x.shape[0], graphs, edge_weight, copies, found.dtype)
-                found = torch.cat([found, fn.graph_size(*known)], dim=1)
-            return found.to(given)
+            graph = (x, edge_index, edge_weight, batch, self._num_graphs(x, batch, batch_size))
+            unsupported = self._unsupported()
+            if use_fused(self.backend, x, edge_weight, graph[-1], multiplicity, unsupported):
+                prepared = make_batch(*graph, powers, multiplicity, self.validate, self.is_sorted)
+                out = self._fused(prepared)
+            else:
+                if self.validate and not torch.compiler.is_compiling():
+                    check_graphs(*graph[1:4], len(x), batch_size, multiplicity is not None)
+                out = self._reference(*graph, powers, multiplicity)
+            if self.append_graph_size:
+                sizes = (edge_index, batch, len(x), graph[-1], edge_weight, multiplicity, out.dtype)
+                out = torch.cat([out, fn.graph_size(*sizes)], dim=1)
+            return out.to(dtype)
 
-    def _scatter(
+    def _check_signals(self, x: Tensor) -> None:
+        if x.dim() != 2 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"x must have shape [nodes, {self.in_channels}] (in_channels={self.in_channels}); "
+                f"got {list(x.shape)}"
+            )
+        if not x.is_floating_point():
+            raise ValueError(f"x must be floating point; got {x.dtype} (use x.float())")
+        if x.shape[0] == 0:
+            raise ValueError("x has no rows: an empty batch has nothing to scatter")
+
+    @staticmethod
+    def _num_graphs(x: Tensor, batch: Tensor | None, batch_size: int | None) -> int:
+        if batch is None:
+            return 1
+        if batch_size is not None:
+            return batch_size
+        if batch.shape != x.shape[:1]:
+            fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
+        return int(batch[-1]) + 1
+
+    def _unsupported(self) -> str | None:
+        """What the fused operator does not compute; ``None`` if it computes everything."""
+        if not isinstance(self.aggr, Moments) or self.aggr.kind != "normalized":
+            return "it computes normalized moments only"
+        if self.order != 2 or self.lowpass:
+            return "it computes order=2 without lowpass only"
+        if self.selection.num_scales == 1 and self.path_policy == "increasing":
+            return "there are no paths of order 2 with num_scales=1"
+        return None
+
+    def _fused(self, batch: Batch) -> Tensor:
+        assert isinstance(self.aggr, Moments)
+        dtype, laziness, theta = batch.x.dtype, self._laziness(batch.x.dtype), self.selection.theta
+        usual = isinstance(laziness, float) and laziness == BASE
+        # Logits of another dtype are rounded as the reference rounds them.
+        if (
+            usual
+            and theta is not None
+            and theta.dtype == dtype
+            and self.selection.ordering == "ordered"
+        ):
+            out = scattering_moments(batch, theta, self.path_policy, logits=True)
+        else:
+            filters = mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
+            out = scattering_moments(batch, filters, self.path_policy)
+        return (out if self.aggr.order == 4 else out[..., : self.aggr.order]).flatten(1)
+
+    def _walk(
+        self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
+    ) -> fn.Walk:
+        walk = self.walk(edge_index, edge_weight, num_nodes, dtype)
+        plain = self.backend == "reference" or torch.compiler.is_compiling()
+        return walk if plain else accelerated(walk)
+
+    def _reference(
         self,
         x: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None,
         batch: Tensor | None,
-        batch_size: int | None,
+        num_graphs: int,
         powers: Tensor | None,
-        copies: Tensor | None,
+        multiplicity: Tensor | None,
     ) -> Tensor:
-        if self._is_usual:
-            graphs = self._num_graphs(batch, batch_size)
-            if kernels.path_of(x, edge_weight, graphs, copies) != "reference":
-                return self._fused(x, edge_index, edge_weight, batch, graphs, powers, copies)
         powers = None if powers is None else powers.to(x.dtype)
         mass, times = x, None
-        if copies is not None:
-            mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, copies)
+        if multiplicity is not None:
+            mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
             powers = None if powers is None else powers * times.unsqueeze(-1)
-        walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        walk = self._walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        laziness = self._laziness(x.dtype)
+        if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
+            # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
+            # the backward graph; a tensor is not.
+            laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
         coefficients = fn.scattering(
             mass,
             walk,
-            self._laziness(x.dtype),
+            laziness,
             self.selection().to(x.dtype),
             order=self.order,
-            policy=self.policy,
+            policy=self.path_policy,
             lowpass=self.lowpass,
             powers=powers,
         )
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
         if self.aggr is not None:
-            coefficients = self._aggregate(coefficients, x, walk, batch, batch_size, copies)
+            coefficients = self._aggregate(coefficients, x, walk, batch, num_graphs, multiplicity)
         return coefficients.flatten(1)
-
-    @property
-    def _is_usual(self) -> bool:
-        """Whether this is what the fused kernels compute."""
-        usual_moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
-        pairs = self.selection.num_scales > 1 or self.policy == "all"
-        return usual_moments and pairs and self.order == 2 and not self.lowpass
-
-    def _fused(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        batch: Tensor | None,
-        graphs: int,
-        powers: Tensor | None,
-        copies: Tensor | None,
-    ) -> Tensor:
-        assert isinstance(self.aggr, Moments)
-        powers = None if powers is None else powers.to(x.dtype)
-        given = make_batch(x, edge_index, edge_weight, batch, graphs, powers, copies)
-        found = scattering_moments(given, self._filters(x.dtype), self.policy)
-        return found[..., : self.aggr.order].flatten(1)
-
-    def _filters(self, dtype: torch.dtype) -> Tensor:
-        laziness, theta = self._laziness(dtype), self.selection.theta
-        usual = isinstance(laziness, float) and laziness == BASE
-        usual = usual and self.selection.ordering == "ordered"
-        # Of another type, they are rounded as the reference rounds them.
-        if usual and theta is not None and theta.dtype == dtype and bank.applies(theta):
-            return bank.learned_filters(theta, self.in_channels)
-        return mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
-
-    @staticmethod
-    def _num_graphs(batch: Tensor | None, batch_size: int | None) -> int:
-        if batch is None:
-            return 1
-        return int(batch[-1]) + 1 if batch_size is None else batch_size
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
@@ -255,55 +330,29 @@ class Scattering(nn.Module):
         x: Tensor,
         walk: fn.Walk,
         batch: Tensor | None,
-        batch_size: int | None,
-        copies: Tensor | None,
+        num_graphs: int,
+        multiplicity: Tensor | None,
     ) -> Tensor:
         assert self.aggr is not None
-        batch_size = self._num_graphs(batch, batch_size)
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
         sizes = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
         if not isinstance(self.aggr, Moments):
-            if copies is not None:
-                raise ValueError(f"copies of nodes count in moments only, not in {self.aggr!r}")
-            pooled: Tensor = self.aggr(sizes.flatten(1), batch, dim_size=batch_size)
+            if multiplicity is not None:
+                raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
+            pooled: Tensor = self.aggr(sizes.flatten(1), batch, dim_size=num_graphs)
             return pooled
-        copies = None if copies is None else copies.to(x.dtype)
-        energy = fn.signal_energy(x, walk, batch, batch_size, copies).unsqueeze(1)
+        multiplicity = None if multiplicity is None else multiplicity.to(x.dtype)
+        energy = fn.signal_energy(x, walk, batch, num_graphs, multiplicity).unsqueeze(1)
         return fn.moments(
             sizes,
             batch,
-            batch_size,
+            num_graphs,
             kind=self.aggr.kind,
             order=self.aggr.order,
             energy=energy,
-            copies=copies,
+            copies=multiplicity,
         )
-
-    def _check(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        batch: Tensor | None,
-        batch_size: int | None,
-        merged: bool,
-    ) -> None:
-        if x.dim() != 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"x must have shape [nodes, {self.in_channels}] (in_channels={self.in_channels}); "
-                f"got {list(x.shape)}"
-            )
-        if not x.is_floating_point():
-            raise ValueError(f"x must be floating point; got {x.dtype} (use x.float())")
-        if x.shape[0] == 0:
-            raise ValueError("x has no rows: an empty batch has nothing to scatter")
-        if self.validate and not torch.compiler.is_compiling():
-            fn.check_graph(edge_index, edge_weight, x.shape[0])
-            if not merged:  # classes of nodes have unequally many neighbours in each other
-                fn.check_undirected(edge_index, edge_weight, x.shape[0])
-            if batch is not None:
-                fn.check_batch(batch, x.shape[0], batch_size, edge_index)
 
     def walk_powers(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
@@ -312,7 +361,7 @@ class Scattering(nn.Module):
 
         Computed once for a data set, it serves every epoch and every model of the same ``steps``.
         """
-        walk = self.walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        walk = self._walk(edge_index, edge_weight, x.shape[0], x.dtype)
         return fn.walk_powers(x, walk, self.selection.steps)
 
     def scale_weights(self) -> Tensor:
@@ -361,19 +410,19 @@ class Scattering(nn.Module):
             "num_scales": self.selection.num_scales,
             "steps": self.selection.steps,
             "order": self.order,
-            "paths": self.policy,
+            "path_policy": self.path_policy,
             "lowpass": self.lowpass,
             "ordering": self.selection.ordering,
             "laziness": self.walk.initial,
             "learn_laziness": self.walk.learn,
             "aggr": aggr,
-            "size": self.size,
+            "append_graph_size": self.append_graph_size,
             "validate": self.validate,
         }
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.in_channels}, {self.selection!r}, order={self.order}, "
-            f"paths={self.policy}, lowpass={self.lowpass}, {self.walk!r}, aggr={self.aggr!r}"
-            f"{', size=True' if self.size else ''})"
+            f"path_policy={self.path_policy}, lowpass={self.lowpass}, {self.walk!r}, "
+            f"aggr={self.aggr!r}{', append_graph_size=True' if self.append_graph_size else ''})"
         )

@@ -22,7 +22,8 @@ class LazyWalk(nn.Module):
         in_channels: number of channels of the signals.
         laziness: :math:`\alpha`, fixed or to start from (default 0.5). A learned one cannot start
             at ½ itself and starts at 0.55 then.
-        learn: ``False`` (default), ``True`` for one learned value, ``"channel"`` for one a channel.
+        learn: ``False`` (default), ``True`` for one learned value, or ``"channel"`` for one per
+            channel.
 
     >>> LazyWalk(3, learn="channel").laziness
     tensor([0.5500, 0.5500, 0.5500], grad_fn=<AddBackward0>)

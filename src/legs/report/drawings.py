@@ -1,4 +1,4 @@
-"""A drawing as SVG: graphs by ourselves, molecules by RDKit; nothing in it but shapes."""
+"""Graphs as SVG: their layout, and what such a drawing may contain."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
-
-from legs.report.layouts import graph_layout
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import shortest_path
 
 Floats = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.integer]
 SPACE = "http://www.w3.org/2000/svg"
-# What a drawing may consist of: labels of users' files can be text, and never code.
+# What a drawing may consist of: names from users' files are text, never code.
 SHAPES = {"svg", "g", "path", "rect", "circle", "ellipse", "line", "polygon", "polyline", "text"}
 ATTRIBUTES = {
     "d", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry", "points", "width",
@@ -24,35 +24,37 @@ ATTRIBUTES = {
     "opacity", "fill-opacity", "stroke-opacity", "class", "style", "text-anchor", "font-size",
     "transform",
 }  # fmt: skip
+# Components of a graph stand side by side, this far apart.
+GAP = 1.5
 _DANGER = re.compile(r"url\s*\(|expression|javascript:|@import|\\", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture that is not matplotlib's.
+    """A drawing as file contents.
 
     Args:
-        svg: the whole file.
-        png: the whole file, empty if there is none.
+        svg: the SVG file.
+        png: the PNG file, empty if there is none.
     """
 
     svg: str
     png: bytes = b""
 
     def save(self, path: str | Path) -> list[Path]:
-        """Saves it as SVG, and as PNG where there is one; ``path`` without ending."""
+        """Saves it as SVG, and as PNG where there is one; ``path`` without suffix."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        found = [path.with_name(path.name + ".svg")]
-        found[0].write_text(self.svg, encoding="utf-8")
+        files = [path.with_name(path.name + ".svg")]
+        files[0].write_text(self.svg, encoding="utf-8")
         if self.png:
-            found.append(path.with_name(path.name + ".png"))
-            found[1].write_bytes(self.png)
-        return found
+            files.append(path.with_name(path.name + ".png"))
+            files[1].write_bytes(self.png)
+        return files
 
 
 def clean_svg(text: str) -> str:
-    """An SVG with nothing in it but shapes and their looks; for pages of other people's labels.
+    """An SVG reduced to shapes and their style.
 
     >>> clean_svg(
     ...     '<svg xmlns="http://www.w3.org/2000/svg"><script>1</script><path d="M0,0"/></svg>'
@@ -87,14 +89,14 @@ def graph_svg(
     size: tuple[int, int] = (260, 180),
     places: Floats | None = None,
 ) -> str:
-    """A graph as SVG: classes ``edge``, ``node``, ``plus`` and ``minus``, coloured by the page.
+    """A graph as SVG: classes ``edge``, ``node``, ``plus`` and ``minus``, colored by the page.
 
     Args:
         edges: pairs of nodes, ``[edges, 2]``.
         nodes: number of nodes.
-        values: one a node; their size is the size of the dot, their sign its class (default: none).
+        values: one per node: magnitude is the size of the dot, sign its class (default: none).
         size: width and height.
-        places: of the nodes, ``[nodes, 2]`` (default: :func:`~legs.report.layouts.graph_layout`).
+        places: coordinates of the nodes, ``[nodes, 2]`` (default: :func:`graph_layout`).
 
     >>> graph_svg(np.array([[0, 1]]), 2).count("<circle")
     2
@@ -107,7 +109,6 @@ def graph_svg(
     scale = min((width - 2 * margin) / span[0], (height - 2 * margin) / span[1], 40.0)
     middle = (places.max(0) + places.min(0)) / 2 if nodes else np.zeros(2)
     at = (places - middle) * scale + [width / 2, height / 2]
-    # Few nodes have room to be seen, many must not cover each other.
     radius = float(np.clip(0.26 * scale, 1.6, 6.5))
     lines = [f'<svg xmlns="{SPACE}" viewBox="0 0 {width} {height}" class="graph">']
     pairs = np.asarray(edges).reshape(-1, 2)
@@ -127,3 +128,85 @@ def graph_svg(
         else:
             lines.append(f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>')
     return "".join([*lines, "</svg>"])
+
+
+def graph_distances(edges: Pairs, nodes: int) -> Floats:
+    """Lengths of shortest paths, infinite between components, ``[nodes, nodes]``."""
+    ends = np.asarray(edges).reshape(-1, 2).T.astype(np.int32)  # required by older SciPy
+    adjacency = coo_array((np.ones(ends.shape[1]), ends), shape=(nodes, nodes)).tocsr()
+    return np.asarray(shortest_path(adjacency, directed=False, unweighted=True))
+
+
+def graph_layout(edges: Pairs, nodes: int, rounds: int = 80) -> Floats:
+    r"""Coordinates of the nodes of a graph, ``[nodes, 2]``, by stress majorization.
+
+    Minimises :math:`\sum_{i<j} d_{ij}^{-2} (\|p_i - p_j\| - d_{ij})^2` with graph distances
+    :math:`d` (Gansner, Koren and North, 2005), starting from classical scaling. The longest
+    direction is horizontal; neighbors are about 1 apart.
+
+    Args:
+        edges: pairs of nodes, each edge once or twice, ``[edges, 2]``.
+        nodes: number of nodes.
+        rounds: number of iterations (default 80).
+
+    >>> (graph_layout(np.array([[0, 1], [1, 2]]), 3).round(2) + 0.0).tolist()
+    [[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]
+    """
+    if not nodes:
+        return np.zeros((0, 2))
+    distance = graph_distances(edges, nodes)
+    places = np.zeros((nodes, 2))
+    offset, done = 0.0, np.zeros(nodes, dtype=bool)
+    for start in range(nodes):
+        if done[start]:
+            continue
+        inside = np.flatnonzero(np.isfinite(distance[start]))
+        part = _flat(_majorize(distance[np.ix_(inside, inside)], rounds))
+        part[:, 0] += offset - part[:, 0].min()
+        offset = part[:, 0].max() + GAP
+        places[inside] = part
+        done[inside] = True
+    middle = (places.max(0) + places.min(0)) / 2
+    return np.asarray(places - middle, dtype=np.float64)
+
+
+def _majorize(distance: Floats, rounds: int) -> Floats:
+    count = len(distance)
+    if count == 1:
+        return np.zeros((1, 2))
+    places = _classical(distance)
+    with np.errstate(divide="ignore"):
+        weight = np.where(distance > 0, distance**-2.0, 0.0)
+    laplacian = np.diag(weight.sum(1)) - weight
+    # Without the last node, which stays at the origin, the matrix is invertible.
+    inverse = np.linalg.inv(laplacian[:-1, :-1])
+    pull = weight * distance
+    for _ in range(rounds):
+        apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
+        ratio = pull / np.maximum(apart, 1e-9)
+        np.fill_diagonal(ratio, 0)
+        right = np.diag(ratio.sum(1)) - ratio
+        places = np.vstack([inverse @ (right @ places)[:-1], np.zeros(2)])
+    return places
+
+
+def _classical(distance: Floats) -> Floats:
+    square = distance**2
+    centred = square - square.mean(0) - square.mean(1)[:, None] + square.mean()
+    values, vectors = np.linalg.eigh(-centred / 2)
+    places = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
+    if places.shape[1] < 2:
+        places = np.pad(places, ((0, 0), (0, 1)))
+    # Nodes with equal distances to all others would stay at the same point.
+    nudge = 1e-3 * np.random.default_rng(0).standard_normal(places.shape)
+    return np.asarray(places + nudge, dtype=np.float64)
+
+
+def _flat(places: Floats) -> Floats:
+    """Rotated so that the longest direction is horizontal."""
+    centred = places - places.mean(0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    turned = centred @ axes.T
+    # The orientation is arbitrary: the first node is left of the last.
+    sign = 1.0 if turned[0, 0] <= turned[-1, 0] else -1.0
+    return np.asarray(sign * turned, dtype=np.float64)

@@ -1,8 +1,10 @@
-"""What runs leave in their folders, read for a page."""
+"""Run folders: the names of their files, and what a report reads from them."""
 
 from __future__ import annotations
 
 import csv
+import shlex
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,11 +15,35 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from legs.files import BoundedError, FileError, check_digest, check_files, parse_json, read_arrays
+from legs.files import (
+    BoundedError,
+    FileError,
+    FileWarning,
+    check_digest,
+    check_files,
+    check_weights,
+    digest_of,
+    file_digests,
+    parse_json,
+    plain_cells,
+    read_arrays,
+)
 
-RESULTS = "results.json"
+RESULTS, EXPLAINED, CERTAINTY, DEMO = (
+    "results.json",
+    "explained.json",
+    "certainty.json",
+    "demo.json",
+)
+MODEL, WEIGHTS = "model.json", "weights.safetensors"
+# A run of legs train inside the folder of a cross-validation; its model is explained.
+ONE = "one-model"
 DIGEST = "sha256"
+# Errors that say what is wrong already.
+CLEAR = (BoundedError, ImportError, MemoryError, OSError)
 MADE = "run the command that made it again"
+# The model of a demonstration that is shown in detail comes first.
+DEMO_ORDER = ("legs-fcn", "legs-fixed", "gcn", "baseline")
 Floats = npt.NDArray[np.float64]
 
 
@@ -27,21 +53,21 @@ class ReportError(BoundedError):
 
 @dataclass(frozen=True)
 class Shown:
-    """Graphs that a run keeps to be looked at; the best and worst predictions come first.
+    """Graphs kept for display; the best and worst predictions come first.
 
     Args:
-        table: a row a graph: ``id``, ``smiles`` of molecules, and what was predicted.
-        numbers: of the graphs in the data set, ``[graphs]``.
-        parts: 0 trained, 1 validated, 2 tested, ``[graphs]``.
-        ptr: where nodes of each graph begin, ``[graphs + 1]``.
+        table: one row per graph: ``id``, ``smiles`` of molecules, and the predictions.
+        numbers: indices of the graphs in the data set, ``[graphs]``.
+        parts: 0 training, 1 validation, 2 test, ``[graphs]``.
+        ptr: where the nodes of each graph begin, ``[graphs + 1]``.
         edge_ptr: where its edges begin, ``[graphs + 1]``.
         edges: pairs of nodes within a graph, ``[edges, 2]``.
-        places: components of the graphs' features, ``[graphs, components]``.
-        share: of the variance that each component holds.
+        features: principal components of the graphs' features, ``[graphs, components]``.
+        share: of the variance that each component explains.
         best: number of best predictions.
-        worst: number of worst ones.
-        aligned: of these, whether nodes are in the order of the SMILES' atoms.
-        source: the method whose features they are.
+        worst: number of worst predictions.
+        aligned: for these, whether nodes are in the order of the atoms of the SMILES.
+        source: the method that computed the features.
     """
 
     table: pd.DataFrame
@@ -50,7 +76,7 @@ class Shown:
     ptr: npt.NDArray[np.int64]
     edge_ptr: npt.NDArray[np.int64]
     edges: npt.NDArray[np.int32]
-    places: Floats
+    features: Floats
     share: Floats
     best: int
     worst: int
@@ -60,23 +86,27 @@ class Shown:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def graph(self, place: int) -> tuple[npt.NDArray[np.int32], int]:
+    def graph(self, index: int) -> tuple[npt.NDArray[np.int32], int]:
         """Edges and number of nodes of a graph."""
-        edges = self.edges[self.edge_ptr[place] : self.edge_ptr[place + 1]]
-        return edges, int(self.ptr[place + 1] - self.ptr[place])
+        edges = self.edges[self.edge_ptr[index] : self.edge_ptr[index + 1]]
+        return edges, int(self.ptr[index + 1] - self.ptr[index])
 
-    def smiles(self, place: int) -> str:
+    def smiles(self, index: int) -> str:
         """SMILES of a graph; empty if it is no molecule."""
-        return str(self.table["smiles"].iloc[place]) if "smiles" in self.table else ""
+        return str(self.table["smiles"].iloc[index]) if "smiles" in self.table else ""
 
-    def name(self, place: int) -> str:
-        """What the user's file calls a graph."""
-        return str(self.table["id"].iloc[place])
+    def is_aligned(self, index: int) -> bool:
+        """Whether nodes of a graph are known to be in the order of its SMILES."""
+        return index < len(self.aligned) and self.aligned[index]
+
+    def name(self, index: int) -> str:
+        """The id of a graph in the user's file."""
+        return str(self.table["id"].iloc[index])
 
 
 @dataclass(frozen=True)
 class Scales:
-    """How learned scales moved.
+    """Learned scales over epochs or test sets.
 
     Args:
         labels: of the states: epochs, or test sets.
@@ -88,10 +118,20 @@ class Scales:
     weights: Floats
     laziness: Floats
 
+    @property
+    def means(self) -> Floats:
+        """Mean diffusion times, ``[states, scales]``."""
+        times = np.arange(1, self.weights.shape[-1] + 1)
+        return np.asarray(self.weights @ times, dtype=np.float64)
+
+    def nearest(self, label: int) -> int:
+        """Index of the state nearest to a label."""
+        return int(np.argmin(np.abs(np.array(self.labels) - label)))
+
 
 @dataclass(frozen=True)
 class Run:
-    """What a folder of ``legs train`` holds; what it does not is ``None``, and listed."""
+    """A folder of ``legs train``; whatever it does not contain is ``None``."""
 
     folder: Path
     results: dict[str, Any]
@@ -102,9 +142,114 @@ class Run:
     explained: dict[str, Any] | None = None
     model: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.results["settings"]["model"])
+
+    @property
+    def classes(self) -> bool:
+        """Whether this is a classification, also where the run does not say so."""
+        kind = self.results.get("task", {}).get("kind")
+        train = self.results["scores"].get("train", {})
+        return bool(kind == "classification" if kind else "accuracy" in train)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of classes or targets."""
+        task = self.results.get("task", {}).get("names") or self.model.get("task", {}).get("names")
+        return [str(name) for name in task or ()]
+
+    @property
+    def molecules(self) -> bool:
+        """Whether the graphs are molecules."""
+        return bool(self.results["data"].get("molecules"))
+
+    def scores(self, part: str) -> dict[str, Any]:
+        """Scores of a part; empty if there are none."""
+        return dict(self.results["scores"].get(part, {}))
+
+    def size(self, part: str) -> int:
+        """Number of graphs in a part; 0 if unknown."""
+        return int(self.results.get("split", {}).get(part) or 0)
+
+    @property
+    def fixed_scales(self) -> Floats | None:
+        """The selection matrix of a model with fixed scales; ``None`` if it has none."""
+        options = self.model.get("network", {}).get("description", {}).get("scattering")
+        if not isinstance(options, dict) or not isinstance(options.get("scales"), list):
+            return None
+        weights = np.zeros((len(options["scales"]), int(options["steps"])))
+        weights[np.arange(len(weights)), np.array(options["scales"]) - 1] = 1
+        return weights
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """A folder of ``legs cv``; ``one`` is a single model, if one was trained inside."""
+
+    folder: Path
+    results: dict[str, Any]
+    predictions: pd.DataFrame | None
+    shown: Shown | None
+    about: dict[str, Any]
+    certainty: dict[str, Any] = field(default_factory=dict)
+    one: Run | None = None
+
+    @property
+    def lead(self) -> str:
+        """The best method, whose predictions are shown."""
+        return str(self.about.get("lead") or self.methods[0]["method"])
+
+    @property
+    def molecules(self) -> bool:
+        """Whether the graphs are molecules."""
+        return self.shown is not None and bool(self.shown.smiles(0))
+
+    @property
+    def classes(self) -> bool:
+        """Whether this is a classification."""
+        if self.about.get("task"):
+            return bool(self.about["task"] == "classification")
+        return self.predictions is not None and "truth" in self.predictions
+
+    @property
+    def methods(self) -> list[dict[str, Any]]:
+        """Results by method, the best first."""
+        sign = -1 if self.classes else 1
+        return sorted(self.results["methods"], key=lambda m: sign * float(m["mean"]))
+
+    @property
+    def factor(self) -> int:
+        """Accuracies are shown in percent."""
+        return 100 if self.classes else 1
+
+    @property
+    def scales(self) -> dict[str, Floats]:
+        """Learned scales by method, the mean over the models of each test set."""
+        weights = self.about.get("scales", {})
+        return {str(name): np.array(values, dtype=np.float64) for name, values in weights.items()}
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A folder of ``legs demo``; the first run is shown in detail."""
+
+    folder: Path
+    runs: list[Run]
+    command: str
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file; empty if there is none."""
+    known = _parsed(path)
+    try:  # tables that do not say so have no digest, or one of another kind
+        return check_digest(known, path, MADE) if isinstance(known.get(DIGEST), str) else known
+    except FileError as error:
+        raise ReportError(str(error)) from error
+
+
+def _parsed(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
@@ -113,15 +258,25 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ReportError(f"{path} is damaged: {error}") from error
     if not isinstance(known, dict):
         raise ReportError(f"{path} is damaged: it holds no table")
-    try:  # tables that do not say so have no digest, or one of another kind
-        return check_digest(known, path, MADE) if isinstance(known.get(DIGEST), str) else known
-    except FileError as error:
-        raise ReportError(str(error)) from error
+    return known
 
 
-def read_results(folder: Path) -> dict[str, Any]:
-    """``results.json`` of a run, after a look at the files whose digests it holds."""
-    known = read_json(folder / RESULTS)
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """As :func:`read_json`; a warning if the file has no checksum, as version 0.1.0 wrote it."""
+    known = read_json(path)
+    if known and DIGEST not in _parsed(path):
+        warnings.warn(
+            f"{path} has no checksum, as an earlier version wrote it; damage to it would go "
+            "unnoticed",
+            FileWarning,
+            stacklevel=1,
+        )
+    return known
+
+
+def read_results(folder: Path, name: str = RESULTS) -> dict[str, Any]:
+    """``results.json`` of a run, or a file like it, with the files verified that it names."""
+    known = read_checked_json(folder / name)
     try:
         check_files(folder, known.get("files", {}))
     except FileError as error:
@@ -138,20 +293,26 @@ def read_table(path: Path, words: tuple[str, ...] = ()) -> pd.DataFrame | None:
     """
     if not path.is_file():
         return None
-    with _reading(path):
+    with reading(path):
         with path.open(newline="", encoding="utf-8") as file:
             names = next(csv.reader(file), [])
         text = {name: "string" for name in names if name in words}
         empty = [""] if text else None
-        return pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=empty)
+        found = pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=empty)
+        return plain_cells(found)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Names the file, whatever its readers have against it."""
+def reading(path: Path, others: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Names a file or folder that is damaged, whatever error its readers raise.
+
+    Args:
+        path: of it.
+        others: errors that pass as they are.
+    """
     try:
         yield
-    except OSError:
+    except others:
         raise
     except Exception as error:
         told = " ".join(str(error).split())[:160]
@@ -163,6 +324,7 @@ def read_train(folder: Path) -> Run:
     results = read_results(folder)
     history = read_table(folder / "metrics.csv")
     words = ("id", "smiles", "prediction", "truth")
+    model = read_model(folder, results)
     return Run(
         folder,
         results,
@@ -170,9 +332,85 @@ def read_train(folder: Path) -> Run:
         read_table(folder / "test_predictions.csv", words),
         read_scales(folder / "scales.jsonl"),
         read_shown(folder, words),
-        read_json(folder / "explained.json") or None,
-        read_json(folder / "model" / "model.json"),
+        read_explained(folder, model.get(DIGEST, {}).get(WEIGHTS)),
+        model,
     )
+
+
+def read_cv(folder: Path) -> CrossValidation:
+    """Reads a folder of ``legs cv``."""
+    results = read_results(folder)
+    text = ("id", "smiles", "truth", *(str(m["method"]) for m in results["methods"]))
+    predictions = read_table(folder / "predictions.csv", text)
+    if predictions is not None and "truth" not in predictions:  # a regression
+        predictions = read_table(folder / "predictions.csv", ("id", "smiles"))
+    about = read_results(folder, "scales.json")  # verifies the graphs that are read below
+    one = folder / ONE
+    return CrossValidation(
+        folder,
+        results,
+        predictions,
+        read_shown(folder),
+        about,
+        read_checked_json(folder / CERTAINTY),
+        read_train(one) if "scores" in read_json(one / RESULTS) else None,
+    )
+
+
+def read_demo(folder: Path) -> Demo:
+    """Reads a folder of ``legs demo``."""
+    runs = [read_train(path) for path in ordered_runs(folder)]
+    return Demo(folder, runs, str(read_json(folder / DEMO).get("command") or "legs demo"))
+
+
+def ordered_runs(folder: Path) -> list[Path]:
+    """Folders of the runs of a demonstration, the one that is shown in detail first."""
+    models = {path: read_json(path / RESULTS)["settings"]["model"] for path in runs_in(folder)}
+    rank = {name: k for k, name in enumerate(DEMO_ORDER)}
+    return sorted(models, key=lambda path: rank.get(models[path], len(rank)))
+
+
+def read_model(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """The description of a run's model, verified with its weights; empty if there is none.
+
+    Args:
+        folder: of the run.
+        results: of the run.
+    """
+    place = folder / "model"
+    known = read_json(place / MODEL)
+    if not known:
+        return {}
+    digests = known.get(DIGEST)
+    rest = {name: value for name, value in known.items() if name != DIGEST}
+    if not isinstance(digests, dict):
+        raise ReportError(f"{place / MODEL} is damaged: it has no checksums; {MADE}")
+    # Models of early versions have a checksum of their weights alone.
+    if digests.get(MODEL, own := digest_of(rest)) != own:
+        raise ReportError(f"{place / MODEL} is damaged: its checksum is wrong; {MADE}")
+    try:
+        check_files(place, {WEIGHTS: digests.get(WEIGHTS)})
+        check_weights(folder / RESULTS, results, digests.get(WEIGHTS))
+    except FileError as error:
+        raise ReportError(f"{error}; {MADE}") from error
+    return known
+
+
+def read_explained(folder: Path, weights: str | None) -> dict[str, Any] | None:
+    """``explained.json`` of a run; ``None`` if there is none.
+
+    Args:
+        folder: of the run.
+        weights: digest of the weights of its model; ``None`` if the model was deleted.
+    """
+    path = folder / EXPLAINED
+    known = read_checked_json(path)
+    if "weights" not in known:  # of version 0.1.0
+        return known or None
+    files = file_digests(folder, ["shown.npz"])
+    if weights not in (None, known["weights"]) or known.get("files") != files:
+        raise ReportError(f"{path} explains another model; delete it, legs report makes it again")
+    return known
 
 
 def read_scales(path: Path) -> Scales | None:
@@ -180,7 +418,7 @@ def read_scales(path: Path) -> Scales | None:
     if not path.is_file():
         return None
     rows = {}
-    with _reading(path):
+    with reading(path):
         lines = path.read_text(encoding="utf-8").splitlines()
     for line in lines:
         try:
@@ -192,7 +430,7 @@ def read_scales(path: Path) -> Scales | None:
     if not rows:
         return None
     epochs = sorted(rows)
-    with _reading(path):
+    with reading(path):
         weights = np.array([rows[epoch]["weights"] for epoch in epochs], dtype=np.float64)
         if weights.ndim != 3:
             raise ValueError("scales that are no tables")
@@ -205,7 +443,7 @@ def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown
     table = read_table(folder / "shown.csv", words)
     if table is None or not (folder / "shown.npz").is_file():
         return None
-    with _reading(folder / "shown.npz"):
+    with reading(folder / "shown.npz"):
         arrays = read_arrays(folder / "shown.npz")
         return Shown(
             table,
@@ -224,27 +462,34 @@ def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown
 
 
 def kind_of(folder: Path) -> str:
-    """What a folder is of: ``"train"``, ``"cv"``, ``"reproduce"`` or ``"demo"``."""
+    """What a folder is of: ``"train"``, ``"cv"`` or ``"demo"``."""
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such folder of a run")
     known = read_json(folder / RESULTS)
-    if "experiment" in known:
-        return "reproduce"
-    if "methods" in known:
+    if {"methods", "guess", "options"} <= known.keys():
         return "cv"
-    if "scores" in known:
+    if _is_train(known):
         return "train"
-    if runs_in(folder):
+    runs = runs_in(folder)
+    if runs and (folder / DEMO).is_file():
         return "demo"
+    if runs:
+        raise ReportError(
+            f"{folder} is no run itself, but contains {len(runs)}: legs report "
+            f"{shlex.quote(str(runs[0]))}"
+        )
     if any(folder.glob("*checkpoint.bin")) or (folder / "models").is_dir():
         raise ReportError(f"{folder} holds a run that has not ended; run the same command again")
-    raise ReportError(
-        f"{folder} holds no run: a folder of legs train, cv, reproduce or demo has {RESULTS}"
-    )
+    if (folder / "cells").is_dir():
+        raise ReportError(f"legs reproduce writes a page of its own: {folder / 'results.md'}")
+    raise ReportError(f"{folder} holds no run: a folder of legs train, cv or demo has {RESULTS}")
+
+
+def _is_train(known: dict[str, Any]) -> bool:
+    """Whether this is ``results.json`` of ``legs train``; other programs use that name, too."""
+    return isinstance(known.get("scores"), dict) and {"settings", "data"} <= known.keys()
 
 
 def runs_in(folder: Path) -> list[Path]:
     """Folders of ``legs train`` inside a folder."""
-    return sorted(
-        path.parent for path in folder.glob(f"*/{RESULTS}") if "scores" in read_json(path)
-    )
+    return sorted(path.parent for path in folder.glob(f"*/{RESULTS}") if _is_train(read_json(path)))

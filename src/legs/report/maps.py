@@ -1,14 +1,16 @@
-"""Picture: graphs on a map, near each other where a model finds them alike."""
+"""Maps of graphs: similar graphs are near each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from legs.report.theme import MARKS, Theme, ThemeName, drawing, new_figure
+from legs.report.plots import SYMBOLS, label, new_plot, numbers
+from legs.report.static import to_matplotlib
+from legs.report.theme import Theme, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,12 +19,14 @@ Floats = npt.NDArray[np.float64]
 How = Literal["pca", "tsne", "umap"]
 HOW = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 SEED = 0
-# Fewer points have no neighbourhoods to speak of.
+# With fewer graphs every map is a PCA.
 FEWEST = 12
+# Classes in the legend; the rest is one color.
+MOST_CLASSES = 20
 
 
 def available_maps() -> list[How]:
-    """Ways to make a map that are installed.
+    """Methods that are installed.
 
     >>> available_maps()[:2]
     ['tsne', 'pca']
@@ -33,19 +37,19 @@ def available_maps() -> list[How]:
 
 
 def map_places(features: Floats, how: How = "pca", seed: int = SEED) -> Floats:
-    """Places of graphs on a map, ``[graphs, 2]``.
+    """Coordinates of graphs on a map, ``[graphs, 2]``.
 
     Args:
-        features: ``[graphs, features]``; columns are taken as they are.
+        features: ``[graphs, features]``; columns are not scaled.
         how: ``"pca"`` (default), ``"tsne"``, or ``"umap"`` where umap-learn is installed.
-        seed: of the last two.
+        seed: of t-SNE and UMAP.
 
     >>> map_places(np.eye(4)).shape
     (4, 2)
     """
     features = np.asarray(features, dtype=np.float64)
     if how not in HOW:
-        raise ValueError(f'a map is made by "pca", "tsne" or "umap"; got {how!r}')
+        raise ValueError(f'how must be "pca", "tsne" or "umap"; got {how!r}')
     if how == "pca" or len(features) < FEWEST:
         return _pca(features)
     if how == "tsne":
@@ -59,15 +63,52 @@ def map_places(features: Floats, how: How = "pca", seed: int = SEED) -> Floats:
     except ImportError as error:
         raise ImportError('how="umap" needs umap-learn: pip install umap-learn') from error
     neighbours = min(15, len(features) - 1)
-    found = UMAP(n_neighbors=neighbours, random_state=seed, n_jobs=1).fit_transform(features)
-    return np.asarray(found, dtype=np.float64)
+    model = UMAP(n_neighbors=neighbours, random_state=seed, n_jobs=1)
+    return np.asarray(model.fit_transform(features), dtype=np.float64)
 
 
 def _pca(features: Floats) -> Floats:
     centred = features - features.mean(0)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    places = (left * singular)[:, :2]
-    return np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+    scores = (left * singular)[:, :2]
+    return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
+
+
+def map_plot(values: Sequence[str] | Sequence[float] | Floats, name: str, train: Any = ()) -> Any:
+    """Graphs by class or by value, without coordinates: ``customdata`` are indices of graphs.
+
+    Args:
+        values: classes (strings) or numbers, one per graph.
+        name: of the values.
+        train: whether a graph was trained on; these are hollow (default: none was).
+    """
+    hollow = np.zeros(len(values), dtype=bool)
+    hollow[: len(train)] = train
+    continuous = not any(isinstance(value, str) for value in values)
+    if continuous:
+        finite = np.isfinite(amounts := np.asarray(values, dtype=np.float64))
+        groups = {name: np.flatnonzero(finite), "unknown": np.flatnonzero(~finite)}
+    else:
+        words = np.array([str(value) for value in values])
+        classes, counts = np.unique(words, return_counts=True)
+        if len(classes) > MOST_CLASSES:
+            rare = classes[np.argsort(-counts, kind="stable")[MOST_CLASSES - 1 :]]
+            words = np.where(np.isin(words, rare), other := f"{len(rare)} other classes", words)
+            classes = np.array([*np.setdiff1d(classes, rare), other])
+        groups = {one: np.flatnonzero(words == one) for one in classes.tolist()}
+    data: list[dict[str, Any]] = []
+    for k, (one, inside) in enumerate(groups.items()):
+        symbol = SYMBOLS[k % len(SYMBOLS)]
+        marker: dict[str, Any] = {"size": 8, "opacity": 0.85}
+        marker["symbol"] = [f"{symbol}-open" if h else symbol for h in hollow[inside]]
+        if continuous and k == 0:
+            marker |= {"color": numbers(amounts[inside]), "coloraxis": "coloraxis"}
+        trace = {"name": label(one, 28), "marker": marker, "customdata": inside.tolist()}
+        shown = {"mode": "markers", "hoverinfo": "none", "showlegend": "color" not in marker}
+        data.append({**trace, **shown})
+    hidden = {"showticklabels": False, "zeroline": False, "showgrid": False}
+    some = [trace for trace in data if trace["customdata"]]
+    return new_plot(some, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
 
 
 def map_figure(
@@ -76,40 +117,16 @@ def map_figure(
     label: str = "",
     theme: ThemeName | Theme = "light",
 ) -> Figure:
-    """A map of graphs, coloured by class (words) or target (numbers).
+    """A map of graphs, colored by class (strings) or target (numbers).
 
     Args:
-        places: of :func:`map_places`, ``[graphs, 2]``.
-        values: one a graph.
-        label: what the values are.
+        places: coordinates, as of :func:`map_places`, ``[graphs, 2]``.
+        values: one per graph.
+        label: name of the values.
         theme: ``"light"`` (default) or ``"dark"``.
     """
-    words = any(isinstance(value, str) for value in values)
-    with drawing(theme) as colors:
-        figure = new_figure(5.6, 4.4)
-        axis = figure.subplots()
-        if words:
-            each = np.asarray(values)
-            for number, name in enumerate(dict.fromkeys(values)):
-                axis.scatter(
-                    places[each == name, 0],
-                    places[each == name, 1],
-                    s=18,
-                    marker=MARKS[number % len(MARKS)],
-                    color=colors.color(number),
-                    label=str(name),
-                    alpha=0.85,
-                    linewidths=0,
-                )
-            figure.legend(title=label, loc="outside right upper")
-        else:
-            numbers = np.asarray(values, dtype=np.float64)
-            shade = colors.colormap("points")
-            dots = axis.scatter(
-                places[:, 0], places[:, 1], s=18, c=numbers, cmap=shade, linewidths=0
-            )
-            figure.colorbar(dots, label=label)
-        axis.set(xlabel="first coordinate", ylabel="second coordinate")
-        axis.set_xticks([])
-        axis.set_yticks([])
-    return figure
+    figure = map_plot(values, label)
+    for trace in figure.data:
+        inside = np.array(trace.customdata, dtype=int)
+        trace.x, trace.y = numbers(places[inside, 0]), numbers(places[inside, 1])
+    return to_matplotlib(figure, theme, (5.6, 4.4))

@@ -5,21 +5,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from legs.files import write_atomically, writing
-from legs.report.blocks import Block, Choice, Map, Page, Plot, Sliding
-from legs.report.cv_page import cv_page, read_cv
-from legs.report.demo_page import demo_page, read_demo
-from legs.report.folders import kind_of, read_train
-from legs.report.reproduce_page import read_reproduce, reproduce_page
+from legs.files import expand_user, write_atomically, writing
+from legs.report import words
+from legs.report.folders import (
+    CLEAR,
+    ReportError,
+    kind_of,
+    read_cv,
+    read_demo,
+    read_train,
+    reading,
+)
+from legs.report.plots import MOST_CLASSES
 from legs.report.theme import THEMES, NoPictures
-from legs.report.train_page import Paper, train_page
+from legs.report.views import Paper, View, cv_view, demo_view, train_view
 
 FILE = "report.html"
+BRAND = b'<span class="brand">torch-legs</span>'
 ADVICE = "the page needs plotly and Jinja2: pip install torch-legs[report]"
 
 
@@ -32,91 +39,87 @@ def write_page(
     """Writes a page about a run: one HTML file that needs no network.
 
     Args:
-        run: folder of ``legs train``, ``legs cv``, ``legs reproduce`` or ``legs demo``.
+        run: folder of ``legs train``, ``legs cv`` or ``legs demo``.
         out: the file (default: ``report.html`` in the folder).
-        paper: looks up the paper's number for a data set and method (default: there are none).
+        paper: returns the paper's score for a data set and method (default: there are none).
     """
-    folder = Path(run).expanduser()
-    page = read_page(folder, paper)
-    out = folder / FILE if out is None else Path(out).expanduser()
-    text = render(page)
+    folder = expand_user(run)
+    out = page_file(folder, out)
+    with reading(folder, CLEAR):
+        content = render(read_page(folder, paper)).encode()
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.encode())
+    write_atomically(out, content)
     return out
 
 
-def read_page(folder: Path, paper: Paper = lambda data, method: None) -> Page:
+def page_file(run: str | Path, out: str | Path | None = None) -> Path:
+    """The file of the page; an error if it exists and is not a page written before."""
+    path = expand_user(run) / FILE if out is None else expand_user(out)
+    if path.is_file():
+        with path.open("rb") as file:
+            ours = b"<!doctype html>" in file.read(1_000) and BRAND in file.read()
+        if not ours:
+            raise ReportError(f"{path} is no page of legs report; name another file with -o")
+    return path
+
+
+def read_page(folder: Path, paper: Paper = lambda data, method: None) -> View:
     """What the page of a folder shows."""
     kind = kind_of(folder)
     if kind == "train":
-        return train_page(read_train(folder), paper)
+        return train_view(read_train(folder), paper)
     if kind == "cv":
-        return cv_page(read_cv(folder), paper)
-    if kind == "demo":
-        return demo_page(read_demo(folder))
-    return reproduce_page(read_reproduce(folder))
+        return cv_view(read_cv(folder), paper)
+    return demo_view(read_demo(folder), paper)
 
 
-def render(page: Page) -> str:
-    """A page as HTML. Whatever comes from files of users is escaped."""
+def render(view: View) -> str:
+    """A page as HTML. Everything that comes from files of users is escaped."""
+    template = environment().get_template(view["template"])
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise NoPictures(ADVICE) from error
-    environment = Environment(
-        loader=PackageLoader("legs.report", "web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    figures, graphs = dict(view["figures"]), view.get("map")
+    if graphs:
+        figures["map"] = graphs["figure"]
+    data = {
+        "figures": figures,
+        "map": graphs and graphs["data"],
+        "templates": {name: theme.template() for name, theme in THEMES.items()},
+    }
     scripts = [get_plotlyjs(), _read("page.js")]
-    template = environment.get_template("page.html")
-    return template.render(
-        page=page,
+    text: str = template.render(
+        **{**view, "figures": figures},
+        nav=[],
+        most_classes=MOST_CLASSES,
         style=Markup(_read("page.css")),
         scripts=[Markup(script) for script in scripts],
         hashes=[_hash(script) for script in scripts],
-        data=Markup(script_json(page_data(page))),
-        drawing=Markup,  # of drawings that consist of shapes alone, see legs.report.drawings
+        data=Markup(script_json(data)),
+        drawing=Markup,  # drawings consist of shapes alone, see legs.report.drawings
     )
+    return text
 
 
-def page_data(page: Page) -> dict[str, Any]:
-    """What the page's script needs."""
-    plots, choices, slides, maps = {}, {}, {}, {}
-    for number, block in enumerate(_blocks(page)):
-        if isinstance(block, Plot):
-            plots[block.name] = block.spec
-        elif isinstance(block, Choice):
-            choices[block.name] = list(block.plots.values())
-        elif isinstance(block, Sliding):
-            slides[str(number)] = {**block.states, "label": block.label, "start": block.start}
-        elif isinstance(block, Map):
-            maps[str(number)] = block.data
-    colors = {
-        name: {
-            "paper": theme.paper,
-            "ink": theme.ink,
-            "muted": theme.muted,
-            "grid": theme.grid,
-            **{str(k): color for k, color in enumerate(theme.series)},
-            **{
-                kind: _stops(getattr(theme, kind)) for kind in ("sequential", "diverging", "points")
-            },
-        }
-        for name, theme in THEMES.items()
-    }
-    return {
-        "plots": plots,
-        "choices": choices,
-        "slides": list(slides.values()),
-        "maps": list(maps.values()),
-        "themes": colors,
-    }
+@cache
+def environment() -> Any:
+    """The Jinja environment of the templates."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise NoPictures(ADVICE) from error
+    loader = PackageLoader("legs.report", "web")
+    made = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        lstrip_blocks=True,
+    )
+    made.globals |= {name: each for name, each in vars(words).items() if callable(each)}
+    return made
 
 
 def script_json(data: Any) -> str:
@@ -129,15 +132,6 @@ def script_json(data: Any) -> str:
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text
-
-
-def _blocks(page: Page) -> Iterator[Block]:
-    for section in page.sections:
-        yield from section.blocks
-
-
-def _stops(colors: tuple[str, ...]) -> list[list[Any]]:
-    return [[k / (len(colors) - 1), color] for k, color in enumerate(colors)]
 
 
 def _hash(script: str) -> str:

@@ -8,23 +8,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legs.report.attributions import node_figure, path_figure
-from legs.report.classes import confusion_figure, reliability_figure
-from legs.report.curves import curve_figure
-from legs.report.cv_page import CrossValidation, read_cv
-from legs.report.demo_page import detailed, read_demo
+from legs.files import expand_user
 from legs.report.drawings import Drawing
-from legs.report.folders import ReportError, Run, kind_of, read_train
+from legs.report.folders import (
+    CrossValidation,
+    Run,
+    kind_of,
+    ordered_runs,
+    read_cv,
+    read_train,
+)
+from legs.report.graphs import explanations
+from legs.report.heatmaps import scale_map
 from legs.report.maps import available_maps, map_figure, map_places
 from legs.report.molecules import molecule_panels
-from legs.report.parameters import parameter_figure
-from legs.report.residuals import residual_figure
+from legs.report.plots import (
+    confusion_figure,
+    curve_figure,
+    parameter_figure,
+    path_figure,
+    reliability_figure,
+    residual_figure,
+)
 from legs.report.responses import response_figure
-from legs.report.scale_charts import fixed_scales
-from legs.report.scale_maps import scale_map
 from legs.report.theme import THEMES, Theme, save
-from legs.report.train_words import is_classes, names_of
-from legs.report.wavelets import wavelet_figure
+from legs.report.views import cv_points
+from legs.report.wavelets import node_figure, wavelet_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,102 +46,90 @@ def write_pictures(run: str | Path) -> list[Path]:
     """Draws everything that a run has to show, into its folder ``pictures``.
 
     Args:
-        run: folder of ``legs train``, ``legs cv`` or ``legs demo``. ``legs reproduce`` writes its
-            figures itself.
+        run: folder of ``legs train``, ``legs cv`` or ``legs demo``.
     """
-    folder = Path(run).expanduser()
+    folder = expand_user(run)
     kind = kind_of(folder)
-    if kind == "reproduce":
-        raise ReportError(f"{folder}: legs reproduce has written its figures already")
-    found = []
+    read = read_cv(folder) if kind == "cv" else None
+    one = None if read else read_train(ordered_runs(folder)[0] if kind == "demo" else folder)
+    files = []
     for name, theme in THEMES.items():
-        if kind == "cv":
-            figures = _of_cv(read_cv(folder), theme)
-        else:
-            one = detailed(read_demo(folder)) if kind == "demo" else read_train(folder)
-            figures = _of_run(one, theme)
-        for title, figure in figures:
-            place = folder / FOLDER / f"{title}-{name}"
-            found += figure.save(place) if isinstance(figure, Drawing) else save(figure, place)
-    return found
+        for title, figure in _of_cv(read, theme) if read else _of_run(one, theme):
+            path = folder / FOLDER / f"{title}-{name}"
+            files += figure.save(path) if isinstance(figure, Drawing) else save(figure, path)
+    return files
 
 
-def _of_run(run: Run, theme: Theme) -> Iterator[Named]:
+def _of_run(run: Run | None, theme: Theme) -> Iterator[Named]:
+    assert run is not None
     best = int(run.results.get("best_epoch") or 0)
     if len(run.history):
         losses = run.history.get("validation_loss", np.full(len(run.history), np.nan))
         epochs, train = run.history["epoch"].tolist(), run.history["train_loss"].tolist()
         yield "curves", curve_figure(epochs, train, list(losses), best or None, theme)
-    weights, laziness = fixed_scales(run), 0.5
+    weights, laziness = run.fixed_scales, 0.5
     if run.scales is not None:
         yield "scales", scale_map(run.scales.weights, run.scales.labels, best or None, theme)
-        place = int(np.argmin(np.abs(np.array(run.scales.labels) - best)))
-        weights, laziness = run.scales.weights[place], float(run.scales.laziness[place])
+        state = run.scales.nearest(best)
+        weights, laziness = run.scales.weights[state], float(run.scales.laziness[state])
     if weights is not None:
         yield "responses", response_figure(weights, laziness, theme=theme)
         if run.shown is not None and run.shown.best:
             edges, nodes = run.shown.graph(0)
             yield "wavelets", wavelet_figure(edges, nodes, weights, None, laziness, theme=theme)
     yield from _of_predictions(run, theme)
-    yield from _of_shown(run, theme)
+    yield from _of_graphs(run, theme)
 
 
 def _of_predictions(run: Run, theme: Theme) -> Iterator[Named]:
-    table, names = run.predictions, names_of(run)
+    table, names = run.predictions, run.names
     if table is None:
         return
-    if is_classes(run):
-        truth, found = table["truth"].astype(str).tolist(), table["prediction"].astype(str).tolist()
-        known = list(dict.fromkeys([*names, *truth, *found]))
-        yield "confusion", confusion_figure(truth, found, known, theme)
+    if run.classes:
+        truth, predicted = (table[name].astype(str).tolist() for name in ("truth", "prediction"))
+        every = list(dict.fromkeys([*names, *truth, *predicted]))
+        yield "confusion", confusion_figure(truth, predicted, every, theme)
         sure = table[[f"probability:{name}" for name in names]].to_numpy().max(1)
-        right = np.array(truth) == np.array(found)
+        right = np.array(truth) == np.array(predicted)
         yield "reliability", reliability_figure(sure, right, theme=theme)
         return
-    for number, name in enumerate(names):
-        truth_of, found_of = table[f"truth:{name}"].to_numpy(), table[name].to_numpy()
-        yield f"residuals-{number}", residual_figure(truth_of, found_of, name, theme)
+    for k, name in enumerate(names):
+        true, ours = table[f"truth:{name}"].to_numpy(), table[name].to_numpy()
+        yield f"residuals-{k}", residual_figure(true, ours, name, theme)
 
 
-def _of_shown(run: Run, theme: Theme) -> Iterator[Named]:
-    shown, names = run.shown, names_of(run)
+def _of_graphs(run: Run, theme: Theme) -> Iterator[Named]:
+    shown = run.shown
     if shown is None:
         return
-    label = "class" if is_classes(run) else names[0]
-    column = shown.table["truth" if is_classes(run) else f"truth:{label}"]
-    values = column.astype(str).tolist() if is_classes(run) else column.tolist()
+    label = "class" if run.classes else run.names[0]
+    column = shown.table["truth" if run.classes else f"truth:{label}"]
+    values = column.astype(str).tolist() if run.classes else column.tolist()
     for how in available_maps():
-        yield f"map-{how}", map_figure(map_places(shown.places, how), values, label, theme)
-    for row in (run.explained or {}).get("graphs", ()):
-        place, found = int(row["place"]), row["found"][0]
-        edges, nodes = shown.graph(place)
-        shares = np.array(found["nodes"])
-        if shown.smiles(place) and shown.aligned[place]:
+        yield f"map-{how}", map_figure(map_places(shown.features, how), values, label, theme)
+    for index, attribution in explanations(run).items():
+        shares, target = np.array(attribution["nodes"]), attribution["target"]
+        if attribution["paths"]:
+            yield f"paths-{index}", path_figure(attribution["paths"], target, theme)
+        if shown.smiles(index) and shown.is_aligned(index):
             try:
-                target = [found["target"]]
-                drawn = molecule_panels(shown.smiles(place), shares[None], target, theme)
-                yield f"explained-{place}", drawn
+                panels = molecule_panels(shown.smiles(index), shares[None], [target], theme)
+                yield f"explained-{index}", panels
                 continue
             except ValueError:  # hydrogens are nodes
                 pass
-        if len(shares) == nodes:
-            yield f"explained-{place}", node_figure(edges, shares, found["target"], theme=theme)
-        if found["paths"]:
-            yield f"paths-{place}", path_figure(found["paths"], found["target"], theme)
+        edges, _ = shown.graph(index)
+        yield f"explained-{index}", node_figure(edges, shares, target, theme=theme)
 
 
 def _of_cv(run: CrossValidation, theme: Theme) -> Iterator[Named]:
-    points = [
-        (str(m["method"]), int(m["parameters"]), run.factor * m["mean"], run.factor * m["std"])
-        for m in run.methods
-    ]
     score = "accuracy, %" if run.classes else "mean squared error"
-    yield "parameters", parameter_figure({str(run.results["data"]): points}, score, theme)
-    table, lead = run.predictions, str(run.methods[0]["method"])
+    points = {str(run.results["data"]): cv_points(run)}
+    yield "parameters", parameter_figure(points, score, theme)
+    table, lead = run.predictions, run.lead
     if table is not None and run.classes:
-        truth, found = table["truth"].astype(str).tolist(), table[lead].astype(str).tolist()
-        names = list(dict.fromkeys([*run.about.get("names", []), *truth, *found]))
-        yield "confusion", confusion_figure(truth, found, names, theme)
-    for method, weights in run.about.get("scales", {}).items():
-        mean = np.array(weights, dtype=np.float64).mean(0)
-        yield f"responses-{method}", response_figure(mean, theme=theme)
+        truth, predicted = table["truth"].astype(str).tolist(), table[lead].astype(str).tolist()
+        names = list(dict.fromkeys([*run.about.get("names", []), *truth, *predicted]))
+        yield "confusion", confusion_figure(truth, predicted, names, theme)
+    for method, weights in run.scales.items():
+        yield f"responses-{method}", response_figure(weights.mean(0), theme=theme)

@@ -1,4 +1,4 @@
-"""Colours that everyone can tell apart, light and dark, and how figures are made and saved."""
+"""Colors for light and dark, safe for color-blind readers; how figures are made and saved."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 ThemeName = Literal["light", "dark"]
 ENDINGS = (".png", ".svg")
-ADVICE = "figures need matplotlib and pycirclize: pip install torch-legs[report]"
+ADVICE = "figures need matplotlib: pip install torch-legs[report]"
 MARKS = "osD^v<>pX*hP"
 
 
 class NoPictures(ImportError):
-    """What draws is not installed; the message says what to do."""
+    """A library that draws is not installed; the message says which."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of a figure.
+    """Colors of a figure.
 
     Args:
         name: ``"light"`` or ``"dark"``.
-        paper: the background.
-        ink: text and what matters.
-        muted: what matters less.
-        grid: lines to read values by.
-        series: colours to tell things apart, after Okabe and Ito (2008).
-        sequential: from nothing to much, ends of one hue.
-        diverging: from less, over nothing, to more.
-        points: from less to more for dots, all of which are to be seen (cividis).
+        paper: background.
+        ink: text.
+        muted: secondary text and reference lines.
+        grid: grid lines.
+        series: distinct colors, after Okabe and Ito (2008).
+        sequential: from low to high, one hue.
+        diverging: from negative over zero to positive.
+        points: from low to high for markers, all visible on the background (cividis).
     """
 
     name: ThemeName
@@ -49,16 +49,56 @@ class Theme:
     points: tuple[str, ...]
 
     def color(self, number: int) -> str:
-        """The colour of the ``number``-th thing; they come again after the last."""
+        """The color of the ``number``-th series; colors repeat after the last."""
         return self.series[number % len(self.series)]
 
     def colormap(
         self, kind: Literal["sequential", "diverging", "points"] = "sequential"
     ) -> Colormap:
-        """For matplotlib."""
+        """A color map for matplotlib."""
         from matplotlib.colors import LinearSegmentedColormap
 
         return LinearSegmentedColormap.from_list(f"legs-{kind}-{self.name}", getattr(self, kind))
+
+    def template(self) -> dict[str, Any]:
+        """A template for Plotly."""
+        axis = {
+            "gridcolor": self.grid,
+            "linecolor": self.grid,
+            "zerolinecolor": self.grid,
+            "tickfont": {"color": self.muted, "size": 12},
+            "title": {"font": {"color": self.ink, "size": 13}, "standoff": 10},
+            "automargin": True,
+            "fixedrange": True,
+        }
+        bar = {"thickness": 12, "len": 0.9, "outlinewidth": 0, "tickfont": axis["tickfont"]}
+        scale = [[k / 4, color] for k, color in enumerate(self.sequential)]
+        points = [[k / 4, color] for k, color in enumerate(self.points)]
+        return {
+            "layout": {
+                "colorway": self.series,
+                "paper_bgcolor": "rgba(0,0,0,0)",
+                "plot_bgcolor": "rgba(0,0,0,0)",
+                "dragmode": False,
+                "hovermode": "closest",
+                "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+                "font": {"family": "system-ui, sans-serif", "color": self.ink, "size": 13},
+                "hoverlabel": {"bgcolor": self.paper, "bordercolor": self.grid},
+                "legend": {"orientation": "h", "x": 0, "y": 1.03, "yanchor": "bottom"},
+                "xaxis": axis,
+                "yaxis": axis,
+                "coloraxis": {"colorscale": points, "colorbar": bar},
+                "shapedefaults": {"line": {"color": self.muted, "dash": "dot", "width": 1.5}},
+                "annotationdefaults": {
+                    "showarrow": False,
+                    "font": {"color": self.muted, "size": 12},
+                },
+            },
+            "data": {
+                "heatmap": [{"colorscale": scale, "colorbar": bar}],
+                "histogram": [{"marker": {"color": self.series[0]}}],
+            },
+        }
 
 
 LIGHT = Theme(
@@ -101,7 +141,7 @@ def theme_of(name: ThemeName | Theme) -> Theme:
 
 @contextmanager
 def drawing(name: ThemeName | Theme) -> Iterator[Theme]:
-    """Within it, matplotlib makes figures in a theme."""
+    """Makes matplotlib draw in a theme, within the context."""
     theme = theme_of(name)
     try:
         from matplotlib import rc_context
@@ -113,7 +153,7 @@ def drawing(name: ThemeName | Theme) -> Iterator[Theme]:
 
 
 def new_figure(width: float, height: float, **more: Any) -> Figure:
-    """An empty figure, its size in inches. Not by pyplot: that keeps figures and opens windows."""
+    """An empty figure, its size in inches. Not from pyplot, which keeps figures alive."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", **more)
@@ -124,21 +164,24 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 
     Args:
         figure: to save.
-        path: without ending.
+        path: without suffix.
+
+    Returns:
+        Both files.
     """
     from matplotlib import rc_context
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = []
+    files = []
     for ending in ENDINGS:
         file = path.with_name(path.name + ending)
-        # Without dates and random names in it, the same results make the same file.
+        # Without dates and random ids, so that the same figure gives the same file.
         more = {"metadata": {"Date": None}} if ending == ".svg" else {"dpi": 150}
         with rc_context({"svg.hashsalt": "legs"}):
             figure.savefig(file, facecolor=figure.get_facecolor(), **more)
-        found.append(file)
-    return found
+        files.append(file)
+    return files
 
 
 def _settings(theme: Theme) -> dict[str, Any]:
@@ -170,4 +213,5 @@ def _settings(theme: Theme) -> dict[str, Any]:
         "lines.linewidth": 1.8,
         "font.size": 9,
         "image.cmap": "cividis",
+        "text.parse_math": False,  # names of classes and targets may contain $
     }

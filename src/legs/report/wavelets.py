@@ -1,17 +1,17 @@
-"""Picture: the wavelets around a node, on a drawn graph or on a molecule."""
+"""Values at nodes, drawn on a graph or a molecule: wavelets and attributions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from legs.functional import random_walk, wavelet_transform
-from legs.report.drawings import Drawing
-from legs.report.layouts import graph_layout
+from legs.report.drawings import Drawing, graph_distances, graph_layout
 from legs.report.molecules import molecule_panels, read_molecule
+from legs.report.responses import filter_names
 from legs.report.theme import Theme, ThemeName, drawing, new_figure
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ Pairs = npt.NDArray[np.integer]
 def wavelets_around(
     edges: Pairs, nodes: int, weights: Floats, centre: int | None = None, laziness: float = 0.5
 ) -> Floats:
-    r"""What :math:`\Psi_j` and :math:`\Phi` make of a signal of one at one node.
+    r""":math:`\Psi_j` and :math:`\Phi` of a signal that is one at one node and zero elsewhere.
 
     Args:
         edges: pairs of nodes, each edge once, ``[edges, 2]``.
         nodes: number of nodes.
         weights: the selection matrix ``F``, ``[scales, steps]``.
-        centre: the node (default: the one that is nearest to all others).
+        centre: the node (default: a central one).
         laziness: of the walk (default ½).
 
     Returns:
@@ -50,24 +50,19 @@ def wavelets_around(
     rows = np.asarray(weights, dtype=np.float64)
     sums = np.cumsum(rows, axis=1)[:, :-1]
     cumulative = torch.from_numpy(np.concatenate([np.zeros((len(rows), 1)), sums], axis=1))
-    found = wavelet_transform(signal, walk, laziness, cumulative, lowpass=True)
-    return np.asarray(found.squeeze(-1).numpy(), dtype=np.float64)
+    bands = wavelet_transform(signal, walk, laziness, cumulative, lowpass=True)
+    return np.asarray(bands.squeeze(-1).numpy(), dtype=np.float64)
 
 
 def central_node(edges: Pairs, nodes: int) -> int:
-    """The node nearest to all others.
+    """The node with the smallest mean distance to all others.
 
     >>> central_node(np.array([[0, 1], [1, 2]]), 3)
     1
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import shortest_path
-
-    ends = np.asarray(edges).reshape(-1, 2).T.astype(np.int32)
-    ones = coo_array((np.ones(len(edges)), ends), (nodes, nodes))
-    distance = shortest_path(ones.tocsr(), directed=False, unweighted=True)
+    distance = graph_distances(edges, nodes)
     reached = np.isfinite(distance)
-    # Among the nodes that reach most others, the nearest.
+    # Among the nodes of the largest component.
     total = np.where(reached, distance, 0).sum(1) - nodes**2 * reached.sum(1)
     return int(total.argmin())
 
@@ -81,7 +76,7 @@ def wavelet_figure(
     places: Floats | None = None,
     theme: ThemeName | Theme = "light",
 ) -> Figure:
-    """The wavelets around a node on the drawn graph, a panel each.
+    """The wavelets around a node on the drawn graph, one panel each.
 
     Args:
         edges: pairs of nodes, each edge once, ``[edges, 2]``.
@@ -89,41 +84,84 @@ def wavelet_figure(
         weights: the selection matrix ``F``, ``[scales, steps]``.
         centre: the node (default: a central one).
         laziness: of the walk (default ½).
-        places: of the nodes, ``[nodes, 2]`` (default: :func:`~legs.report.layouts.graph_layout`).
+        places: coordinates of the nodes, ``[nodes, 2]`` (default: by stress majorization).
         theme: ``"light"`` (default) or ``"dark"``.
     """
-    found = wavelets_around(edges, nodes, weights, centre, laziness)
+    bands = wavelets_around(edges, nodes, weights, centre, laziness)
     places = graph_layout(edges, nodes) if places is None else places
-    segments = places[np.asarray(edges).reshape(-1, 2)]
     with drawing(theme) as colors:
-        from matplotlib.collections import LineCollection
-
-        columns = min(3, len(found))
-        rows = -(-len(found) // columns)
+        columns = min(3, len(bands))
+        rows = -(-len(bands) // columns)
         figure = new_figure(2.6 * columns, 2.1 * rows)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axis in axes[len(found) :]:
+        for axis in axes[len(bands) :]:
             axis.remove()
-        for axis, values, name in zip(axes, found, names_of(len(found)), strict=False):
-            axis.add_collection(LineCollection(list(segments), colors=colors.grid, linewidths=1.4))
-            largest = float(np.abs(values).max()) or 1.0
-            axis.scatter(
-                places[:, 0],
-                places[:, 1],
-                s=18 + 90 * np.abs(values) / largest,
-                c=values,
-                cmap=colors.colormap("diverging"),
-                vmin=-largest,
-                vmax=largest,
-                edgecolors=colors.muted,
-                linewidths=0.5,
-                zorder=2,
-            )
+        for axis, values, name in zip(axes, bands, filter_names(len(bands)), strict=False):
+            _draw(axis, places, edges, values, colors)
             axis.set_title(name)
-            axis.set_aspect("equal")
-            axis.margins(0.12)
-            axis.set_axis_off()
     return figure
+
+
+def _draw(axis: Any, places: Floats, edges: Pairs, values: Floats, colors: Theme) -> Any:
+    """Draws a graph with values at its nodes; returns the markers."""
+    from matplotlib.collections import LineCollection
+
+    segments = list(places[np.asarray(edges).reshape(-1, 2)])
+    axis.add_collection(LineCollection(segments, colors=colors.grid, linewidths=1.5))
+    largest = float(np.abs(values).max(initial=0)) or 1.0
+    axis.set_aspect("equal")
+    axis.margins(0.12)
+    axis.set_axis_off()
+    return axis.scatter(
+        *places.T,
+        s=20 + 120 * np.abs(values) / largest,
+        c=values,
+        cmap=colors.colormap("diverging"),
+        vmin=-largest,
+        vmax=largest,
+        edgecolors=colors.muted,
+        linewidths=0.5,
+        zorder=2,
+    )
+
+
+def node_figure(
+    edges: Pairs,
+    values: Floats,
+    label: str = "",
+    places: Floats | None = None,
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """The contribution of each node, on the drawn graph.
+
+    Args:
+        edges: pairs of nodes, each edge once, ``[edges, 2]``.
+        values: one per node.
+        label: what the values are.
+        places: coordinates of the nodes (default: by stress majorization).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    places = graph_layout(edges, len(values)) if places is None else places
+    with drawing(theme) as colors:
+        figure = new_figure(5.0, 3.8)
+        dots = _draw(figure.subplots(), places, edges, values, colors)
+        figure.colorbar(dots, label=label or "contribution", shrink=0.8)
+    return figure
+
+
+def atom_drawing(
+    smiles: str, values: Floats, label: str = "", theme: ThemeName | Theme = "light"
+) -> Drawing:
+    """The contribution of each atom, on RDKit's drawing of the molecule.
+
+    Args:
+        smiles: the molecule.
+        values: one per (heavy) atom, in the order of the SMILES.
+        label: below the drawing.
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    return molecule_panels(smiles, np.asarray(values)[None], [label], theme, size=(420, 300))
 
 
 def wavelet_drawing(
@@ -133,12 +171,12 @@ def wavelet_drawing(
     laziness: float = 0.5,
     theme: ThemeName | Theme = "light",
 ) -> Drawing:
-    """The wavelets around an atom, on RDKit's drawing of the molecule, a panel each.
+    """The wavelets around an atom, on RDKit's drawing of the molecule, one panel each.
 
     Args:
         smiles: the molecule.
         weights: the selection matrix ``F``, ``[scales, steps]``.
-        centre: number of the atom (default: a central one).
+        centre: index of the atom (default: a central one).
         laziness: of the walk (default ½).
         theme: ``"light"`` (default) or ``"dark"``.
     """
@@ -147,16 +185,7 @@ def wavelet_drawing(
         raise ValueError(f"RDKit cannot read the molecule {smiles!r}")
     bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
     edges = np.array(bonds, dtype=np.int64).reshape(-1, 2)
-    found = wavelets_around(edges, mol.GetNumAtoms(), weights, centre, laziness)
-    # RDKit's font has no Greek.
-    names = [*(f"psi {j}" for j in range(len(found) - 1)), "phi"]
-    return molecule_panels(smiles, found, names, theme)
-
-
-def names_of(filters: int) -> list[str]:
-    """Names of a bank's filters, the low-pass last.
-
-    >>> names_of(3)
-    ['Ψ0', 'Ψ1', 'Φ']
-    """
-    return [*(f"Ψ{j}" for j in range(filters - 1)), "Φ"]
+    bands = wavelets_around(edges, mol.GetNumAtoms(), weights, centre, laziness)
+    # RDKit's font has no Greek letters.
+    names = [*(f"psi {j}" for j in range(len(bands) - 1)), "phi"]
+    return molecule_panels(smiles, bands, names, theme)

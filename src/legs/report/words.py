@@ -1,9 +1,10 @@
-"""Numbers and results in plain words."""
+"""Names, numbers and warnings as readers see them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 METHODS = {
@@ -22,21 +23,21 @@ METHODS = {
     "gcn-legs-fixed": "GCN-LEGS-FIXED",
     "gcn-legs-fcn": "GCN-LEGS-FCN",
 }
-_SCATTERING = "describes a {graph} by how signals at its {nodes} spread along its {edges}"
-_MESSAGES = "is a graph neural network: the {nodes} of a {graph} pass messages to their neighbours."
-# How methods work, in a sentence, after their names.
+_SCATTERING = "describes a {graph} by how signals on its {nodes} spread along its {edges}"
+_MESSAGES = "is a graph neural network: the {nodes} of a {graph} send messages to their neighbors."
+# How methods work, to follow their names.
 ABOUT = {
-    "legs-fixed": f"{_SCATTERING}, over fixed distances (geometric scattering).",
-    "legs-fcn": f"{_SCATTERING}, and learns how far to look (geometric scattering).",
-    "legs-rbf": f"{_SCATTERING}, learns how far to look, and compares it with typical ones.",
-    "legs-attn-fcn": f"{_SCATTERING}, and learns how far and where to look.",
-    "mp-legs-fcn": f"lets neighbours pass messages, then {_SCATTERING}.",
+    "legs-fixed": f"{_SCATTERING}, at fixed distances (geometric scattering).",
+    "legs-fcn": f"{_SCATTERING}, at learned distances (geometric scattering).",
+    "legs-rbf": f"{_SCATTERING}, at learned distances, and compares it with learned prototypes.",
+    "legs-attn-fcn": f"{_SCATTERING}, at learned distances and with attention to {{nodes}}.",
+    "mp-legs-fcn": f"lets neighbors exchange messages, then {_SCATTERING}.",
     **dict.fromkeys(("gcn", "graphsage", "gat", "gin", "snowball"), _MESSAGES),
-    "baseline": "looks at what {nodes} a {graph} has, and at none of its {edges}.",
-    "gs-svm": f"{_SCATTERING}, and tells classes apart with a support vector machine.",
+    "baseline": "uses the features of the {nodes} of a {graph}, and none of its {edges}.",
+    "gs-svm": f"{_SCATTERING}, and classifies it with a support vector machine.",
     **dict.fromkeys(
         ("gcn-legs-fixed", "gcn-legs-fcn"),
-        "is two networks together: one passes messages between the {nodes} of a {graph}, one "
+        "combines two networks: one sends messages between the {nodes} of a {graph}, the other "
         "follows how signals spread along its {edges}.",
     ),
 }
@@ -44,9 +45,59 @@ SCORES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "log_loss": "log loss",
-    "whitened_mse": "MSE, targets scaled to variance 1",
+    "whitened_mse": "MSE of standardized targets",
     "r2": "R²",
 }
+# Scores on fewer test graphs mean little.
+FEW = 10
+
+
+def baseline_name(classes: bool) -> str:
+    """What every method is compared with.
+
+    >>> baseline_name(True)
+    'always predicting the most frequent class'
+    """
+    return f"always predicting the {'most frequent class' if classes else 'mean'}"
+
+
+def loses(test: Mapping[str, Any], baseline: Mapping[str, Any]) -> bool:
+    """Whether the test scores of a model are no better than the baseline's; not if unknown.
+
+    >>> loses({"accuracy": 0.5}, {"accuracy": 0.6}), loses({"whitened_mse": 0.9}, {})
+    (True, False)
+    """
+    for name, sign in (("accuracy", 1), ("whitened_mse", -1)):
+        ours, theirs = test.get(name), baseline.get(name)
+        if ours is not None and theirs is not None:
+            return bool(sign * ours <= sign * theirs)
+    return False
+
+
+def few_words(tested: float, what: str = "the test set has") -> list[str]:
+    """A warning about a small test set, as a list of at most one sentence.
+
+    >>> few_words(4)
+    ['Scores on fewer than 10 graphs mean little: the test set has 4.']
+    """
+    if not 0 < tested < FEW:
+        return []
+    return [f"Scores on fewer than {FEW} graphs mean little: {what} {tested:.0f}."]
+
+
+def caveats(test: Mapping[str, Any], baseline: Mapping[str, Any], tested: int) -> list[str]:
+    """What a reader must know before the scores of a model.
+
+    Args:
+        test: scores on the test graphs.
+        baseline: those of the most frequent class, or of the mean.
+        tested: number of test graphs; 0 if unknown.
+    """
+    lines = few_words(tested)
+    if loses(test, baseline):
+        name = baseline_name("accuracy" in test)
+        lines.insert(0, f"The model is no better than {name}: do not rely on its predictions.")
+    return lines
 
 
 def method_name(method: str) -> str:
@@ -55,19 +106,19 @@ def method_name(method: str) -> str:
 
 
 def about_method(method: str, molecules: bool = False) -> str:
-    """How a method works, in plain words, to stand after its name; empty if it is not known.
+    """How a method works, to follow its name; empty if it is not known.
 
     >>> about_method("baseline", molecules=True)
-    'looks at what atoms a molecule has, and at none of its bonds.'
+    'uses the features of the atoms of a molecule, and none of its bonds.'
     """
-    words = ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
-    return ABOUT.get(method, "").format(
-        **dict(zip(("graph", "nodes", "edges"), words, strict=True))
+    graph, nodes, edges = (
+        ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
     )
+    return ABOUT.get(method, "").format(graph=graph, nodes=nodes, edges=edges)
 
 
 def score_name(name: str) -> str:
-    """A score for people.
+    """A score as readers know it.
 
     >>> score_name("rmse:TPSA"), score_name("r2")
     ('RMSE of TPSA', 'R²')
@@ -77,29 +128,27 @@ def score_name(name: str) -> str:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number for a table; empty where there is none.
+    """A number for a table; empty for ``None`` and NaN.
 
     >>> number(0.12345), number(1234.5), number(None), number(1e-7), number(-0.0)
     ('0.123', '1,234', '', '1e-07', '0')
     """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or math.isnan(value):
         return ""
     size = abs(float(value))
-    if size == 0:
-        return "0"
     if size >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.{digits}f}" if size >= 1e-3 else f"{value:.3g}"
+    return "0" if size == 0 else f"{value:.{digits}f}" if size >= 1e-3 else f"{value:.3g}"
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A share as per cent.
+    """A share in percent.
 
     >>> percent(0.8333), percent(1.0)
-    ('83.3 %', '100 %')
+    ('83.3%', '100%')
     """
     text = f"{100 * value:.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
@@ -114,7 +163,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took.
+    """A time span.
 
     >>> duration(3.21), duration(200), duration(9000)
     ('3.2 seconds', '3.3 minutes', '2.5 hours')
@@ -124,13 +173,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def share_error(share: float, count: int) -> float:
-    """The standard error of a share that was measured on so many graphs."""
-    return math.sqrt(max(share * (1 - share), 0) / max(count, 1))
-
-
 def things(molecules: bool, count: int) -> str:
-    """Graphs or molecules, with their number.
+    """A number of graphs or molecules.
 
     >>> things(True, 1), things(False, 1200)
     ('1 molecule', '1,200 graphs')
@@ -140,13 +184,11 @@ def things(molecules: bool, count: int) -> str:
 
 
 def moment(date: str) -> str:
-    """A date and time as results note them, for people.
+    """An ISO date for readers.
 
     >>> moment("2026-01-31T19:54:00+00:00"), moment("yesterday")
     ('2026-01-31 19:54 UTC', 'yesterday')
     """
-    from datetime import UTC, datetime
-
     try:
         return f"{datetime.fromisoformat(date).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -154,11 +196,10 @@ def moment(date: str) -> str:
 
 
 def setting_words(training: dict[str, Any]) -> str:
-    """How a model was trained, in a line; what was switched off is left out.
+    """Training options in a line; options that are off are left out.
 
     >>> setting_words({"seed": 0, "lr": 0.001, "clip": None, "balanced": False})
     'lr 0.001'
     """
-    off = (None, False)
-    known = {k: v for k, v in training.items() if k != "seed" and not any(v is o for o in off)}
-    return ", ".join(k if v is True else f"{k} {v}" for k, v in known.items())
+    on = {k: v for k, v in training.items() if k != "seed" and v is not None and v is not False}
+    return ", ".join(k if v is True else f"{k} {v}" for k, v in on.items())

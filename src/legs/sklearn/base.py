@@ -17,10 +17,12 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.folds import Split
+from legs.data.grouping import find_groups
+from legs.data.splits import Split
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.models import Network
+from legs.nn.scattering import RENAMED
 from legs.sklearn.graphs import Graphs, align, read_graphs
 from legs.sklearn.targets import Array
 from legs.sklearn.validation import hold_out
@@ -139,14 +141,15 @@ class GraphEstimator(BaseEstimator):
         answers: Array = self.predictor_.predict(data).double().numpy()
         return answers
 
-    def _train(self, X: Graphs, y: Tensor, *, balanced: bool = False, **known: Any) -> None:
+    def _train(self, X: Graphs, y: Tensor, *, balanced: bool = False, **fields: Any) -> None:
         data = read_graphs(X, self.features)
         if len(data) != len(y):
             raise DataError(f"{len(data)} graphs, but {len(y)} targets")
-        data = replace(data, y=y, **known)
+        data = replace(data, y=y, **fields)
         options = self._training_options(balanced)
         classes = y if data.task == "classification" else None
-        split = hold_out(len(data), self.validation_fraction, options.seed, classes)
+        groups = find_groups(data)
+        split = hold_out(len(data), self.validation_fraction, options.seed, classes, groups)
         fitted = self._fit(data, split, options)
         refitted = self._refit(data, fitted, options) if self.refit else fitted.predictor
         self.predictor_ = refitted
@@ -165,10 +168,11 @@ class GraphEstimator(BaseEstimator):
             model_options=self._network_options(),
             device=self.device,
             report=_tell if self.verbose else _keep_quiet,
+            group_by=None,  # all graphs train in the end
         )
 
     def _refit(self, data: GraphDataset, fitted: Fitted, options: TrainingOptions) -> Predictor:
-        """The same on all graphs, now that it is known when to stop."""
+        """The same on all graphs, for the number of epochs chosen by validation."""
         everything = np.arange(len(data))
         machine = fitted.predictor.answerer
         if isinstance(machine, ScatteringSVM):
@@ -189,7 +193,7 @@ class GraphEstimator(BaseEstimator):
 
     def _network_options(self) -> dict[str, Any]:
         chosen = {name: _plain(getattr(self, name)) for name in NETWORK_OPTIONS}
-        chosen = {name: value for name, value in chosen.items() if value is not None}
+        chosen = {RENAMED.get(k, k): value for k, value in chosen.items() if value is not None}
         wrong = [name for name in chosen if name not in ("hidden_channels", "dropout")]
         if self.model in ENSEMBLES and wrong:
             raise ValueError(

@@ -20,7 +20,7 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
 
     Graphs can be networkx graphs, PyG ``Data``, scipy sparse or dense adjacency matrices, RDKit
     molecules or SMILES strings in a list, of mixed sizes (see
-    :func:`legs.data.convert.from_objects`), or a data set of :func:`legs.data.load`. Classes can be
+    :func:`legs.data.from_objects`), or a data set of :func:`legs.data.load`. Classes can be
     text, integers or truth values.
 
     A share of the graphs given to ``fit`` decides when training stops; then the model is trained

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import torch
 
-from legs.data.convert import read_objects
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.features import assemble
+from legs.data.features.blocks import assemble
+from legs.data.readers.objects import read_objects
 
 Graphs: TypeAlias = Iterable[Any] | GraphDataset
 
@@ -38,13 +38,13 @@ def read_graphs(X: Graphs, features: str | Sequence[str] | None = None) -> Graph
 
 def align(data: GraphDataset, wanted: tuple[str, ...]) -> GraphDataset:
     """The columns of ``data.x`` in the order of the names seen in ``fit``."""
-    found = data.feature_names
-    if found == wanted:
+    names = data.feature_names
+    if names == wanted:
         return data
-    if data.in_channels == len(wanted) and (_anonymous(found) or _anonymous(wanted)):
+    if data.in_channels == len(wanted) and (_anonymous(names) or _anonymous(wanted)):
         return replace(data, feature_names=wanted)
-    unseen = [name for name in found if name not in wanted]
-    missing = [name for name in wanted if name not in found]
+    unseen = [name for name in names if name not in wanted]
+    missing = [name for name in wanted if name not in names]
     # One-hot columns are named "label=C"; one that no graph has is a column of zeros.
     if unseen or any("=" not in name for name in missing):
         raise DataError(
@@ -53,7 +53,7 @@ def align(data: GraphDataset, wanted: tuple[str, ...]) -> GraphDataset:
             f"missing: {_shown(missing)}; new: {_shown(unseen)}"
         )
     x = torch.zeros(data.num_nodes, len(wanted))
-    x[:, [wanted.index(name) for name in found]] = data.x
+    x[:, [wanted.index(name) for name in names]] = data.x
     return replace(data, x=x, feature_names=wanted)
 
 

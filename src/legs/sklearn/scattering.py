@@ -14,21 +14,21 @@ from legs.data.dataset import GraphDataset
 from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
+from legs.nn.columns import columns_of_features
 from legs.sklearn.graphs import Graphs, align, read_graphs
-from legs.training.embedding import scattering_names
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
 
 class GeometricScattering(TransformerMixin, BaseEstimator):
-    r"""Fixed geometric scattering: a list of graphs becomes an array, one row a graph.
+    r"""Fixed geometric scattering: a list of graphs becomes an array, one row per graph.
 
     Diffusion wavelets at fixed scales, cascaded with absolute values, and moments over the nodes
     (see :class:`legs.nn.Scattering`). Nothing is trained: ``fit`` only learns which node features
     the graphs carry.
 
     Graphs can be networkx graphs, PyG ``Data``, scipy sparse or dense adjacency matrices, RDKit
-    molecules, SMILES strings, of mixed sizes; see :func:`legs.data.convert.from_objects`. They are
+    molecules, SMILES strings, of mixed sizes; see :func:`legs.data.from_objects`. They are
     checked as they come in: directed or empty graphs and negative weights raise.
 
     Args:
@@ -111,7 +111,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Names of the columns: node feature, path, moment (``input_features`` is not used)."""
         check_is_fitted(self)
-        names = scattering_names(self._module(), self.node_features_)
+        names = columns_of_features(self._module().columns(), self.node_features_)
         return np.array(names, dtype=object)
 
     def _fit(self, X: Graphs) -> GraphDataset:
@@ -128,7 +128,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         self.features_: tuple[str, ...] = data.info["features"]
         self.node_features_ = data.feature_names
         self.in_channels_ = data.in_channels
-        self._module()  # wrong options are told here, not in transform
+        self._module()  # wrong options raise here, not in transform
         return data
 
     def _module(self) -> Scattering:
@@ -138,11 +138,11 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
             num_scales=self.num_scales,
             steps=self.steps,
             order=self.order,
-            paths=self.paths,
+            path_policy=self.paths,
             lowpass=self.lowpass,
             laziness=self.laziness,
             aggr=Moments(self.moments, self.num_moments),
-            size=self.size,
+            append_graph_size=self.size,
             validate=False,  # the graphs were checked as they were read
         )
         return module.to(getattr(torch, self.dtype)).eval()

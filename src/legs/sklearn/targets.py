@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from legs.data.errors import BadRows, DataError
-from legs.data.targets import encode_targets
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -22,13 +20,15 @@ def encode_classes(y: Any) -> tuple[Array, Tensor]:
     >>> encode_classes(["b", "a", "b"])
     (array(['a', 'b'], dtype='<U1'), tensor([1, 0, 1]))
     """
-    frame = pd.DataFrame(_plain(y))
-    if frame.shape[1] != 1:
-        raise DataError(f"y must hold one class a graph; it has {frame.shape[1]} columns")
-    missing = np.flatnonzero(frame[frame.columns[0]].isna())
-    if missing.size:
+    values = np.asarray(_plain(y), dtype=None if _is_numeric(y) else object)
+    values = values.reshape(len(values), -1)
+    if values.shape[1] != 1:
+        raise DataError(f"y must hold one class per graph; it has {values.shape[1]} columns")
+    # Also of objects: None, and what is not equal to itself.
+    missing = [k for k, value in enumerate(values[:, 0]) if value is None or value != value]
+    if missing:
         raise DataError(f"graph {missing[0]} has no class in y")
-    labels = _labels(frame[frame.columns[0]].to_numpy())
+    labels = _labels(values[:, 0])
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -43,18 +43,33 @@ def encode_numbers(y: Any) -> tuple[Tensor, tuple[str, ...]]:
     (tensor([[1.5000],
             [2.0000]]), ('y',))
     """
+    if _is_numeric(y):
+        values = np.asarray(_plain(y))
+        values = values.reshape(len(values), -1)
+        if np.isfinite(values).all() and np.isfinite(values.astype(np.float32)).all():
+            single = values.shape[1] == 1
+            columns = ("y",) if single else tuple(f"y{k}" for k in range(values.shape[1]))
+            return torch.from_numpy(values.astype(np.float32)), columns
+    # Named columns, missing values, text: as in a file, which takes pandas.
+    import pandas as pd
+
+    from legs.data.readers.targets import encode_targets
+
     frame = pd.DataFrame(_plain(y)).reset_index(drop=True)
     single = len(frame.columns) == 1
     names = [c if isinstance(c, str) else "y" if single else f"y{c}" for c in frame.columns]
     frame.columns = pd.Index(names)
     bad = BadRows("skip")
     where = [f"graph {i}" for i in range(len(frame))]
-    found = encode_targets(
-        frame, list(frame.columns), "regression", bad=bad, where=where, missing=True
-    )
+    encoded = encode_targets(frame, list(frame.columns), "regression", bad=bad, where=where)
     for graph, reason in bad:
         raise DataError(f"{graph}: {reason}")
-    return found.y, found.target_names
+    return encoded.y, encoded.target_names
+
+
+def _is_numeric(y: Any) -> bool:
+    """Whether targets are numbers without names of columns."""
+    return not hasattr(y, "iloc") and np.asarray(_plain(y)).dtype.kind in "biuf"
 
 
 def _plain(y: Any) -> Any:

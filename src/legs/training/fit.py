@@ -5,29 +5,44 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError
-from legs.data.splits import Split, random_split, stratified_folds
+from legs.data.errors import DataError, write_bad_rows
+from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_about_leaks
+from legs.data.loading import reading_options
+from legs.data.splits import (
+    Split,
+    balanced_group_folds,
+    part_sizes,
+    random_split,
+    scaffold_split,
+    stratified_folds,
+)
+from legs.data.validate import check_values
 from legs.models.saving import write_atomically
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
+from legs.training.graph_keys import encode_keys, graph_keys
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor
-from legs.training.raw_input import input_of
 from legs.training.records import Records
 from legs.training.results import write_results
+from legs.training.runs import BAD_ROWS, clear_failed_start, run_directory
 from legs.training.scale_log import ScaleLog
 from legs.training.task import Task
+
+SplitKind = Literal["random", "scaffold"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +70,7 @@ class Fitted:
 def fit(
     data: GraphDataset,
     model: str = "legs-fcn",
-    split: Split | None = None,
+    split: Split | SplitKind | None = None,
     options: TrainingOptions | None = None,
     *,
     model_options: dict[str, Any] | None = None,
@@ -64,22 +79,29 @@ def fit(
     report: Report = lambda row: None,
     command: str = "",
     group: Group = ALONE,
+    group_by: GroupBy = "auto",
 ) -> Fitted:
     """Trains a model on a data set and scores it on its test graphs.
 
     Args:
         data: with targets.
         model: one of :func:`legs.training.methods` (default ``"legs-fcn"``).
-        split: default: 80/10/10 at random, stratified for classes, by ``options.seed``.
+        split: graphs for training, validation and testing; or ``"random"`` (default) or
+            ``"scaffold"``, see :func:`legs.training.default_split`, by ``options.seed``.
         options: how to train.
         model_options: options of the network.
         device: where to train (default ``"cpu"``).
         directory: where to keep checkpoint, metrics, model, split, scores, predictions and what
-            ``legs report`` shows. A run that was killed goes on from there with the same call.
+            ``legs report`` shows; and ``bad_rows.csv``, if rows of the data set were skipped. A
+            run that was killed resumes there with the same call. A folder that holds other files
+            is refused.
         report: called with a row of losses after every epoch.
         command: the line that started the run, to be noted with its results.
         group: processes that train this model together (:func:`legs.training.joined`), each
             calling this; default this one alone. Only process 0 writes.
+        group_by: which graphs belong in one part of a split, see
+            :func:`legs.data.grouping.find_groups` (default: duplicates, unless the data set was
+            loaded by name). A given split is checked, with a warning.
 
     >>> from legs.data import load
     >>> data = load("nci-5k", limit=100)
@@ -89,8 +111,12 @@ def fit(
     """
     check_method(model)
     options = options or TrainingOptions()
-    split = split if split is not None else default_split(data, options.seed)
+    groups = find_groups(data, group_by)
+    if split is None or isinstance(split, str):
+        split = default_split(data, options.seed, kind=split or "random", group_by=groups)
     check_split(split, len(data))
+    warn_about_leaks([split], groups)
+    check_values(data)
     task = Task.of(data, torch.as_tensor(split.train), options.balanced)
     settings = {
         "model": model,
@@ -99,56 +125,102 @@ def fit(
         "data": fingerprint(data),
         "split": fingerprint_split(split),
     }
-    folder = None if directory is None or group.rank else Path(directory)
-    records, scales = Records(folder, settings), ScaleLog(folder)
-    start = time.monotonic()
-    noted = 0
+    writes = directory is not None and not group.rank
+    if writes and find_spec("pandas") is None:
+        raise ImportError("the tables of a run directory need pip install 'torch-legs[cli]'")
+    with run_directory(directory or "") if writes else nullcontext() as folder:
+        if folder is not None:
+            clear_failed_start(folder)
+        records, scales = Records(folder, settings), ScaleLog(folder)
+        if folder is not None and data.info.get("bad"):  # not before the settings were checked
+            write_bad_rows(folder / BAD_ROWS, data.info["bad"])
+        start = time.monotonic()
+        noted = 0
 
-    def note(row: dict[str, float]) -> None:
-        nonlocal noted
-        noted += 1
-        records.add(row)
-        scales.add(int(row["epoch"]))
-        report(row)
+        def note(row: dict[str, float]) -> None:
+            nonlocal noted
+            noted += 1
+            records.add(row)
+            scales.add(int(row["epoch"]))
+            report(row)
 
-    answerer, state = fit_method(
-        model,
-        data,
-        split,
-        task,
-        options,
-        model_options=model_options,
-        device=device,
-        checkpoint=folder and folder / "checkpoint.bin",
-        settings=settings,
-        report=note,
-        watch=scales.watch,
-        group=group,
-    )
-    seconds = time.monotonic() - start
-    features = tuple(data.info.get("features", ()))
-    predictor = Predictor(answerer, task, features, data.feature_names, model, input_of(data))
-    answers = predictor.predict(data)
-    scores = score(task, answers, data, split)
-    # Methods that are not trained by epochs are fitted each time.
-    fitted = Fitted(predictor, split, scores, state, seconds, bool(noted or not state.epoch))
-    if folder is not None:
-        predictor.save(folder / "model")
-        parts = {name: part.tolist() for name, part in split._asdict().items()}
-        write_atomically(folder / "split.json", json.dumps([parts]).encode())
-        records.finish(state)
-        scales.finish(state.best_epoch)
-        write_results(folder, fitted, settings, data, answers, device=device, command=command)
-    return fitted
+        answerer, state = fit_method(
+            model,
+            data,
+            split,
+            task,
+            options,
+            model_options=model_options,
+            device=device,
+            checkpoint=folder and folder / "checkpoint.bin",
+            settings=settings,
+            report=note,
+            watch=scales.watch,
+            group=group,
+        )
+        seconds = time.monotonic() - start
+        features = tuple(data.info.get("features", ()))
+        used = data.subset(np.concatenate([split.train, split.validation]))
+        predictor = Predictor(
+            answerer,
+            task,
+            features,
+            data.feature_names,
+            model,
+            reading_options(data),
+            encode_keys(graph_keys(used)),
+        )
+        answers = predictor.predict(data)
+        scores = score(task, answers, data, split)
+        # Methods that are not trained by epochs are fitted each time.
+        fitted = Fitted(predictor, split, scores, state, seconds, bool(noted or not state.epoch))
+        if folder is not None:
+            predictor.save(folder / "model")
+            parts = {name: part.tolist() for name, part in split._asdict().items()}
+            write_atomically(folder / "split.json", json.dumps([parts]).encode())
+            records.finish(state)
+            scales.finish(state.best_epoch)
+            write_results(folder, fitted, settings, data, answers, device=device, command=command)
+        return fitted
 
 
-def default_split(data: GraphDataset, seed: int = 0) -> Split:
-    """80/10/10 at random; stratified by class where there are classes with ten graphs or more."""
+def default_split(
+    data: GraphDataset,
+    seed: int = 0,
+    *,
+    kind: SplitKind = "random",
+    group_by: GroupBy = "auto",
+) -> Split:
+    """80/10/10, with every class in proportion where there are ten graphs or more of each.
+
+    Args:
+        data: the data set.
+        seed: of the split (default 0).
+        kind: ``"random"`` (default) or ``"scaffold"``: molecules with the same ring system stay
+            together.
+        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
+    """
     classes = data.y if data.task == "classification" else None
+    if kind == "scaffold":
+        names = None if classes is None else np.array(data.class_names)[classes.numpy()]
+        return scaffold_split(main_smiles(data), seed=seed, y=names)
+    if kind != "random":
+        raise DataError(f"a split is random or scaffold, not {kind!r}")
+    groups = find_groups(data, group_by)
+    if groups is not None:
+        shares = part_sizes(len(data)) / len(data)
+        return Split(*balanced_group_folds(groups, shares, classes, seed))
     if classes is not None and int(torch.bincount(classes).min()) >= 10:
         test, validation, *rest = stratified_folds(classes.numpy(), k=10, seed=seed)
         return Split(np.sort(np.concatenate(rest)), validation, test)
     return random_split(len(data), seed=seed)
+
+
+def main_smiles(data: GraphDataset) -> list[str]:
+    """SMILES of the largest fragments; an error where the graphs are not molecules."""
+    if not data.smiles:
+        raise DataError(f"{data.name}: a scaffold split needs molecules")
+    return canonical_smiles(data.smiles)
 
 
 def check_split(split: Split, graphs: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeGuard
 
 import torch
@@ -10,12 +11,11 @@ from torch import Tensor
 from torch.nn import Dropout
 
 from legs import functional as fn
-from legs.data.alike import longest_first, merge_alike, without_loops
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.kernels import messages
+from legs.data.merge import longest_first, merge_alike, without_loops
+from legs.kernels.csr import accelerated
 from legs.models import GNN, LEGSNet, Network, Snowball
-from legs.nn import Moments
-from legs.training.trust import unchecked
+from legs.nn import Moments, Scattering
 
 # Walk powers are kept for a data set while they fit into this; else they are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
@@ -43,7 +43,7 @@ class Inputs:
     Where the network's embedding has nothing to learn, it is done once and batches are rows of a
     matrix. Else batches are gathered graphs, with the walk powers of the first scattering order;
     their nodes are classes of nodes that are alike, where that makes them much smaller
-    (:mod:`legs.data.alike`).
+    (:mod:`legs.data.merge`).
 
     Args:
         data: the data set.
@@ -120,12 +120,10 @@ class Inputs:
 
         The order of nodes changes no graph's features, and that is all the networks give here.
         """
-        passes = False
-        if _can_pass(network, self.data.x):
+        if _passes_messages(network):
             if self.data.edge_weight is None and not network.counts_loops:
                 self.data = without_loops(self.data)
-            passes = self.fits(network)
-        if not (passes or _can_count(network)):
+        elif not _can_count(network):
             return None
         data = self.data
         if data.edge_weight is None:
@@ -157,28 +155,18 @@ class Inputs:
             return self.data.sizes
         return torch.ones_like(self.data.sizes)
 
-    def fits(self, network: GNN | Snowball) -> bool:
-        """Whether a network, or a part of one, can pass messages over the graphs in our own way."""
-        return self._symmetric and (network.counts_loops or not self._has_loops)
 
-    # Both are asked before nodes are merged, and stay what they were then.
-
-    @cached_property
-    def _has_loops(self) -> bool:
-        return without_loops(self.data) is not self.data
-
-    @cached_property
-    def _symmetric(self) -> bool:
-        """Whether all edges go both ways, with the same weight."""
-        data, size = self.data, self.data.num_nodes
-        nodes = torch.arange(size, device=data.col.device)
-        target, source = torch.repeat_interleave(nodes, data.rowptr.diff()), data.col.long()
-        there, order = (target * size + source).sort(stable=True)
-        back, order_back = (source * size + target).sort(stable=True)
-        if not there.equal(back):
-            return False
-        weight = data.edge_weight
-        return weight is None or weight[order].equal(weight[order_back])
+@contextmanager
+def unchecked(network: Network) -> Iterator[None]:
+    """Layers skip their checks inside: the data set was checked once."""
+    layers = [m for m in network.modules() if isinstance(m, Scattering) and m.validate]
+    for layer in layers:
+        layer.validate = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.validate = True
 
 
 @torch.no_grad()
@@ -221,10 +209,10 @@ def _can_count(network: Network) -> bool:
     return isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)
 
 
-def _can_pass(network: Network, x: Tensor) -> TypeGuard[GNN | Snowball]:
-    """Whether it passes messages in our own way; dropout would draw once for nodes of a class."""
+def _passes_messages(network: Network) -> TypeGuard[GNN | Snowball]:
+    """Whether it passes messages; dropout would draw once for all nodes of a class."""
     drops = any(isinstance(module, Dropout) and module.p > 0 for module in network.modules())
-    return isinstance(network, GNN | Snowball) and messages.wanted(x) and not drops
+    return isinstance(network, GNN | Snowball) and not drops
 
 
 def _size(data: GraphDataset) -> int:
@@ -242,6 +230,6 @@ def walk_powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor
         times = x.new_ones(1, 1)
         if copies is not None:
             x, weight, times = fn.masses(x, edge_index, weight, copies[start:end])
-        walk = fn.random_walk(edge_index, weight, len(x), x.dtype)
+        walk = accelerated(fn.random_walk(edge_index, weight, len(x), x.dtype))
         found[start:end] = fn.walk_powers(x, walk, steps).flatten(1) / times
     return found

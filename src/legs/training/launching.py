@@ -47,11 +47,11 @@ def processes_to_start(device: str, devices: int) -> int:
     if launched():
         size = int(os.environ["WORLD_SIZE"])
         if devices not in (1, size):
-            raise ValueError(f"{size} processes were started, but --devices is {devices}")
+            raise ValueError(f"{size} processes were started, but devices={devices}")
         return 1
     if device == "cuda" and devices > torch.cuda.device_count():
         there = torch.cuda.device_count()
-        raise ValueError(f"--devices is {devices}, but PyTorch finds {there} GPUs here")
+        raise ValueError(f"devices={devices}, but PyTorch finds {there} GPUs here")
     return devices
 
 

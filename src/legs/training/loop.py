@@ -20,10 +20,9 @@ from legs.models import ModelError, Network
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, plain, save_state, share_state
 from legs.training.distributed import ALONE, Forward, Group
-from legs.training.inputs import Inputs, Reader
+from legs.training.inputs import Reader
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
-from legs.training.trust import trusted
 
 # Seconds between checkpoints: rare enough to cost nothing, often enough to lose little.
 CHECKPOINT_SECONDS = 10.0
@@ -90,11 +89,7 @@ def train(
         raise TrainingError("no validation graph has a target: nothing would tell when to stop")
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
-    with (
-        matrix_products(options),
-        trusted(network, inputs) if isinstance(inputs, Inputs) else nullcontext(),
-        group.training(network, inputs) as forward,
-    ):
+    with matrix_products(options), group.training(network, inputs) as forward:
         while state.epoch < options.max_epochs and not _finished(state, options):
             epoch = state.epoch + 1
             row = {
@@ -284,5 +279,5 @@ def _not_finite(epoch: int, options: TrainingOptions, checkpoint: Path | None) -
     kept = f"; the last good checkpoint is {checkpoint}" if good else ""
     return (
         f"the loss is not a finite number in epoch {epoch}{kept}. Try a smaller learning rate "
-        f"(it was {options.lr:g}), or --clip 1"
+        f"(it was {options.lr:g}), or clip=1"
     )

@@ -15,13 +15,12 @@ from legs.models import Ensemble, Network, available, create
 from legs.models.catalogue import nearest
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
-from legs.training.inputs import Inputs, embed
+from legs.training.inputs import Inputs, embed, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Answerer, NetworkAnswerer
 from legs.training.svm import fit_svm
 from legs.training.task import Task
-from legs.training.trust import unchecked
 
 # Ensembles: two networks are trained first, then frozen under a common head.
 ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
@@ -152,7 +151,7 @@ def _fit_network(
         network.initialize(training.x, graphs=len(training))
         if _has_anchors(network):
             network.initialize(training.x, embed(network, training))
-    dtype = torch.float64 if options.precision == "float64" else torch.float32
+    dtype = options.dtype
     network.to(device, dtype)
     converted = data.with_x(data.x.to(dtype), data.feature_names)
     inputs = Inputs(converted, network, device)

@@ -18,11 +18,10 @@ from legs.models import LEGSNet, Network, available, create
 from legs.models.catalogue import nearest
 from legs.nn import RBF
 from legs.training.checkpoint import State
-from legs.training.inputs import powers_fit, predict
+from legs.training.inputs import powers_fit, predict, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
-from legs.training.trust import unchecked
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
@@ -92,7 +91,7 @@ def fit_nodes(
     weight = data.get("edge_weight")
     fn.check_graph(data.edge_index, weight, len(classes))
     fn.check_undirected(data.edge_index, weight, len(classes))
-    dtype = torch.float64 if options.precision == "float64" else torch.float32
+    dtype = options.dtype
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         chosen = {**(model_options or {}), "level": "node"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import torch
+
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 
 
@@ -58,6 +60,11 @@ class TrainingOptions:
             raise ValueError(
                 f"precision must be {', '.join(most)} or {last}; got {self.precision!r}"
             )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of parameters and node features."""
+        return torch.float64 if self.precision == "float64" else torch.float32
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""

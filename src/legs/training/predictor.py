@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
+from legs.data.validate import check_values
 from legs.models.network import Network
 from legs.models.saving import (
     ModelError,
@@ -19,6 +21,8 @@ from legs.models.saving import (
     rebuild_network,
     save_directory,
 )
+from legs.training.finite import check_finite
+from legs.training.graph_keys import decode_keys, graph_keys
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.task import Task
 
@@ -46,12 +50,21 @@ class NetworkAnswerer:
     network: Network
 
     def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        inputs = Inputs(data, self.network, torch.device("cpu"), keep=False)
-        out = predict(inputs, self.network, torch.arange(len(data)), batch_size)
-        return task.answers(out.float())
+        inputs = Inputs(data, self.network, self.device, keep=False)
+        out = predict(inputs, self.network, torch.arange(len(data), device=self.device), batch_size)
+        if out.shape[1] != len(task.names):
+            raise ModelError(
+                f"the model is damaged: {len(task.names):,} names for {out.shape[1]} outputs"
+            )
+        return task.answers(out.float().cpu())
 
     def embedding(self, data: GraphDataset) -> Tensor:
-        return embed(self.network, data)
+        return embed(self.network, data.to(self.device)).cpu()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is, and computes."""
+        return next(self.network.parameters()).device
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return {"network": describe_network(self.network)}, dict(self.network.state_dict())
@@ -71,7 +84,9 @@ class Predictor:
         feature_names: names of the node features.
         method: the name it was trained by.
         input: how its training data was read, as JSON values; see
-            :func:`legs.training.raw_input.input_of`.
+            :func:`legs.data.loading.reading_options`.
+        trained_on: keys of the graphs that it was trained and validated on
+            (:mod:`legs.training.graph_keys`); empty if unknown.
     """
 
     answerer: Answerer
@@ -80,6 +95,7 @@ class Predictor:
     feature_names: tuple[str, ...]
     method: str
     input: dict[str, Any] = field(default_factory=dict)
+    trained_on: str = ""
 
     @property
     def network(self) -> Network:
@@ -92,6 +108,12 @@ class Predictor:
         """Number of learned parameters."""
         return self.answerer.num_parameters()
 
+    def to(self, device: torch.device | str) -> Predictor:
+        """Moves the network to a device, where it computes; results stay on the CPU."""
+        if isinstance(self.answerer, NetworkAnswerer):
+            self.answerer.network.to(device)
+        return self
+
     def check(self, data: GraphDataset) -> None:
         """Raises :class:`~legs.data.errors.DataError` unless the node features are the model's."""
         if data.feature_names != self.feature_names:
@@ -101,14 +123,30 @@ class Predictor:
             )
 
     def predict(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
-        """Class probabilities, or numbers in original units, ``[graphs, classes or targets]``."""
+        """Class probabilities, or numbers in original units, ``[graphs, classes or targets]``.
+
+        Raises:
+            DataError: other node features than the model's, or a result that is not finite.
+        """
         self.check(data)
-        return self.answerer.answers(data, self.task, batch_size)
+        check_values(data)
+        return check_finite(data, self.answerer.answers(data, self.task, batch_size))
 
     def embed(self, data: GraphDataset) -> Tensor:
-        """The features that the model's head reads, ``[graphs, features]``."""
+        """The features that the model's head reads, ``[graphs, features]``.
+
+        Raises:
+            DataError: as in :meth:`predict`.
+        """
         self.check(data)
-        return self.answerer.embedding(data)
+        check_values(data)
+        return check_finite(data, self.answerer.embedding(data))
+
+    def in_training(self, data: GraphDataset) -> Tensor | None:
+        """Which graphs it was trained or validated on, ``[graphs]``; ``None`` if unknown."""
+        if not self.trained_on:
+            return None
+        return torch.from_numpy(np.isin(graph_keys(data), decode_keys(self.trained_on)))
 
     def save(self, directory: str | Path) -> None:
         """Writes the model into a directory; :func:`legs.load` reads it."""
@@ -119,6 +157,7 @@ class Predictor:
             "features": list(self.features),
             "feature_names": list(self.feature_names),
             "input": self.input,
+            **({"trained_on": self.trained_on} if self.trained_on else {}),
             **described,
         }
         save_directory(directory, description, tensors)
@@ -143,6 +182,7 @@ def load_predictor(directory: str | Path) -> Predictor:
             tuple(description["feature_names"]),
             description["method"],
             {**description.get("input", {})},  # models saved before it was noted have none
+            _checked_keys(description.get("trained_on", "")),
         )
     except ModelError:
         raise
@@ -159,6 +199,11 @@ def load(directory: str | Path) -> Predictor | Network:
     from legs.models.saving import load_network
 
     return load_network(directory)
+
+
+def _checked_keys(text: str) -> str:
+    decode_keys(text)
+    return text
 
 
 def _listed(names: tuple[str, ...], most: int = 6) -> str:

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.files import file_digests, parse_json, read_file, with_digest
-from legs.models.saving import versions, write_atomically
+from legs.files import csv_table, file_digest, file_digests, parse_json, read_file, with_digest
+from legs.models.saving import WEIGHTS, versions, write_atomically
 from legs.training.checkpoint import plain
-from legs.training.shown import shown_of_run, write_shown
-from legs.training.tables import prediction_table
 
 if TYPE_CHECKING:
     from legs.training.fit import Fitted
@@ -49,6 +47,10 @@ def write_results(
         device: where it was trained.
         command: the line that started the run, if it was one.
     """
+    # Imported here: these need pandas, and a model can be fitted without.
+    from legs.training.shown import shown_of_run, write_shown
+    from legs.training.tables import prediction_table
+
     task = fitted.predictor.task
     results = {
         "settings": plain(settings),
@@ -80,8 +82,11 @@ def write_results(
     test = torch.as_tensor(fitted.split.test)
     if len(test):
         table = prediction_table(task, answers[test], data.subset(test))
-        write_atomically(folder / PREDICTIONS, table.to_csv(index=False).encode())
+        write_atomically(folder / PREDICTIONS, csv_table(table).encode())
     write_shown(folder, shown_of_run(fitted.predictor, data, fitted.split, answers))
+    weights = folder / "model" / WEIGHTS
+    if weights.is_file():
+        results["weights"] = file_digest(weights)
     # Last, with digests of the others: a reader can tell whether they are still what was written.
     results["files"] = file_digests(folder, FILES)
     write_atomically(folder / RESULTS, json.dumps(with_digest(results), indent=1).encode())

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.splits import Split
+from legs.files import csv_table
 from legs.models.saving import write_atomically
 from legs.training.predictor import Predictor
 from legs.training.tables import prediction_table
@@ -82,7 +83,7 @@ def write_shown(folder: Path, shown: Shown) -> None:
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     write_atomically(folder / GRAPHS, content.getvalue())
-    write_atomically(folder / TABLE, shown.table.to_csv(index=False).encode())
+    write_atomically(folder / TABLE, csv_table(shown.table).encode())
 
 
 def shown_of_run(predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor) -> Shown:
@@ -183,8 +184,8 @@ def _as_written(data: GraphDataset, predictor: Predictor, answers: Tensor) -> li
     nothing: list[Data | None] = [None] * len(data)
     if not data.smiles or not predictor.features:
         return nothing
-    from legs.data.features import assemble
-    from legs.data.molecules import from_smiles
+    from legs.data.features.blocks import assemble
+    from legs.data.readers.molecules import from_smiles
 
     hydrogens, weights = (bool(data.info.get(name)) for name in ("hydrogens", "bond_weights"))
     try:

@@ -10,11 +10,21 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from legs.files import file_digests, with_digest
 from legs.models import create
 from legs.models.saving import write_atomically
-from legs.training.cv_scores import CVResult, MethodResult
+from legs.training.cv.results import CVResult, MethodResult
 from legs.training.inputs import embed
-from legs.training.shown import DRAWN, MOST, SEED, Shown, extremes, write_shown
+from legs.training.shown import (
+    DRAWN,
+    GRAPHS,
+    MOST,
+    SEED,
+    TABLE,
+    Shown,
+    extremes,
+    write_shown,
+)
 
 SCALES = "scales.json"
 SOURCE = "legs-fixed"
@@ -66,8 +76,9 @@ def write_cv_shown(folder: str | Path, result: CVResult) -> None:
             for method in result.methods
             if method.scales
         },
+        "files": file_digests(folder, [GRAPHS, TABLE]),
     }
-    write_atomically(folder / SCALES, json.dumps(about).encode())
+    write_atomically(folder / SCALES, json.dumps(with_digest(about)).encode())
 
 
 def _mean(models: torch.Tensor) -> list[list[float]]:

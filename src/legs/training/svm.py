@@ -83,7 +83,11 @@ class ScatteringSVM:
         return values[:, None] if values.ndim == 1 else values
 
     def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        found = torch.from_numpy(self.decisions(self.embedding(data)))
+        features = self.embedding(data)
+        finite = features.isfinite().all(1, keepdim=True)
+        # scikit-learn refuses all graphs for the sake of one; that one has no answer.
+        found = torch.from_numpy(self.decisions(torch.where(finite, features, 0)))
+        found[~finite.squeeze(1)] = torch.nan
         if self.kind == "regression":
             return task.answers(found).float()
         weights = self.calibration.double()

@@ -177,6 +177,9 @@ class Task:
         for tensor in (self.mean, self.deviation):
             if (tensor is not None) != needed or (tensor is not None and tensor.shape != size):
                 raise ValueError("mean and deviation are those of numbers, one each")
+        numbers = (self.mean, self.deviation, self.class_weights)
+        if not all(tensor is None or bool(tensor.isfinite().all()) for tensor in numbers):
+            raise ValueError("mean, deviation and class weights must be finite")
         if self.class_weights is not None and self.class_weights.shape != size:
             raise ValueError("class weights are one a class")
 

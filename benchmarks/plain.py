@@ -1,0 +1,151 @@
+"""Scattering against a plain formulation in PyTorch: one CSR matrix, dense powers, ``einsum``.
+
+``python -m benchmarks.plain`` prints how many times faster :class:`legs.nn.Scattering` is, forward
+and backward, on a batch of molecule-sized graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs import Scattering
+from legs import functional as fn
+
+
+class _Product(torch.autograd.Function):
+    """``matrix @ x`` with the transposed matrix at hand for backward."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, x: Tensor) -> Tensor:
+        ctx.transposed = transposed
+        return matrix @ x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, ctx.transposed @ grads[0]
+
+
+def plain_scattering(theta: Tensor, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+    """What ``Scattering(channels)`` computes, ``[graphs, 16 * channels * 4]``."""
+    nodes, (scales, steps) = len(x), theta.shape
+    graphs = int(batch[-1]) + 1
+    source, target = edge_index
+    degree = x.new_zeros(nodes).index_add(0, source, x.new_ones(len(source)))
+    loops = (degree == 0).nonzero().flatten()
+    source, target = torch.cat([source, loops]), torch.cat([target, loops])
+    probability = 1 / degree.clamp_min(1)[source]
+    walk, transposed = (
+        _csr(target, source, probability, nodes),
+        _csr(source, target, probability, nodes),
+    )
+    filters = fn.wavelet_weights(fn.select_scales(theta))
+
+    def wavelets(signal: Tensor) -> Tensor:
+        states = [(signal - _Product.apply(walk, transposed, signal)) / 2]  # type: ignore[no-untyped-call]
+        for _ in range(steps - 1):
+            moved = _Product.apply(walk, transposed, states[-1])  # type: ignore[no-untyped-call]
+            states.append((states[-1] + moved) / 2)
+        return torch.einsum("jt,tnc->jnc", filters, torch.stack(states))
+
+    first = wavelets(x).abs()
+    parents = torch.cat(list(first[:-1]), dim=1)
+    children = wavelets(parents).abs().unflatten(2, (scales - 1, -1))
+    pairs = [children[parent + 1 :, :, parent] for parent in range(scales - 1)]
+    z = torch.cat([x.unsqueeze(0), first, *pairs]).movedim(0, 1).flatten(1)
+
+    count = x.new_zeros(graphs).index_add(0, batch, x.new_ones(nodes)).unsqueeze(1)
+
+    def mean(values: Tensor) -> Tensor:
+        return values.new_zeros(graphs, values.shape[1]).index_add(0, batch, values) / count
+
+    energy = mean(x * x + (walk @ torch.ones_like(x[:, :1])) * (walk @ (x * x)))
+    floor = (1e-6 * energy + 1e-30).repeat(1, z.shape[1] // x.shape[1])
+    centre = mean(z)
+    distance = z - centre.index_select(0, batch)
+    square = distance * distance
+    variance, third, fourth = mean(square), mean(square * distance), mean(square * square)
+    spread = torch.maximum(variance, floor)
+    ratio = ((variance / floor - 1) / 3).clamp(0, 1)
+    fade = ratio**3 * (10 - 15 * ratio + 6 * ratio**2)
+    shape = third / spread**1.5, fourth / spread**2 - 3
+    return torch.stack([centre, variance, fade * shape[0], fade * shape[1]], dim=2).flatten(1)
+
+
+def _csr(row: Tensor, col: Tensor, value: Tensor, size: int) -> Tensor:
+    """32-bit indices: PyTorch would convert others at every product."""
+    order = torch.argsort(row)
+    rowptr = torch.searchsorted(row[order], torch.arange(size + 1))
+    index, shape = (rowptr.int(), col[order].int()), (size, size)
+    return torch.sparse_csr_tensor(*index, value[order], shape, check_invariants=False)
+
+
+def molecules(graphs: int = 128, channels: int = 2, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Signals, edges and batch vector of random trees with a few rings, 12 to 35 nodes each."""
+    source = torch.Generator().manual_seed(seed)
+    ends, sizes = [], torch.randint(12, 36, (graphs,), generator=source)
+    for first, size in zip((sizes.cumsum(0) - sizes).tolist(), sizes.tolist(), strict=True):
+        child = torch.arange(1, size)
+        back = 1 + (3 * torch.rand(size - 1, generator=source) ** 3).long()
+        tree = torch.stack([child, (child - back).clamp_min(0)])
+        rings = torch.stack([torch.arange(0, size - 5, 9), torch.arange(5, size, 9)])
+        both = torch.cat([tree, rings], dim=1) + first
+        ends += [both, both.flip(0)]
+    batch = torch.repeat_interleave(torch.arange(graphs), sizes)
+    return torch.rand(len(batch), channels, generator=source), torch.cat(ends, dim=1), batch
+
+
+def best_times(runs: dict[str, Callable[[], Any]], rounds: int = 40) -> dict[str, float]:
+    """The shortest time of each run in seconds, taken in turns."""
+    times = dict.fromkeys(runs, float("inf"))
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            times[name] = min(times[name], time.perf_counter() - start)
+    return times
+
+
+def training_steps(channels: int = 2, **options: Any) -> dict[str, Callable[[], Any]]:
+    """Forward and backward of both, on fresh tensors at every call."""
+    x, edge_index, batch = molecules(channels=channels)
+    module = Scattering(channels, **options)
+    theta: Tensor = module.selection.theta  # type: ignore[assignment]
+    gradient = torch.randn(int(batch[-1]) + 1, module.out_channels)
+
+    def fused() -> Tensor:
+        out = module(x.clone(), edge_index.clone(), batch=batch.clone())
+        return torch.autograd.grad(out, theta, gradient)[0]
+
+    def plain() -> Tensor:
+        out = plain_scattering(theta, x.clone(), edge_index.clone(), batch.clone())
+        return torch.autograd.grad(out, theta, gradient)[0]
+
+    return {"fused": fused, "plain": plain}
+
+
+def main() -> None:
+    """Prints times and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=40)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    for validate in (True, False):
+        runs = training_steps(validate=validate)
+        for run in runs.values():
+            run()
+        times = best_times(runs, options.rounds)
+        print(
+            f"validate={validate}: plain {1e3 * times['plain']:.2f} ms, Scattering "
+            f"{1e3 * times['fused']:.2f} ms, ratio {times['plain'] / times['fused']:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The machine: what it is called, and the limits that it reaches in this very run."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.speed.counting import Cost
+from benchmarks.speed.plan import Plan
+from legs.cli.speed import Run, timed
+from legs.models.saving import versions
+
+GPU_MATRIX = 8192
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Measured, the best of some repeats.
+
+    Args:
+        copy: bytes read and written a second by a large copy.
+        multiply: multiplications and additions a second by a product of float32 matrices.
+    """
+
+    copy: float
+    multiply: float
+
+    def seconds(self, cost: Cost) -> float:
+        """How long a task takes that reaches the nearer of both limits.
+
+        >>> Limits(copy=100.0, multiply=1000.0).seconds(Cost(bytes=50, operations=100))
+        0.5
+        """
+        return max(cost.bytes / self.copy, cost.operations / self.multiply)
+
+
+def measure_limits(device: torch.device, plan: Plan) -> Limits:
+    """Copies a large tensor and multiplies large matrices."""
+    count = 20 if device.type == "cuda" else 1
+    copy, moved = copying(device, plan)
+    taken = _best(copy, device, count)
+    rows = GPU_MATRIX if device.type == "cuda" else plan.matrix
+    a = torch.randn(rows, rows, device=device)
+    out = torch.empty_like(a)
+    multiplying = _best(lambda: torch.mm(a, a, out=out), device, count)
+    return Limits(moved / taken, 2 * rows**3 / multiplying)
+
+
+def copying(device: torch.device, plan: Plan) -> tuple[Run, int]:
+    """A large copy, and the bytes it reads and writes."""
+    given = torch.zeros(plan.copied // 4, device=device)
+    out = torch.empty_like(given)
+    return lambda: out.copy_(given), 2 * given.numel() * given.element_size()
+
+
+def _best(run: Run, device: torch.device, count: int) -> float:
+    return min(timed(run, device, count) for _ in range(REPEATS))
+
+
+def describe(device: torch.device) -> dict[str, Any]:
+    """Machine, versions and date, as JSON values."""
+    found: dict[str, Any] = {
+        "device": device.type,
+        "machine": name_of(device),
+        "processor": name_of(torch.device("cpu")),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), **versions(), **_others()},
+    }
+    if device.type == "cuda":
+        found["versions"]["cuda"] = torch.version.cuda
+    return found
+
+
+def name_of(device: torch.device) -> str:
+    """The name of a GPU, or of the processor."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had; ``None`` where nobody says."""
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+    return found[0] if found else None
+
+
+def _others() -> dict[str, str]:
+    found = {}
+    for package in ("numba", "karateclub"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

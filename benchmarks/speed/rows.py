@@ -1,0 +1,213 @@
+"""One row a competitor: timed beside the others, with its ratio to the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from benchmarks.speed.counting import Cost
+from benchmarks.speed.graphs import Loader
+from benchmarks.speed.machine import Limits, free_memory
+from benchmarks.speed.plan import Plan
+from benchmarks.speed.replay import record
+from legs.cli.speed import Run, Timing, compare
+
+REFERENCE, COPY = "reference", "copy"
+# The reference keeps about so many copies of all diffused states of the second order.
+COPIES = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method took for one piece of work.
+
+    Args:
+        group: of cases, one of :data:`~benchmarks.speed.plan.GROUPS`.
+        case: what it ran on.
+        work: ``"train step"``, ``"inference"`` or ``"diffusion"``.
+        method: ``"auto"`` is scattering as users have it, ``"reference"`` the plain formulation.
+        path: the way that was taken, as :func:`benchmarks.speed.ways.paths_of` has it.
+        graphs: number of graphs.
+        nodes: of all graphs.
+        edges: of all graphs, both directions counted.
+        channels: of the signals.
+        models: at once.
+        ms: median time of a run in milliseconds; ``None`` where it failed.
+        ratio: how many times as fast as the reference in the same run.
+        share: of the machine's limit that was reached: the time of the counted bytes or operations
+            at the measured rates, over the time taken.
+        replay_ms: the same recorded and replayed on a GPU.
+        replay_ratio: to the reference replayed.
+        replay_share: as ``share``.
+        memory_mb: at the peak, beyond what was there before, in 10⁶ bytes.
+        first_s: seconds of the first run, with compiling.
+        bytes: counted by formula (:mod:`~benchmarks.speed.counting`).
+        operations: counted by formula.
+        note: whatever else is to be known.
+    """
+
+    group: str
+    case: str
+    work: str
+    method: str
+    path: str
+    graphs: int
+    nodes: int
+    edges: int
+    channels: int
+    models: int = 1
+    ms: float | None = None
+    ratio: float | None = None
+    share: float | None = None
+    replay_ms: float | None = None
+    replay_ratio: float | None = None
+    replay_share: float | None = None
+    memory_mb: float | None = None
+    first_s: float | None = None
+    bytes: int | None = None
+    operations: int | None = None
+    note: str = ""
+
+
+class Case(NamedTuple):
+    """What all competitors of a comparison share."""
+
+    group: str
+    case: str
+    work: str
+    graphs: int
+    nodes: int
+    edges: int
+    channels: int
+    models: int = 1
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """A way to do the work.
+
+    Args:
+        run: does it once.
+        path: its way.
+        times: the time of a run stands for so many (default 1).
+        counted: whether the formula's bytes and operations are its own (default ``True``).
+        recordable: whether to try and record it on a GPU (default ``True``).
+        needs: bytes of memory, estimated, where that may be too many.
+        memory: bytes at its peak, where they were measured elsewhere.
+        note: for its row.
+    """
+
+    run: Run
+    path: str
+    times: float = 1.0
+    counted: bool = True
+    recordable: bool = True
+    needs: int = 0
+    memory: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and how to measure."""
+
+    plan: Plan
+    device: torch.device
+    limits: Limits
+    load: Loader
+    seed: int = 0
+
+    def compare(self, runs: Mapping[str, Run]) -> dict[str, Timing]:
+        """Times competitors by the plan."""
+        plan = self.plan
+        return compare(
+            runs, self.device, rounds=plan.rounds, least=plan.least, seconds=plan.seconds
+        )
+
+
+def measure(
+    bench: Bench,
+    case: Case,
+    competitors: Mapping[str, Competitor],
+    cost: Cost,
+    copy: tuple[Run, int] | None = None,
+) -> list[Row]:
+    """A row a competitor, timed in turn.
+
+    Args:
+        bench: where and how.
+        case: what they share.
+        competitors: by name; ratios are to ``"reference"``.
+        cost: of the work, by formula.
+        copy: a copy and the bytes it moves, which takes turns with the competitors and is the limit
+            instead of those measured at the start.
+    """
+    free = free_memory(bench.device)
+    too_big = {n for n, c in competitors.items() if free is not None and c.needs > 0.8 * free}
+    runs = {name: c.run for name, c in competitors.items() if name not in too_big}
+    plain = bench.compare(runs if copy is None else {**runs, COPY: copy[0]})
+    bound = bench.limits.seconds(cost)
+    if copy is not None:
+        copied = plain.pop(COPY).seconds
+        assert copied is not None
+        bound = cost.bytes * copied / copy[1]
+    replays = _replayed(bench, {n: competitors[n] for n in runs if plain[n].seconds is not None})
+    rows = []
+    for name, one in competitors.items():
+        if name in too_big:
+            note = f"left out: needs about {one.needs / 1e9:.0f} GB"
+            rows.append(Row(*case[:3], name, one.path, *case[3:], note=note))
+            continue
+        taken, replay = plain[name], replays.get(name, Timing(None))
+        memory = one.memory if one.memory is not None else taken.memory
+        rows.append(
+            Row(
+                *case[:3],
+                name,
+                one.path,
+                *case[3:],
+                ms=_ms(taken, one),
+                ratio=_ratio(plain, name, one),
+                share=_share(bound, taken, one),
+                replay_ms=_ms(replay, one),
+                replay_ratio=_ratio(replays, name, one),
+                replay_share=_share(bound, replay, one),
+                memory_mb=None if memory is None else memory / 1e6,
+                first_s=taken.first,
+                bytes=cost.bytes if one.counted else None,
+                operations=cost.operations if one.counted else None,
+                note=taken.failed or one.note,
+            )
+        )
+    return rows
+
+
+def _replayed(bench: Bench, competitors: Mapping[str, Competitor]) -> dict[str, Timing]:
+    recorded = {n: record(c.run, bench.device) for n, c in competitors.items() if c.recordable}
+    runs: dict[str, Run] = {n: step for n, step in recorded.items() if step is not None}
+    return bench.compare(runs) if runs else {}
+
+
+def _ms(timing: Timing, one: Competitor) -> float | None:
+    return None if timing.seconds is None else timing.seconds * one.times * 1e3
+
+
+def _ratio(timings: Mapping[str, Timing], name: str, one: Competitor) -> float | None:
+    own, reference = timings.get(name), timings.get(REFERENCE)
+    if own is None or own.seconds is None or reference is None or reference.seconds is None:
+        return None
+    return reference.seconds / (own.seconds * one.times)
+
+
+def _share(bound: float, timing: Timing, one: Competitor) -> float | None:
+    return None if timing.seconds is None or not one.counted else bound / timing.seconds
+
+
+def reference_needs(
+    nodes: int, channels: int, scales: int = 5, steps: int = 16, models: int = 1
+) -> int:
+    """Bytes that a train step of the reference takes, roughly."""
+    return COPIES * 4 * nodes * models * channels * max(scales - 1, 1) * steps

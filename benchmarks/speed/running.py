@@ -1,0 +1,156 @@
+"""Runs the cases one after another and keeps what they gave."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import torch
+
+from benchmarks.speed import batches, growth, single
+from benchmarks.speed.graphs import Loader, load_local
+from benchmarks.speed.jobs import Skipped
+from benchmarks.speed.machine import Limits, describe, measure_limits
+from benchmarks.speed.plan import FULL, GROUPS, Plan
+from benchmarks.speed.rows import Bench, Row
+
+_JOBS = {"batches": batches.jobs, "single": single.jobs, "growth": growth.jobs}
+
+# Seconds of first runs from which kernels must have been compiled.
+COMPILING = 5.0
+
+Report = Callable[[int, int, str], None]
+
+
+@dataclass
+class Result:
+    """What was measured so far.
+
+    Args:
+        machine: its name, versions, date.
+        plan: what was to be measured.
+        limits: of the machine, measured in this run.
+        seed: of graphs, signals and gradients.
+        rows: one a competitor.
+        skipped: lines about what was left out.
+        seconds: of it all.
+    """
+
+    machine: dict[str, Any]
+    plan: Plan
+    limits: Limits
+    seed: int
+    rows: list[Row] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        plan = {name: getattr(self.plan, name) for name in self.plan.__dataclass_fields__}
+        return {
+            **self.machine,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "limits": asdict(self.limits),
+            "plan": {**plan, "series": dict(self.plan.series)},
+            "skipped": list(self.skipped),
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+
+def run(
+    plan: Plan = FULL,
+    device: str = "auto",
+    *,
+    groups: Sequence[str] = GROUPS,
+    threads: int | None = None,
+    seed: int = 0,
+    load: Loader = load_local,
+    report: Report = lambda done, cases, name: None,
+    keep: Callable[[Result], None] = lambda result: None,
+) -> Result:
+    """Measures speed, and peak memory, by a plan.
+
+    Args:
+        plan: sizes and durations (default: the full ones).
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"`` (default: a GPU if there is one).
+        groups: of cases (default: all).
+        threads: of PyTorch on the CPU (default: as they are).
+        seed: of graphs, signals and gradients (default 0).
+        load: gives data sets by name; a :class:`~legs.data.errors.DataError` skips one.
+        report: called before each case with the number done, that of all, and its name.
+        keep: called after each case with the result so far.
+    """
+    chosen = check_device(device)
+    for group in groups:
+        if group not in GROUPS:
+            raise ValueError(f"there is no group {group!r}; there are {', '.join(GROUPS)}")
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        return _run(plan, chosen, groups, seed, load, report, keep)
+    finally:
+        torch.set_num_threads(before)
+
+
+def check_device(name: str) -> torch.device:
+    """The device of a name; ``"auto"`` is a GPU if there is one.
+
+    Raises:
+        ValueError: there is no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise ValueError(f'the device is "auto", "cpu" or "cuda"; got {name!r}')
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("PyTorch finds no CUDA device here; take --device cpu")
+    return torch.device(name)
+
+
+def _run(
+    plan: Plan,
+    device: torch.device,
+    groups: Sequence[str],
+    seed: int,
+    load: Loader,
+    report: Report,
+    keep: Callable[[Result], None],
+) -> Result:
+    start = time.monotonic()
+    report(0, 1, "limits of the machine")
+    result = Result(describe(device), plan, measure_limits(device, plan), seed)
+    bench = Bench(plan, device, result.limits, load, seed)
+    listed = [_JOBS[group](bench) for group in GROUPS if group in groups]
+    if plan.limit is None:
+        jobs = [job for some in listed for job in some]
+    else:  # in turn, so that no group is left out when the time is over
+        jobs = [job for turn in zip_longest(*listed) for job in turn if job is not None]
+    late = []
+    for done, job in enumerate(jobs):
+        if plan.limit is not None and time.monotonic() - start > plan.limit:
+            late.append(job.name)
+            continue
+        report(done, len(jobs), job.name)
+        try:
+            result.rows.extend(job.run())
+        except Skipped as error:
+            result.skipped.append(f"{job.name}: {error}")
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        result.seconds = time.monotonic() - start
+        keep(result)
+    if late:
+        line = f"{'; '.join(late)}: {plan.limit:.0f} s were over"
+        first = sum(row.first_s or 0.0 for row in result.rows)
+        if first > COMPILING:
+            line += f", {first:.0f} s of them in first runs, which compile; another gets further"
+        result.skipped.append(line)
+    report(len(jobs), len(jobs), "")
+    return result

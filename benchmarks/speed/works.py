@@ -1,0 +1,127 @@
+"""What is run: a train step and inference, of scattering and of those it is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from legs.cli.speed import Run, Works
+from legs.data.dataset import GraphBatch
+from legs.kernels.op import Backend
+from legs.nn import Scattering
+
+# GeoScattering takes nodes one by one, in Python; of some graphs the time for all is known.
+GEOSCATTERING_NODES = 1000
+
+
+class _WithPowers(nn.Module):
+    """Calls :meth:`legs.nn.Scattering.scatter`, for :func:`torch.func.functional_call`."""
+
+    def __init__(self, scattering: Scattering) -> None:
+        super().__init__()
+        self.scattering = scattering
+
+    def forward(self, *given: Any) -> Tensor:
+        return self.scattering.scatter(*given[:-1], powers=given[-1])
+
+
+def scattering_works(
+    graphs: GraphBatch,
+    backend: Backend,
+    *,
+    scales: int = 5,
+    steps: int = 16,
+    models: int = 1,
+    seed: int = 0,
+) -> Works:
+    """Learned scattering, order two, four moments: the module as training uses it.
+
+    The walk powers, which training computes once for a data set, are given to the train step; to
+    inference they are not, as new graphs come without.
+
+    Args:
+        graphs: the batch.
+        backend: of the module.
+        scales: number of scales (default 5).
+        steps: of diffusion (default 16).
+        models: at once, by :func:`torch.func.vmap` over their scales (default 1).
+        seed: of the scales and the gradient (default 0).
+    """
+    device = graphs.x.device
+    module = Scattering(
+        graphs.x.shape[1], num_scales=scales, steps=steps, backend=backend, validate=False
+    )
+    module.to(device)
+    given = graphs[:5]
+    with torch.no_grad():
+        powers = module.walk_powers(graphs.x, graphs.edge_index, graphs.edge_weight)
+    assert module.selection.theta is not None
+    theta: Tensor = module.selection.theta
+    source = torch.Generator().manual_seed(seed)
+    shape: tuple[int, ...] = (graphs.batch_size, module.out_channels)
+    if models > 1:
+        drawn = 0.1 * torch.randn(models, *theta.shape, generator=source)
+        theta = (theta.detach() + drawn.to(device)).requires_grad_()
+        shape = (models, *shape)
+    gradient = torch.randn(shape, generator=source).to(device)
+
+    def forward(powers: Tensor | None) -> Tensor:
+        if models == 1:
+            return module.scatter(*given, powers=powers)
+
+        def one(theta: Tensor) -> Any:
+            parameters = {"scattering.selection.theta": theta}
+            return functional_call(_WithPowers(module), parameters, (*given, powers))
+
+        return vmap(one)(theta)  # type: ignore[no-any-return]
+
+    def train() -> object:
+        return torch.autograd.grad(forward(powers), theta, gradient)
+
+    def inference() -> object:
+        with torch.no_grad():
+            return forward(None)
+
+    return Works(train, inference)
+
+
+def geoscattering(graphs: GraphBatch) -> tuple[Run, float] | None:
+    """karateclub's GeoScattering on some of the graphs, and how many times as many nodes there are.
+
+    ``None`` where karateclub is not installed. It computes its node features itself, and needs
+    connected graphs: it gets the largest component of each.
+    """
+    if find_spec("karateclub") is None:
+        return None
+    import networkx as nx
+
+    made: list[Any] = []
+    for number in range(graphs.batch_size):
+        if sum(map(len, made)) > GEOSCATTERING_NODES:
+            break
+        nodes = torch.nonzero(graphs.batch == number).flatten().tolist()
+        graph: Any = nx.Graph()
+        graph.add_nodes_from(nodes)
+        ends = graphs.edge_index[:, graphs.batch[graphs.edge_index[0]] == number]
+        graph.add_edges_from((a, b) for a, b in ends.T.tolist() if a != b)
+        largest = max(nx.connected_components(graph), key=len)
+        if len(largest) > 1:
+            made.append(nx.convert_node_labels_to_integers(graph.subgraph(largest)))
+    if not made:
+        return None
+    create: Callable[[], Any] = import_module("karateclub").GeoScattering
+
+    def run() -> None:
+        # Some versions print.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            create().fit(made)
+
+    return run, len(graphs.x) / sum(map(len, made))

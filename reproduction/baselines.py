@@ -1,0 +1,130 @@
+"""Regression without networks: means, and Morgan fingerprints as a chemist would try first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
+from legs.data.features.atom_table import require_rdkit
+from legs.data.splits import Split
+from legs.training import CVOptions, CVResult
+from legs.training.cv.measures import squared_error
+from legs.training.cv.results import MethodResult, baseline_scores
+from legs.training.task import Task
+
+BASELINES = ("mean", "target-mean", "morgan-ridge", "morgan-forest")
+Array = np.ndarray[Any, Any]
+
+
+class GroupMean:
+    """The mean of the training graphs of the same group; of all, for a group without any."""
+
+    def fit(self, groups: Array, y: Array) -> GroupMean:
+        self.mean = y.mean(0)
+        self.means = {name: y[groups == name].mean(0) for name in np.unique(groups)}
+        return self
+
+    def predict(self, groups: Array) -> Array:
+        return np.stack([self.means.get(name, self.mean) for name in groups])
+
+
+def morgan_bits(smiles: Sequence[str]) -> Array:
+    """Morgan fingerprints of radius 2, ``[molecules, 2048]``, zeros and ones."""
+    require_rdkit()
+    from rdkit import Chem, rdBase
+    from rdkit.Chem import rdFingerprintGenerator
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+    bits = np.zeros((len(smiles), 2048), dtype=np.float32)
+    with rdBase.BlockLogs():
+        for row, text in enumerate(smiles):
+            mol = Chem.MolFromSmiles(text)
+            if mol is None:
+                raise DataError(f"molecule {row + 1}: not a SMILES string: {text[:80]!r}")
+            bits[row] = generator.GetFingerprintAsNumPy(mol)
+    return bits
+
+
+def inputs_of(method: str, data: GraphDataset) -> Array:
+    """What a baseline reads of every graph."""
+    if method == "mean":
+        return np.zeros((len(data), 1))
+    if method == "target-mean":
+        if not data.groups:
+            raise DataError(f"{data.name} does not say which graphs belong to one target")
+        return np.asarray(data.groups)
+    if not data.smiles:
+        raise DataError(f"{data.name} has no SMILES here; fingerprints need them")
+    return morgan_bits(data.smiles)
+
+
+def fit(method: str, x: Array, y: Array, setting: dict[str, Any], seed: int) -> tuple[Any, int]:
+    """A fitted baseline with ``predict``, and its number of parameters."""
+    if method == "mean":
+        return DummyRegressor().fit(x, y), y.shape[1]
+    if method == "target-mean":
+        model = GroupMean().fit(x, y)
+        return model, len(model.means) * y.shape[1]
+    if method == "morgan-ridge":
+        ridge = Ridge(**setting).fit(x.astype(np.float64), y)
+        return ridge, int(ridge.coef_.size + np.size(ridge.intercept_))
+    forest = RandomForestRegressor(
+        setting["trees"], max_features=setting["features"], random_state=seed, n_jobs=-1
+    )
+    forest.fit(x, y if y.shape[1] > 1 else y[:, 0])
+    return forest, sum(tree.tree_.node_count for tree in forest.estimators_)
+
+
+def baseline_result(
+    method: str, data: GraphDataset, splits: Sequence[Split], options: CVOptions
+) -> CVResult:
+    """A baseline on every split, its setting chosen on validation error as networks' are."""
+    assert data.y is not None
+    start, x = time.monotonic(), inputs_of(method, data)
+    scores, chosen, predictions, trained, sizes = [], [], [], [], []
+    for number, split in enumerate(splits):
+        task = Task.of(data, torch.as_tensor(split.train))
+        target = task.targets(data.y).double()
+        seed = options.training.seed * 100_003 + number
+        fitted = [
+            fit(method, x[split.train], target[split.train].numpy(), setting, seed)
+            for setting in options.grid
+        ]
+
+        def predicted(model: Any, part: Array) -> torch.Tensor:
+            return torch.from_numpy(np.asarray(model.predict(x[part])).reshape(len(part), -1))
+
+        losses = [
+            float(squared_error(predicted(m, split.validation), target[split.validation]).nanmean())
+            for m, _ in fitted
+        ]
+        best = int(np.argmin(losses))
+        model, size = fitted[best]
+        answers = task.answers(predicted(model, split.test))
+        chosen.append(best)
+        sizes.append(size)
+        predictions.append(answers)
+        scores.append(task.scores(answers, data.y[torch.as_tensor(split.test)])["whitened_mse"])
+        trained.append(squared_error(predicted(model, split.train), target[split.train])[None])
+    planned = [[split] for split in splits]
+    result = MethodResult(
+        method,
+        scores,
+        chosen,
+        predictions,
+        sizes[0],
+        len(splits) * len(options.grid),
+        time.monotonic() - start,
+        "baseline",
+        measured={"train_mse": trained},
+    )
+    return CVResult(data, options, planned, [result], baseline_scores(data, planned))

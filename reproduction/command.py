@@ -1,0 +1,87 @@
+"""What ``legs reproduce`` does: runs experiments and prints their tables."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from legs.cli.progress import PlanBar
+from reproduction.page import Report
+from reproduction.plan import Request, document, experiment
+from reproduction.run import run
+
+# Options that change no number are not part of the record.
+UNRECORDED = ("-o", "--output", "--reuse", "--minutes", "--at-once")
+
+
+def main(names: Sequence[str], output: Path | None, device: str, **options: Any) -> None:
+    """Runs experiments one after another, or lists them if none is named.
+
+    The results of several experiments go into folders inside of ``output``.
+    """
+    console = Console(highlight=False)
+    known = document()["experiments"]
+    if not names:
+        for name, spec in known.items():
+            print(f"{name:<{max(map(len, known))}}  {spec['summary']}")
+        print("legs reproduce NAME runs one; --quick takes minutes on two cores.")
+        return
+    for name in names:
+        experiment(name)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    command = recorded(sys.argv[1:])
+    for name in names:
+        folder = output
+        if output is None or len(names) > 1:
+            place = f"{name}-quick" if options["quick"] else name
+            folder = (output or Path("legs-reproduce")) / place
+        request = Request(folder, device=device, command=command, **options)
+        try:
+            with PlanBar(console) as bar:
+                report = run(name, request, bar.show)
+        except KeyboardInterrupt:
+            print("legs: interrupted; the same command resumes", file=sys.stderr)
+            raise typer.Exit(130) from None
+        show(report, console)
+
+
+def recorded(words: Sequence[str]) -> str:
+    """The command line for the record.
+
+    >>> recorded(["reproduce", "qm9", "-o", "x", "--reuse=y", "--minutes", "5", "--seed", "1"])
+    'legs reproduce qm9 --seed 1'
+    """
+    kept, rest = ["legs"], iter(words)
+    for word in rest:
+        if word in UNRECORDED:
+            next(rest, None)  # its value
+        elif word.partition("=")[0] not in UNRECORDED:
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def show(report: Report, console: Console) -> None:
+    """Prints the table, the notes and the names of the files."""
+    look: Any = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False}
+    table = Table(title=escape(report.title), title_justify="left", show_edge=False, **look)
+    words = ("data", "method", "variant", "features", "within 1")
+    for name in report.table.columns:
+        table.add_column(name, justify="left" if name in words else "right", no_wrap=True)
+    for row in report.table.itertuples(index=False):
+        table.add_row(*(escape(str(value)) for value in row))
+    console.print(table)
+    for note in report.notes:
+        console.print(note, soft_wrap=True, markup=False)
+    files = ", ".join(path.name for path in report.files)
+    console.print(f"{report.request.folder}/: {files}", soft_wrap=True, markup=False)

@@ -1,0 +1,114 @@
+"""The figures, each saved as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from legs.report import parameter_figure, response_panels
+from legs.report.responses import Bank
+from legs.report.static import panels
+from legs.report.theme import NoPictures, drawing, save
+from reproduction.cell import Row
+
+Array = np.ndarray[Any, Any]
+Point = tuple[str, float, float]  # target, its mean GDT_TS, improvement in percent
+
+
+def draw_parameters(path: Path, groups: Mapping[str, Sequence[Row]], score: str) -> list[Path]:
+    """Scores against the number of parameters, one panel per data set."""
+    names = ("method", "parameters", "mean", "std")
+    points = {k: [tuple(row[name] for name in names) for row in v] for k, v in groups.items()}
+    return _save_wide(parameter_figure(points, score), path)
+
+
+def draw_responses(path: Path, banks: Mapping[str, Bank], fixed: Bank) -> list[Path]:
+    """Frequency responses of learned filters, one panel per bank, those of fixed ones dashed."""
+    panels = {name: (bank.frequency, bank.responses) for name, bank in banks.items()}
+    return _save_wide(response_panels(panels, (fixed.frequency, fixed.responses)), path)
+
+
+def _save_wide(figure: Any, path: Path) -> list[Path]:
+    figure.set_figwidth(max(figure.get_figwidth(), 6.5))  # for the legend, where panels are few
+    return save(figure, path)
+
+
+def draw_importance(path: Path, groups: Mapping[str, Sequence[Row]]) -> list[Path]:
+    """How much the error rises without each path: one panel per data set."""
+    methods = list(dict.fromkeys(row["method"] for rows in groups.values() for row in rows))
+    height = 0.8 / len(methods)
+    drawn: dict[str, Any] = {}
+    with drawing("light") as colors:
+        figure, axes = panels(len(groups), "rise of the standardized MSE", "path")
+        figure.set_figheight(1.4 * figure.get_figheight())
+        for axis, (title, rows) in zip(axes, groups.items(), strict=True):
+            for row in rows:
+                number = methods.index(row["method"])
+                names, rise = row["importance"]["paths"], np.asarray(row["importance"]["rise"])
+                place = np.arange(len(names)) + (number - (len(methods) - 1) / 2) * height
+                drawn[row["method"]] = axis.barh(
+                    place,
+                    rise.mean(0),
+                    height,
+                    xerr=rise.std(0),
+                    color=colors.color(number),
+                    error_kw={"lw": 0.6},
+                )
+                axis.set_yticks(np.arange(len(names)), names, fontsize=7)
+            axis.axvline(0, color=colors.muted, lw=0.6)
+            axis.invert_yaxis()
+            axis.set_title(title, fontsize=9)
+        columns = 2 * min(len(groups), 4)
+        figure.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=columns)
+        return _save_wide(figure, path)
+
+
+def draw_improvement(
+    path: Path, groups: Mapping[str, Sequence[Point]], names: tuple[str, str]
+) -> list[Path]:
+    """Improvement over another method by target, against the target's mean GDT_TS."""
+    with drawing("light") as colors:
+        up = f"{names[0]} over {names[1]}: smaller MSE, %"
+        figure, axes = panels(len(groups), "mean GDT_TS of the target", up)
+        figure.set_size_inches(1.45 * figure.get_size_inches())
+        for axis, (title, points) in zip(axes, groups.items(), strict=True):
+            axis.axhline(0, color=colors.muted, lw=1, ls="--")
+            for _, mean, value in points:
+                axis.plot(mean, value, "o", ms=5, color=colors.color(int(value < 0)))
+            if min((value for _, _, value in points), default=0.0) < -100:
+                axis.set_yscale("symlog", linthresh=100)  # one bad target must not hide the rest
+                axis.yaxis.set_major_formatter("{x:g}")
+            axis.set_title(title)
+            axis.margins(0.12)
+            for number, (name, mean, value) in enumerate(points):
+                place = (5, 3) if number % 2 else (5, -9)
+                axis.annotate(name, (mean, value), place, textcoords="offset points", fontsize=7)
+        return save(figure, path)
+
+
+def draw_chords(path: Path, preferences: Array, names: Sequence[str]) -> list[Path]:
+    """A chord diagram: the width of a ribbon is how often one class becomes another."""
+    size = np.array(preferences, dtype=np.float64)
+    np.fill_diagonal(size, 0)
+    with drawing("light") as colors:
+        try:
+            from matplotlib import pyplot
+            from pycirclize import Circos
+        except ImportError as error:
+            raise NoPictures("chord diagrams need pycirclize: pip install pycirclize") from error
+        table = pd.DataFrame(size / size.sum() * 1000, index=list(names), columns=list(names))
+        circos = Circos.chord_diagram(
+            table,
+            space=4,
+            cmap={name: colors.color(k) for k, name in enumerate(names)},
+            label_kws={"size": 11, "color": colors.ink},
+            link_kws={"direction": 1, "lw": 0.3, "alpha": 0.7},
+        )
+        figure = circos.plotfig()
+        figure.set_facecolor(colors.paper)
+        pyplot.close(figure)  # the library draws with pyplot, which would keep it
+        return save(figure, path)

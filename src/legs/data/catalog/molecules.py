@@ -1,0 +1,326 @@
+"""Molecules by name: QM9, tranches of ZINC15, binding affinities, the compounds inside RDKit."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from legs.data.catalog import fetch
+from legs.data.errors import BadRows, DataError
+from legs.data.features.atom_table import require_rdkit
+from legs.data.features.properties import ZINC_PROPERTIES, properties
+from legs.data.readers.base import RawGraphs
+from legs.data.readers.molecules import from_smiles
+from legs.data.readers.table_files import read_parquet
+
+__all__ = ["read_ki", "read_nci5k", "read_qm9", "read_zinc"]
+
+ZINC_MOLECULES = 2_500
+KI_MOLECULES = 3_000
+_ZINC_ADDRESS = "https://files.docking.org/2D/{}/{}.smi"
+_ZINC_NOTES = {
+    "BBAB": "the whole tranche has 13,450 molecules",
+    "FBAB": "the list of the paper's authors",
+    "JBCD": "only the first 124 molecules of about 4,500; zinc-jbab, of the same weight and logP, "
+    "stands in for it. With the whole tranche as zinc/JBCD.smi in the data folder, that is read",
+    "JBAB": "same weight and logP as JBCD, for which it stands in, but more varied: losses are "
+    "not comparable; 22 molecules above 500 g/mol are left out",
+}
+_KI_TARGETS = {"P00918": "carbonic anhydrase 2", "P14416": "dopamine receptor D2"}
+
+
+def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
+    """A tranche of ZINC15 with ten RDKit properties as targets.
+
+    Read from ``zinc/TRANCHE.smi`` (as ZINC distributes it) or ``zinc/zinc_tranches.parquet`` in
+    the data folder or the cache, or else downloaded.
+
+    Args:
+        tranche: ``"BBAB"``, ``"FBAB"``, ``"JBCD"`` or ``"JBAB"``, in any case.
+        limit: molecules, drawn in a fixed random order (default 2,500; ``None``: all).
+    """
+    tranche = tranche.upper()
+    if tranche not in _ZINC_NOTES:
+        raise DataError(f"the tranches are {', '.join(_ZINC_NOTES)}, not {tranche!r}")
+    frame, path = _tranche(tranche)
+    frame = frame.iloc[_shuffled(len(frame))[:limit]]
+    if "LogIpc" not in frame:
+        frame = frame.assign(
+            **dict(zip(ZINC_PROPERTIES, properties(frame["smiles"].tolist()).T, strict=True))
+        )
+    return from_smiles(
+        frame["smiles"].tolist(),
+        ids=frame["id"].tolist(),
+        y=_numbers(frame, ZINC_PROPERTIES),
+        task="regression",
+        name=f"zinc-{tranche.lower()}",
+        target_names=ZINC_PROPERTIES,
+        default_features=("atoms",),
+        info={"source": str(path), "note": _ZINC_NOTES[tranche]},
+    )
+
+
+def read_ki(protein: str, *, limit: int | None = KI_MOLECULES, strict: bool = False) -> RawGraphs:
+    """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
+
+    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. For P00918 the ligands
+    of the paper's own list come first.
+
+    Args:
+        protein: ``"P00918"`` or ``"P14416"``, in any case.
+        limit: ligands, drawn in a fixed random order (default 3,000; ``None``: all).
+        strict: leave out the values of which it is not known whether they are bounds (>, <)
+            rather than equalities (default: keep them; they are all of P00918).
+    """
+    protein = protein.upper()
+    if protein not in _KI_TARGETS:
+        raise DataError(f"the proteins are {', '.join(_KI_TARGETS)}, not {protein!r}")
+    path = fetch.require("ki/ki_P00918_P14416.parquet")
+    frame = read_parquet(path)
+    frame = frame[frame["target"] == protein]
+    unsure = frame["source"].str.startswith("prabhav54")
+    if strict:
+        frame = frame[~unsure]
+    frame = frame.iloc[_shuffled(len(frame))]
+    # Stable: within the authors' ligands, and within the others, the random order stays.
+    frame = frame.sort_values("in_authors_subset", ascending=False, kind="stable").iloc[:limit]
+    return from_smiles(
+        frame["smiles_parent"].tolist(),
+        ids=frame["chembl_id"].tolist(),
+        y=_numbers(frame, ("pKi",)),
+        task="regression",
+        name=f"ki-{protein.lower()}",
+        target_names=("pKi",),
+        default_features=("atoms",),
+        info={
+            "source": str(path),
+            "note": f"{_KI_TARGETS[protein]}; ChEMBL, median pKi per compound, not BindingDB; "
+            f"{int(frame['in_authors_subset'].sum()):,} ligands are on the paper's list",
+            "censoring": f"{int(frame['source'].str.startswith('prabhav54').sum()):,} values come "
+            "without a relation: some may be bounds (strict=True leaves them out)",
+        },
+    )
+
+
+def read_nci5k(*, limit: int | None = None) -> RawGraphs:
+    """The 4,991 readable of 4,999 NCI compounds inside RDKit's package, with ten properties.
+
+    Real molecules that need no download. The eight others are counted in ``info["bad_rows"]``.
+
+    Args:
+        limit: only the first lines of the file (default: all).
+    """
+    require_rdkit()
+    path = fetch.find_in_package("rdkit", "Data/NCI/first_5K.smi")
+    if path is None:
+        raise DataError(
+            "this build of RDKit lacks Data/NCI/first_5K.smi; the one that pip installs has it"
+        )
+    frame = _read_smi(path).iloc[:limit]
+    bad = BadRows("skip")
+    raw = from_smiles(
+        frame["smiles"].tolist(),
+        ids=frame["id"].tolist(),
+        bad=bad,
+        where=lambda row: f"{path.name} line {row + 1}",
+    )
+    values = properties(raw.smiles).astype(np.float32)
+    return RawGraphs(
+        **{
+            **vars(raw),
+            "y": torch.from_numpy(values),
+            "task": "regression",
+            "name": "nci-5k",
+            "target_names": ZINC_PROPERTIES,
+            "default_features": ("chem",),
+            "info": {**raw.info, "source": str(path), "bad_rows": len(bad), "bad": list(bad)},
+        }
+    )
+
+
+def _tranche(tranche: str) -> tuple[pd.DataFrame, Path]:
+    """SMILES and ids of a tranche, with properties where they are known."""
+    own = f"zinc/{tranche}.smi"
+    path = fetch.find(own)
+    if path is None and (packed := fetch.find("zinc/zinc_tranches.parquet")) is not None:
+        frame = read_parquet(packed)
+        frame = frame[frame["tranche"] == tranche].reset_index(drop=True)
+        frame["LogIpc"] = np.log1p(frame["Ipc"])
+        if tranche == "JBAB":
+            frame = frame[frame["MolWt"] <= 500]
+        path = packed
+    else:
+        path = path or fetch.require(own, url=_ZINC_ADDRESS.format(tranche[:2], tranche))
+        frame = _read_smi(path).rename(columns={"id": "zinc_id"})
+        if frame.empty or frame["smiles"].iloc[0].lower() != "smiles":
+            raise DataError(f"{path} does not begin with 'smiles zinc_id' as ZINC's files do")
+        frame = frame.iloc[1:]
+    known = frame["zinc_id"].str.isdigit()
+    ids = [
+        f"ZINC{int(name):012d}" if digits else f"{tranche}-{row + 1}"
+        for row, (name, digits) in enumerate(zip(frame["zinc_id"], known, strict=True))
+    ]
+    return frame.assign(id=ids), path
+
+
+def _read_smi(path: Path) -> pd.DataFrame:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    words = [line.split(maxsplit=1) for line in lines if line.strip()]
+    return pd.DataFrame(
+        {"smiles": [w[0] for w in words], "id": [w[1].strip() if w[1:] else "" for w in words]}
+    )
+
+
+def _shuffled(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    # RandomState, because its streams are frozen: the same molecules under every NumPy.
+    return np.random.RandomState(0).permutation(count)
+
+
+def _numbers(frame: pd.DataFrame, names: tuple[str, ...]) -> Tensor:
+    return torch.from_numpy(frame[list(names)].to_numpy(dtype=np.float32, copy=True))
+
+
+HARTREE = 27.211386246  # eV
+KCAL_PER_MOL = 0.04336414  # eV
+HARTREE_IN_KCAL = 627.509  # the factor QM9's own atomisation energies were made with
+MOLECULES = 130_831
+UNCHARACTERIZED = 3_054
+
+# In PyG's order; the factors lead from the files' units to PyG's.
+TARGETS: dict[str, tuple[str, float]] = {
+    "mu": ("D", 1.0),
+    "alpha": ("bohr³", 1.0),
+    "homo": ("eV", HARTREE),
+    "lumo": ("eV", HARTREE),
+    "gap": ("eV", HARTREE),
+    "r2": ("bohr²", 1.0),
+    "zpve": ("eV", HARTREE),
+    "u0": ("eV", HARTREE),
+    "u298": ("eV", HARTREE),
+    "h298": ("eV", HARTREE),
+    "g298": ("eV", HARTREE),
+    "cv": ("cal/(mol K)", 1.0),
+    "u0_atom": ("eV", KCAL_PER_MOL),
+    "u298_atom": ("eV", KCAL_PER_MOL),
+    "h298_atom": ("eV", KCAL_PER_MOL),
+    "g298_atom": ("eV", KCAL_PER_MOL),
+    "A": ("GHz", 1.0),
+    "B": ("GHz", 1.0),
+    "C": ("GHz", 1.0),
+}
+# Energies of free atoms (H, C, N, O, F) in Hartree, as published with QM9.
+_ATOMS = {
+    "u0": (-0.500273, -37.846772, -54.583861, -75.064579, -99.718730),
+    "u298": (-0.498857, -37.845355, -54.582445, -75.063163, -99.717314),
+    "h298": (-0.497912, -37.844411, -54.581501, -75.062219, -99.716370),
+    "g298": (-0.510927, -37.861317, -54.598897, -75.079532, -99.733544),
+}
+_PACKAGE_COLUMNS = {
+    "Index": "qm9_index",
+    "SMILES": "smiles",
+    "Stoichiometry": "stoichiometry",
+    "Dipole_debye": "mu",
+    "Polarizability_bohr3": "alpha",
+    "HOMO_au": "homo",
+    "LUMO_au": "lumo",
+    "HOMO_LUMO_gap_au": "gap",
+    "R2_bohr2": "r2",
+    "ZPVE_au": "zpve",
+    "InternalEnergy_0K_au": "u0",
+    "InternalEnergy_298K_au": "u298",
+    "Enthalphy_298K_au": "h298",
+    "GibbsFreeEnergy_298K_au": "g298",
+    "Heatcapacity_Cv_cal_mol_K": "cv",
+    "RotA_GHz": "A",
+    "RotB_GHz": "B",
+    "RotC_GHz": "C",
+}
+_CSV_URL = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/qm9.csv"
+_UNCHARACTERIZED_URL = "https://ndownloader.figshare.com/files/3195404"
+
+
+def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGraphs:
+    """QM9 with hydrogens as nodes and 19 targets in PyG's order and units.
+
+    The 130,831 molecules that pass QM9's own consistency check, as in PyG. Looked for in this
+    order: ``qm9/qm9.parquet`` in the data folder or the cache, the installed package ``qm9pack``,
+    MoleculeNet's ``qm9.csv`` (downloaded).
+
+    Args:
+        limit: only the first molecules (default: all).
+        bad: collects molecules that RDKit cannot read; with the first two sources there are
+            none (default: the first one raises).
+    """
+    frame, source = _find()
+    frame = frame.iloc[:limit]
+    return from_smiles(
+        frame["smiles"].tolist(),
+        hydrogens=True,
+        ids=[f"gdb_{index}" for index in frame["qm9_index"].tolist()],
+        y=torch.from_numpy(target_values(frame).astype(np.float32)),
+        bad=bad,
+        where=lambda row: f"QM9, molecule {frame['qm9_index'].iloc[row]}",
+        task="regression",
+        name="qm9",
+        target_names=tuple(TARGETS),
+        default_features=("qm9", "structure"),
+        info={"source": source, "units": {name: unit for name, (unit, _) in TARGETS.items()}},
+    )
+
+
+def target_values(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """The 19 targets of a table in QM9's own units, in PyG's order and units."""
+    values: NDArray[np.float64] = frame[list(TARGETS)].to_numpy(dtype=np.float64, copy=True)
+    values *= np.array([factor for _, factor in TARGETS.values()])
+    return values
+
+
+def _find() -> tuple[pd.DataFrame, str]:
+    path = fetch.find("qm9/qm9.parquet")
+    if path is not None:
+        return read_parquet(path), str(path)
+    parts = [fetch.find_in_package("qm9pack", f"data/qm9_part{i}.csv") for i in (1, 2, 3)]
+    if all(parts):
+        return read_package([part for part in parts if part is not None]), "the package qm9pack"
+    hint = "QM9 also comes with a package: pip install --no-deps qm9pack."
+    table = fetch.require("qm9/qm9.csv", url=_CSV_URL, hint=hint)
+    dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL, hint=hint)
+    return read_moleculenet(table, dropped), str(table)
+
+
+def read_package(parts: Sequence[Path]) -> pd.DataFrame:
+    """The tables of the package ``qm9pack`` with the columns and units of ``qm9.parquet``."""
+    columns = list(_PACKAGE_COLUMNS)
+    frame = pd.concat([pd.read_csv(part, usecols=columns) for part in parts], ignore_index=True)
+    frame = frame.rename(columns=_PACKAGE_COLUMNS)
+    counts = np.array([ast.literal_eval(text) for text in frame["stoichiometry"]])
+    for name, energies in _ATOMS.items():
+        bound = frame[name].to_numpy() - counts @ np.array(energies)
+        frame[f"{name}_atom"] = bound * HARTREE_IN_KCAL
+    return frame
+
+
+def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:
+    """MoleculeNet's table, less the molecules that QM9's authors found inconsistent."""
+    text = uncharacterized.read_text(encoding="utf-8", errors="replace")
+    first = [line.split()[0] for line in text.splitlines() if line.strip()]
+    dropped = {f"gdb_{word}" for word in first if word.isdigit()}
+    if len(dropped) != UNCHARACTERIZED:
+        raise DataError(
+            f"{uncharacterized} lists {len(dropped):,} molecules, not {UNCHARACTERIZED:,}; "
+            "remove it, and it is downloaded again"
+        )
+    try:
+        frame = pd.read_csv(table, usecols=["mol_id", "smiles", *TARGETS])
+    except ValueError as error:
+        raise DataError(f"{table} is not MoleculeNet's qm9.csv: {error}") from error
+    frame = frame[~frame["mol_id"].isin(dropped)].reset_index(drop=True)
+    frame["qm9_index"] = frame["mol_id"].str.removeprefix("gdb_").astype(int)
+    return frame

@@ -1,0 +1,306 @@
+"""Sets of predicted structures: RNA-Puzzles, synthetic protein decoys, CASP12."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from legs.data.catalog import fetch
+from legs.data.errors import BadRows, DataError
+from legs.data.readers.base import RawGraphs
+from legs.data.readers.structures import (
+    NEIGHBOURS,
+    Structure,
+    need_biotite,
+    read_structure,
+    score,
+    structure_graphs,
+)
+from legs.data.readers.table_files import read_parquet
+from legs.data.readers.targets import encode_targets
+from legs.data.readers.text import parse_number
+from legs.files import FileError, read_arrays
+
+__all__ = ["read_casp12", "read_protein_decoys", "read_rna_puzzles"]
+
+
+def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
+    """1,192 blind predictions of 23 RNA structures; regresses GDT_TS.
+
+    Models submitted to RNA-Puzzles, and to CASP15 for one target (Magnus et al. 2020), as graphs
+    of their C4′ atoms. GDT_TS was computed on C4′ atoms. ``info["groups"]`` names the target of
+    every model.
+
+    Args:
+        k: number of nearest neighbours.
+    """
+    return _read(
+        "structures/rna_puzzles_models.parquet",
+        "structures/rna_puzzles_c4_xyz_centiangstrom.npz",
+        size="n",
+        group="target",
+        member="model",
+        k=k,
+        name="rna-puzzles",
+        info={
+            "licence": "no licence given by the source; cite Magnus et al., NAR 2020, gkz1108",
+            "source": "RNA-Puzzles standardized submissions",
+        },
+    )
+
+
+def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
+    """4,008 **synthetic** decoys of 12 real proteins; regresses GDT_TS.
+
+    Cα chains of known structures, bent and displaced at random; predictions by nobody.
+    ``info["groups"]`` names the protein of every decoy.
+
+    Args:
+        k: number of nearest neighbours.
+    """
+    return _read(
+        "structures/protein_decoys_synthetic.parquet",
+        "structures/protein_decoys_synthetic_ca_centiangstrom.npz",
+        size="n_res",
+        group="protein",
+        member="k",
+        k=k,
+        name="protein-decoys-synthetic",
+        info={
+            "synthetic": True,
+            "note": "SYNTHETIC: real structures displaced at random, not predictions",
+            "licence": "native structures from the Protein Data Bank (CC0)",
+            "source": "made for this project",
+        },
+    )
+
+
+def _read(
+    table: str,
+    arrays: str,
+    *,
+    size: str,
+    group: str,
+    member: str,
+    k: int,
+    name: str,
+    info: dict[str, Any],
+) -> RawGraphs:
+    hint = "The set has no public address."
+    frame = read_parquet(fetch.require(table, hint=hint), [group, member, "gdt_ts"])
+    sizes, coords = _coordinates(fetch.require(arrays, hint=hint), size)
+    if len(frame) != len(sizes):
+        raise DataError(
+            f"{table} has {len(frame)} rows, {arrays} {len(sizes)} structures: not of one version"
+        )
+    groups = tuple(frame[group].astype(str))
+    members = frame[member].astype(str)
+    # Decoys are numbered within their protein, models have names of their own.
+    numbered = members.duplicated().any()
+    ids = tuple(f"{g}-{m}" if numbered else m for g, m in zip(groups, members, strict=True))
+    return structure_graphs(
+        np.split(coords, np.cumsum(sizes)[:-1]),
+        encode_targets(frame, ["gdt_ts"], "regression"),
+        k=k,
+        name=name,
+        ids=ids,
+        info={**info, "groups": groups},
+    )
+
+
+def _coordinates(path: Path, size: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Number of residues of each structure, and all coordinates in Å."""
+    try:
+        arrays = read_arrays(path)
+        sizes = arrays[size].astype(np.int64)
+        coords = arrays["xyz_cA"].astype(np.float64) / 100
+    except FileError as error:
+        raise DataError(str(error)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} cannot be read: {str(error)[:160]}") from error
+    if sizes.ndim != 1:
+        raise DataError(f"{path}: {size} is no list of sizes")
+    if sizes.min(initial=1) < 1 or coords.shape != (sizes.sum(), 3):
+        raise DataError(f"{path}: {coords.shape} coordinates for {sizes.sum()} residues")
+    return sizes, coords
+
+
+HELP = (
+    "CASP12 cannot be redistributed. Download them from the prediction centre, "
+    "https://predictioncenter.org/download_area/CASP12/: predictions/T0860.tar.gz and so on, and "
+    "targets/ (native structures) or the result tables (text files with the columns Model and "
+    "GDT_TS). Unpack them into one folder: T0860/T0860TS001_1, …, T0860.txt or T0860.pdb, and the "
+    "same for every target. Give that folder, or put it where LEGS_DATA points, as "
+    "structures/casp12. Stand-ins that need no download from there: rna-puzzles (real blind "
+    "predictions of RNA) and protein-decoys (synthetic)"
+)
+_TARGET = r"[A-Z]\d{4}(?:s\d+)?"
+_UNIT = re.compile(rf"({_TARGET})(-D\d+)?", re.ASCII)
+_MODEL = re.compile(rf"(?:{_TARGET}TS\w+|[\w.+-]+_TS\d+)(?:-D\d+)?(?:\.pdb)?", re.ASCII)
+_MOST_BYTES = 64 * 2**20
+
+
+def read_casp12(
+    folder: str | Path | None = None, *, k: int = NEIGHBOURS, bad: BadRows | None = None
+) -> RawGraphs:
+    """Reads a folder of CASP models; regresses GDT_TS.
+
+    ``folder`` holds a directory for every target (``T0860``, or ``T0860-D1`` for models trimmed to
+    a domain) with its model files (``T0860TS001_1``, with or without ``.pdb``), anywhere below it.
+    The score of a model comes from a result table (``T0860.txt``, ``T0860-D1.txt``), or is
+    computed where there is only the native structure (``T0860.pdb``); tables count first. A table
+    or native structure of the target's only domain serves for the whole target.
+
+    Args:
+        folder: default: ``structures/casp12`` in ``LEGS_DATA`` or the cache.
+        k: number of nearest neighbours.
+        bad: collects models that cannot be used (default: the first one raises).
+
+    Returns:
+        Graphs with GDT_TS as target; ``info["groups"]`` names the target of every model.
+
+    Raises:
+        DataError: says how to get the data, where they are not found.
+    """
+    bad = BadRows() if bad is None else bad
+    found = fetch.find("structures/casp12") if folder is None else Path(folder)
+    if found is None or not found.is_dir():
+        raise DataError(f"CASP12 was not found{f' in {folder}' if folder else ''}. {HELP}")
+    need_biotite()
+    units = {unit.name: unit for unit in _units(found)}
+    if not units:
+        raise DataError(f"no model of a CASP target was found below {found}. {HELP}")
+    tables = {path.stem: path for path in _beside(found, ".txt")}
+    natives = {path.stem: path for path in _beside(found, ".pdb")}
+    rows: list[_Row] = []
+    for unit in units.values():
+        rows += _read_unit(unit, _for(unit.name, tables), _for(unit.name, natives), bad)
+    if not rows:
+        raise DataError(f"no model below {found} has coordinates and a GDT_TS. {HELP}")
+    frame = {"gdt_ts": np.array([row.gdt_ts for row in rows])}
+    where = [f"{row.target}, {row.name}" for row in rows]
+    targets = encode_targets(frame, ["gdt_ts"], "regression", bad=bad, where=where)
+    rows = [row for row, kept in zip(rows, targets.kept, strict=True) if kept]
+    return structure_graphs(
+        [row.structure.coords for row in rows],
+        targets,
+        k=k,
+        name="casp12",
+        ids=tuple(row.name for row in rows),
+        info={
+            "source": str(found),
+            "groups": tuple(row.target for row in rows),
+            "computed": sum(row.computed for row in rows),
+            "licence": "not to be redistributed",
+        },
+    )
+
+
+class _Unit(NamedTuple):
+    name: str  # T0860 or T0860-D1
+    models: list[Path]
+
+
+class _Row(NamedTuple):
+    target: str
+    name: str
+    structure: Structure
+    gdt_ts: float
+    computed: bool
+
+
+def read_scores(path: Path) -> dict[str, float]:
+    """GDT_TS of each model from a result table of the prediction centre.
+
+    The table is text in columns between spaces; its header names ``Model`` and ``GDT_TS``, among
+    others. Models are named without the suffix of a domain.
+
+    Raises:
+        DataError: names the file and the line.
+    """
+    if path.stat().st_size > _MOST_BYTES:
+        raise DataError(f"{path.name} is larger than {_MOST_BYTES >> 20} MiB")
+    header: list[str] = []
+    scores: dict[str, float] = {}
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+        cells = line.split()
+        if "Model" in cells and "GDT_TS" in cells:
+            header = cells
+        elif header and len(cells) > 1:
+            # Some tables number their rows without a name for that column.
+            cells = cells[len(cells) - len(header) :] if len(cells) == len(header) + 1 else cells
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{path.name}, line {number}: {len(cells)} columns, {len(header)} in the header"
+                )
+            name, value = cells[header.index("Model")], cells[header.index("GDT_TS")]
+            try:
+                scores[_bare(name)] = parse_number(value)
+            except ValueError:
+                continue  # "-" or "N/A": not scored
+    if not header:
+        raise DataError(f"{path.name}: no header line with the columns Model and GDT_TS")
+    return scores
+
+
+def _units(folder: Path) -> Iterator[_Unit]:
+    for directory in sorted([folder, *folder.rglob("*")]):
+        if directory.is_dir() and _UNIT.fullmatch(directory.name):
+            files = sorted(path for path in directory.iterdir() if path.is_file())
+            models = [path for path in files if _MODEL.fullmatch(path.name)]
+            if models:
+                yield _Unit(directory.name, models)
+
+
+def _beside(folder: Path, suffix: str) -> list[Path]:
+    """Files named after a target or one of its domains."""
+    found = sorted(folder.rglob(f"*{suffix}"))
+    return [path for path in found if path.is_file() and _UNIT.fullmatch(path.stem)]
+
+
+def _for(unit: str, files: Mapping[str, Path]) -> Path | None:
+    if unit in files or "-" in unit:
+        return files.get(unit)
+    domains = [name for name in files if name.startswith(f"{unit}-D")]
+    return files[domains[0]] if len(domains) == 1 else None
+
+
+def _read_unit(unit: _Unit, table: Path | None, native: Path | None, bad: BadRows) -> list[_Row]:
+    if table is None and native is None:
+        bad.add(unit.name, "neither a result table nor a native structure; see `read_casp12`")
+        return []
+    scores = {} if table is None else read_scores(table)
+    truth: Structure | None = None
+    if native is not None:
+        try:
+            truth = read_structure(native)
+        except DataError as error:
+            raise DataError(f"{native}: {error}") from error
+    rows = []
+    for path in unit.models:
+        name = path.name.removesuffix(".pdb")
+        known = scores.get(_bare(name))
+        try:
+            structure = read_structure(path)
+            if known is not None:
+                value = known
+            elif truth is not None:
+                value = score(structure, truth)
+            else:
+                raise DataError(f"no GDT_TS in {table.name if table else 'any table'}")
+        except DataError as error:
+            bad.add(f"{unit.name}/{path.name}", str(error))
+            continue
+        target = unit.name.partition("-")[0]
+        label = name if name.startswith(target) else f"{unit.name}/{name}"
+        rows.append(_Row(target, label, structure, value, known is None))
+    return rows
+
+
+def _bare(name: str) -> str:
+    """A model's name without the suffix of a domain."""
+    return re.sub(r"-D\d+$", "", name)

@@ -1,0 +1,256 @@
+"""Molecules as integers: a row per atom and per bond, read once for all features.
+
+Kept free of PyTorch, so that worker processes that only parse molecules start quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legs.data.errors import DataError
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+COLUMNS = (
+    "atomic_number",
+    "charge",
+    "hydrogens",  # all that are bound, whether or not they are nodes of the graph
+    "degree",  # with hydrogens
+    "aromatic",
+    "ring_size",  # of the smallest ring, 0 for none
+    "hybridization",  # RDKit's numbers: 2 sp, 3 sp2, 4 sp3
+    "chiral",  # 1: a tetrahedral (or higher) stereo mark is set
+)
+
+# Longer than any molecule in ChEMBL. The parser takes quadratic time and deep stacks beyond.
+LONGEST_SMILES = 20_000
+# RDKit looks for the smallest rings of every molecule: in memory quadratic in the bonds of a ring
+# system, in time worse than quadratic in its rings. The largest fullerenes stay below.
+MOST_ATOMS, MOST_RING_BONDS, MOST_RINGS = 20_000, 3_000, 500
+# Hubs multiply equal rings. In a system of this many rings, an atom may have as many neighbours as
+# in a close-packed metal.
+MANY_RINGS, MOST_NEIGHBORS = 100, 12
+
+
+class MoleculeArrays(NamedTuple):
+    """Molecules side by side; those that could not be read are left out."""
+
+    atoms: NDArray[np.int16]  # [atoms, len(COLUMNS)]
+    sizes: NDArray[np.int64]  # [molecules], atoms of each
+    bonds: NDArray[np.int32]  # [bonds, 2], atoms counted within their molecule, each bond once
+    orders: NDArray[np.float32]  # [bonds], 1.5 for aromatic ones
+    bonds_of: NDArray[np.int64]  # [molecules], bonds of each
+    kept: NDArray[np.int64]  # [molecules], positions in the input
+    smiles: list[str]  # [molecules], as given, or written by RDKit for molecules
+    bad: list[tuple[int, str]]  # position in the input and reason, for the others
+
+
+def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArrays:
+    """Reads molecules one after another; nothing in them raises, the reasons are collected.
+
+    Args:
+        items: SMILES, RDKit molecules, or these in RDKit's binary form; ``None`` is a bad one.
+        hydrogens: every hydrogen becomes an atom (``True``), or none that RDKit can leave out.
+
+    >>> read = read_molecules(["CO", "C1CC", ""])
+    >>> read.atoms[:, :3].tolist(), read.bonds.tolist(), [row for row, _ in read.bad]
+    ([[6, 0, 3], [8, 0, 1]], [[0, 1]], [1, 2])
+    """
+    from rdkit import rdBase
+
+    atoms: list[tuple[Any, ...]] = []
+    bonds: list[tuple[Any, ...]] = []
+    sizes, bonds_of, kept, smiles, bad = [], [], [], [], []
+    # Thousands of parser messages would hide the one list of bad rows that people read.
+    with rdBase.BlockLogs():
+        for position, item in enumerate(items):
+            found = _read(item, hydrogens)
+            if isinstance(found, str):
+                bad.append((position, found))
+                continue
+            mol, text = found
+            rows, links = _atoms(mol), _bonds(mol)
+            atoms += rows
+            bonds += links
+            sizes.append(len(rows))
+            bonds_of.append(len(links))
+            kept.append(position)
+            smiles.append(text)
+    table = np.array(bonds, dtype=np.float32).reshape(-1, 3)
+    return MoleculeArrays(
+        np.array(atoms, dtype=np.int16).reshape(-1, len(COLUMNS)),
+        np.array(sizes, dtype=np.int64),
+        table[:, :2].astype(np.int32),
+        table[:, 2].copy(),
+        np.array(bonds_of, dtype=np.int64),
+        np.array(kept, dtype=np.int64),
+        smiles,
+        bad,
+    )
+
+
+def require_rdkit() -> None:
+    """Raises :class:`DataError` with the remedy where RDKit is not installed."""
+    try:
+        import rdkit  # noqa: F401
+    except ImportError as error:
+        raise DataError("molecules need RDKit: pip install 'torch-legs[chem]'") from error
+
+
+def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> MoleculeArrays:
+    """Puts the results of several inputs of the given lengths one after another."""
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return MoleculeArrays(
+        np.concatenate([part.atoms for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        np.concatenate([part.bonds for part in parts]),
+        np.concatenate([part.orders for part in parts]),
+        np.concatenate([part.bonds_of for part in parts]),
+        np.concatenate([p.kept + s for p, s in zip(parts, starts, strict=False)]),
+        [text for part in parts for text in part.smiles],
+        [(int(s) + row, why) for p, s in zip(parts, starts, strict=False) for row, why in p.bad],
+    )
+
+
+def select(read: MoleculeArrays, chosen: NDArray[np.bool_]) -> MoleculeArrays:
+    """The molecules that ``chosen`` (``[molecules]``) marks; ``bad`` stays as it is."""
+    bonds = np.repeat(chosen, read.bonds_of)
+    return MoleculeArrays(
+        read.atoms[np.repeat(chosen, read.sizes)],
+        read.sizes[chosen],
+        read.bonds[bonds],
+        read.orders[bonds],
+        read.bonds_of[chosen],
+        read.kept[chosen],
+        [read.smiles[i] for i in np.flatnonzero(chosen).tolist()],
+        read.bad,
+    )
+
+
+def _read(item: Any, hydrogens: bool) -> tuple[Mol, str] | str:
+    """A molecule ready to be listed and its SMILES, or what is wrong with it."""
+    from rdkit import Chem
+
+    if item is None:
+        return "no molecule, or none that RDKit can read"
+    try:
+        if isinstance(item, str):
+            text = item.strip()
+            mol = _parse(text)
+        else:
+            # A copy: sanitising changes the molecule, and this one is the caller's.
+            mol = Chem.Mol(item)
+            if fault := too_large(mol):
+                return fault
+            Chem.SanitizeMol(mol)
+            mol = Chem.RemoveHs(mol)
+            text = Chem.MolToSmiles(mol)
+        if isinstance(mol, str):
+            return mol
+        if mol.GetNumAtoms() == 0:
+            return "a molecule without atoms"
+        return (Chem.AddHs(mol) if hydrogens else mol), text
+    except Exception as error:  # RDKit raises its own, Boost's and Python's exceptions
+        return f"RDKit cannot use this molecule: {_short(str(error).strip() or repr(error))}"
+
+
+def _parse(text: str) -> Mol | str:
+    from rdkit import Chem
+
+    if not text:
+        return "no SMILES"
+    if len(text) > LONGEST_SMILES:
+        return f"a SMILES of {len(text):,} characters (at most {LONGEST_SMILES:,} are read)"
+    # A zero byte would end the string for RDKit: the rest would go unnoticed.
+    loose = None
+    if "\0" not in text:
+        if len(text) > 2 * MANY_RINGS:  # a ring takes two characters at least
+            loose = Chem.MolFromSmiles(text, sanitize=False)
+            if loose is not None and (fault := too_large(loose)):
+                return fault
+        mol = Chem.MolFromSmiles(text)
+        if mol is not None:
+            return mol
+        loose = loose or Chem.MolFromSmiles(text, sanitize=False)
+    if loose is None:
+        return f"not a SMILES string: {_short(text)!r}"
+    problems = Chem.DetectChemistryProblems(loose)
+    why = "; ".join(problem.Message() for problem in problems) or "cannot be sanitised"
+    return f"not a valid molecule: {_short(text)!r} ({_short(why, 200)})"
+
+
+def too_large(mol: Mol) -> str:
+    """What is wrong with a molecule that is too large for RDKit's search for rings, or nothing.
+
+    Args:
+        mol: which need not be sanitised.
+    """
+    atoms, bonds = mol.GetNumAtoms(), mol.GetNumBonds()
+    if atoms <= MOST_ATOMS and bonds <= MANY_RINGS:
+        return ""
+    return ring_fault(atoms, [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()])
+
+
+def ring_fault(atoms: int, bonds: Sequence[tuple[int, int]]) -> str:
+    """The same for so many atoms and pairs of them.
+
+    >>> ring_fault(4000, [(i, (i + 1) % 4000) for i in range(4000)])
+    'a ring system of 4,000 bonds and 1 rings (at most 3,000 and 500 are read)'
+    """
+    if atoms > MOST_ATOMS:
+        return f"a molecule of {atoms:,} atoms (at most {MOST_ATOMS:,} are read)"
+    neighbors = np.bincount(np.asarray(bonds, dtype=np.int64).reshape(-1))
+    if len(bonds) <= MOST_RINGS and neighbors.max(initial=0) <= MOST_NEIGHBORS:
+        return ""
+    import networkx as nx
+
+    graph: Any = nx.Graph(bonds)
+    graph.remove_edges_from(list(nx.bridges(graph)))
+    for system in nx.connected_components(graph):
+        links = graph.subgraph(system).number_of_edges()
+        rings = links - len(system) + 1
+        if links > MOST_RING_BONDS or rings > MOST_RINGS:
+            return (
+                f"a ring system of {links:,} bonds and {rings:,} rings (at most "
+                f"{MOST_RING_BONDS:,} and {MOST_RINGS:,} are read)"
+            )
+        hub = max(degree for _, degree in graph.degree(system))
+        if rings > MANY_RINGS and hub > MOST_NEIGHBORS:
+            return (
+                f"an atom with {hub:,} neighbours in a system of {rings:,} rings (at most "
+                f"{MOST_NEIGHBORS} are read, beyond {MANY_RINGS} rings)"
+            )
+    return ""
+
+
+def _atoms(mol: Mol) -> list[tuple[Any, ...]]:
+    ring_size: Callable[[int], int] = mol.GetRingInfo().MinAtomRingSize
+    return [
+        (
+            atom.GetAtomicNum(),
+            atom.GetFormalCharge(),
+            atom.GetTotalNumHs(includeNeighbors=True),
+            atom.GetTotalDegree(),
+            atom.GetIsAromatic(),
+            ring_size(atom.GetIdx()),
+            atom.GetHybridization(),
+            atom.GetChiralTag() != 0,
+        )
+        for atom in mol.GetAtoms()
+    ]
+
+
+def _bonds(mol: Mol) -> list[tuple[Any, ...]]:
+    return [
+        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
+        for bond in mol.GetBonds()
+    ]
+
+
+def _short(text: str, length: int = 80) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,1 @@
+"""Readers: files and Python objects as graphs."""

@@ -1,0 +1,136 @@
+"""What readers have in common: graphs as read, rows of a source, and the readers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from torch import Tensor
+
+from legs.data.dataset import Task
+from legs.data.errors import BadRows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Features(NamedTuple):
+    """A block of node features."""
+
+    x: Tensor  # [nodes, columns], float32
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraphs:
+    """Graphs as read: structure, targets, and the node features their source can offer.
+
+    Args:
+        ptr: node offsets of the graphs, ``[graphs + 1]``, int64.
+        edge_index: edges of all graphs, numbered through, ``[2, edges]``, both directions.
+        edge_weight: ``[edges]`` or ``None``.
+        y: classes ``[graphs]`` (int64) or targets ``[graphs, targets]`` (float32, NaN: missing).
+        blocks: feature blocks by name (``"labels"``, ``"attributes"``, ``"atoms"``, ``"qm9"``,
+            ``"chem"``), each a function, so that only the chosen ones are computed. Blocks that
+            follow from the structure alone (``"structure"``, ``"degree"``) are not listed here.
+        default_features: blocks to use where the user names none.
+        info: source, licence note, groups for splitting, bad rows, …
+    """
+
+    ptr: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None = None
+    y: Tensor | None = None
+    task: Task | None = None
+    name: str = ""
+    class_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    smiles: tuple[str, ...] = ()
+    blocks: Mapping[str, Callable[[], Features]] = field(default_factory=dict)
+    default_features: tuple[str, ...] = ("structure",)
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a source in its order, including those that cannot be used.
+
+    Args:
+        ids: per row.
+        smiles: per row, as written in the source; empty for graphs that are not molecules.
+        where: what messages call each row: a line of the file, a file of the folder.
+        errors: why a row cannot be used, or ``""``.
+        index: the row of each graph.
+        build: makes the graphs at some positions of ``index``.
+        targets: target columns, a row per graph; ``None`` without.
+    """
+
+    ids: list[str]
+    smiles: list[str]
+    where: list[str]
+    errors: list[str]
+    index: list[int]
+    build: Callable[[Sequence[int]], RawGraphs]
+    targets: pd.DataFrame | None = None
+
+    def graphs(self, task: Task | None, bad: BadRows, *, missing: bool = True) -> RawGraphs:
+        """The graphs with their targets, for training.
+
+        Args:
+            task: as in :func:`legs.data.readers.targets.encode_targets`.
+            bad: collects rows whose targets cannot be used.
+            missing: keep rows in which some of several targets are missing.
+        """
+        if self.targets is None or not len(self.targets.columns):
+            return self.build(range(len(self.index)))
+        from legs.data.readers.targets import encode_targets
+
+        # Only rows with a graph: no class is left without one.
+        targets = encode_targets(
+            self.targets,
+            [str(name) for name in self.targets.columns],
+            task,
+            bad=bad,
+            where=[self.where[row] for row in self.index],
+            missing=missing,
+        )
+        return replace(self.build(targets.kept.nonzero()[0].tolist()), **targets.fields())
+
+
+class RowBatch(Protocol):
+    """Some rows of a source, cheap to make and to send to another process."""
+
+    def __len__(self) -> int:
+        """Number of rows, including those that cannot be used."""
+
+    def read(self) -> Rows:
+        """Makes graphs of the rows: the slow part."""
+
+    def pieces(self, size: int) -> Iterator[Self]:
+        """The same rows in the same order, about ``size`` at a time."""
+
+    def digest(self) -> str:
+        """A digest of everything the result depends on."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How one kind of source is read.
+
+    Args:
+        read: reads everything, for training; returns :class:`RawGraphs`.
+        options: names of the keyword arguments of ``read``.
+        iter_batches: reads rows, ``chunk`` at a time, for prediction and embedding; ``None`` for
+            sources that are only read whole. Yields :class:`RowBatch`, or :class:`Rows` where
+            all rows have to be read together.
+        suffixes: of the files it reads.
+        packages: whose versions the result depends on.
+    """
+
+    read: Callable[..., RawGraphs]
+    options: frozenset[str]
+    iter_batches: Callable[..., Iterator[RowBatch | Rows]] | None = None
+    suffixes: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()

@@ -1,0 +1,144 @@
+"""Molecules as graphs: atoms are nodes, bonds are edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from legs.data.errors import BadRows, DataError
+from legs.data.features.atom_table import MoleculeArrays, concatenate, read_molecules, require_rdkit
+from legs.data.features.atoms import atom_blocks
+from legs.data.readers.base import RawGraphs
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+# Below this, starting worker processes takes longer than reading the molecules.
+PARALLEL_FROM = 20_000
+CHUNK = 2_000
+
+
+def from_smiles(
+    molecules: Iterable[str | Mol | None],
+    *,
+    hydrogens: bool = False,
+    bond_weights: bool = False,
+    ids: Sequence[str] = (),
+    y: Tensor | None = None,
+    bad: BadRows | None = None,
+    where: Callable[[int], str] | None = None,
+    workers: int | None = None,
+    **fields: Any,
+) -> RawGraphs:
+    """Graphs of SMILES strings, with the feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``.
+
+    Strings that are no molecule are dropped, with their rows of ``ids`` and ``y``, or raise
+    :class:`DataError`, as ``bad`` says. Salts and mixtures stay whole, as graphs of several
+    components.
+
+    Args:
+        molecules: SMILES strings (or RDKit molecules).
+        hydrogens: make every hydrogen a node (default: heavy atoms only).
+        bond_weights: weigh edges by bond order, 1.5 for aromatic bonds (default: no weights).
+        ids: per molecule (default: none).
+        y: targets, ``[molecules]`` or ``[molecules, targets]`` (default: none).
+        bad: collects what cannot be read (default: the first one raises).
+        where: names the molecule at a position in messages (default: ``"molecule 1"``, …).
+        workers: processes (default: one per core from 20,000 molecules on, one below).
+        fields: further fields of :class:`RawGraphs`, such as ``task`` and ``name``.
+
+    >>> raw = from_smiles(["CCO", "c1ccccc1"])
+    >>> raw.ptr.tolist(), raw.edge_index.shape[1], raw.blocks["atoms"]().x.shape
+    ([0, 3, 9], 16, torch.Size([9, 10]))
+    """
+    items = list(molecules)
+    for what, rows in (("ids", ids), ("targets", () if y is None else y)):
+        if len(rows) not in (0, len(items)):
+            raise DataError(f"{len(items):,} molecules, but {len(rows):,} {what}")
+    read = read_parallel(items, hydrogens=hydrogens, workers=workers)
+    bad = BadRows() if bad is None else bad
+    name = where or (lambda position: f"molecule {position + 1}")
+    for position, reason in read.bad:
+        bad.add(name(position), reason)
+    fields = {
+        "ids": tuple(str(ids[i]) for i in read.kept.tolist()) if len(ids) else (),
+        "y": None if y is None else y[torch.from_numpy(read.kept)],
+        **fields,
+    }
+    return raw_graphs(read, hydrogens=hydrogens, bond_weights=bond_weights, **fields)
+
+
+def from_mols(mols: Iterable[Mol | None], **options: Any) -> RawGraphs:
+    """Graphs of RDKit molecules; options as in :func:`from_smiles`.
+
+    The molecules are sanitised copies. Without ``hydrogens`` their explicit hydrogens are left
+    out, so that a molecule gives the same graph whether it comes from a SMILES string or an SDF.
+
+    >>> from rdkit import Chem
+    >>> from_mols([Chem.MolFromSmiles("CO")], hydrogens=True).ptr.tolist()
+    [0, 6]
+    """
+    return from_smiles(mols, **options)
+
+
+def raw_graphs(
+    read: MoleculeArrays, *, hydrogens: bool, bond_weights: bool = False, **fields: Any
+) -> RawGraphs:
+    """Molecules that were read, as graphs: bonds in both directions, atoms numbered through.
+
+    Args:
+        read: the molecules.
+        hydrogens: as they were read.
+        bond_weights: weigh edges by bond order.
+        fields: further fields of :class:`RawGraphs`.
+    """
+    ptr = np.concatenate([[0], np.cumsum(read.sizes)]).astype(np.int64)
+    ends = read.bonds + np.repeat(ptr[:-1], read.bonds_of)[:, None]
+    edges = np.ascontiguousarray(np.concatenate([ends, ends[:, ::-1]]).T, dtype=np.int64)
+    info = {"hydrogens": hydrogens, "bond_weights": bond_weights, **fields.pop("info", {})}
+    return RawGraphs(
+        torch.from_numpy(ptr),
+        torch.from_numpy(edges),
+        torch.from_numpy(np.tile(read.orders, 2)) if bond_weights else None,
+        smiles=tuple(read.smiles),
+        blocks=atom_blocks(read.atoms, hydrogens=hydrogens),
+        info=info,
+        **{"default_features": ("chem",), **fields},
+    )
+
+
+def read_parallel(
+    items: Sequence[str | bytes | Mol | None],
+    *,
+    hydrogens: bool = False,
+    workers: int | None = None,
+) -> MoleculeArrays:
+    """``read_molecules``, spread over processes where that pays.
+
+    Args:
+        items: SMILES strings, RDKit molecules, or these in RDKit's binary form.
+        hydrogens: as in :func:`from_smiles`.
+        workers: processes (default: one per core from 20,000 molecules on, one below).
+    """
+    require_rdkit()
+    # joblib starts fresh processes: forking one in which PyTorch runs threads can hang, and
+    # multiprocessing's own "spawn" would run the user's script once more in every worker.
+    from joblib import Parallel, cpu_count, delayed
+
+    if workers is None:
+        workers = min(cpu_count(), len(items) // CHUNK) if len(items) >= PARALLEL_FROM else 1
+    if workers <= 1 or not items:
+        return read_molecules(items, hydrogens)
+    parts = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+    results = Parallel(n_jobs=workers)(
+        delayed(read_molecules)([_portable(item) for item in part], hydrogens) for part in parts
+    )
+    return concatenate(results, [len(part) for part in parts])
+
+
+def _portable(item: Any) -> str | bytes | None:
+    return item if item is None or isinstance(item, (str, bytes)) else bytes(item.ToBinary())

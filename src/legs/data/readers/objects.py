@@ -1,0 +1,463 @@
+"""Graphs from Python: networkx, PyG, adjacency matrices, RDKit molecules, SMILES."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from numbers import Real
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from legs.data.dataset import GraphDataset, Task, _ranges
+from legs.data.errors import DataError
+from legs.data.features.blocks import assemble
+from legs.data.readers.base import Features, RawGraphs
+from legs.data.readers.node_data import (
+    attribute_names,
+    join_weights,
+    number_block,
+    one_hot_block,
+    vector_block,
+)
+from legs.data.readers.targets import encode_targets
+from legs.data.validate import Array, Where, check_graphs
+
+Kind: TypeAlias = Literal["networkx", "data", "matrix", "mol", "smiles"]
+NAMES: dict[Kind, str] = {
+    "networkx": "a networkx graph",
+    "data": "PyG Data",
+    "matrix": "an adjacency matrix",
+    "mol": "an RDKit molecule",
+    "smiles": "a SMILES string",
+}
+
+
+def from_objects(
+    graphs: Iterable[Any] | GraphDataset,
+    y: Any = None,
+    features: str | Sequence[str] | None = None,
+    *,
+    task: Task | None = None,
+    name: str = "",
+) -> GraphDataset:
+    """A data set from graphs in memory, of mixed sizes and, if their features agree, mixed kinds.
+
+    Args:
+        graphs: undirected, each one of: a networkx graph (edge attribute ``weight``; node attribute
+            ``x`` or numeric node attributes; node attribute ``label``), PyG ``Data``
+            (``edge_index``, ``edge_weight``, ``x``, ``y``), a scipy sparse or dense adjacency
+            matrix, an RDKit molecule, a SMILES string. Or a data set already made.
+        y: targets, one (or a row of several) a graph; default: ``y`` of PyG graphs, or none.
+        features: see :func:`legs.data.features.blocks.assemble`. Default: ``"chem"`` for
+            molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
+        task: ``"classification"`` or ``"regression"``; default: as the targets look.
+        name: of the data set (default none).
+
+    Raises:
+        DataError: naming the graph (counted from 0) that is empty, directed, has weights that are
+            negative or NaN, or cannot be read; or where graphs offer different node features.
+
+    >>> import networkx as nx
+    >>> data = from_objects([nx.path_graph(3), nx.star_graph(4)], y=["path", "star"])
+    >>> data.sizes, data.feature_names, data.class_names
+    (tensor([3, 5]), ('eccentricity', 'clustering'), ('path', 'star'))
+    """
+    listed = graphs if isinstance(graphs, GraphDataset) else _listed(graphs)
+    raw = read_objects(listed)
+    raw = replace(raw, name=name or raw.name)
+    if y is None and isinstance(listed, list):
+        y = _own_targets(listed)
+    return assemble(raw if y is None else _with_targets(raw, y, task), features)
+
+
+def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
+    """Graphs as in :func:`from_objects`, checked, before node features are chosen.
+
+    Targets are left aside, except those of a data set already made.
+
+    >>> read_objects(["CCO", "C"]).default_features
+    ('chem',)
+    """
+    return _reopen(graphs) if isinstance(graphs, GraphDataset) else _read(_listed(graphs))
+
+
+def _listed(graphs: Iterable[Any]) -> list[Any]:
+    if isinstance(graphs, Batch):
+        return list(graphs.to_data_list())
+    if _kind(graphs) is not None:
+        raise DataError(f"{_named(graphs)} instead of a list of graphs; put it in a list: [graph]")
+    if hasattr(graphs, "iloc") and hasattr(graphs, "columns"):
+        raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
+    try:
+        listed = list(graphs)
+    except TypeError:
+        raise DataError(f"a list of graphs is needed; got {type(graphs).__name__}") from None
+    if not listed:
+        raise DataError("the list of graphs is empty")
+    return listed
+
+
+def _read(graphs: list[Any]) -> RawGraphs:
+    places: dict[Kind, list[int]] = {}
+    for i, graph in enumerate(graphs):
+        kind = _kind(graph)
+        if kind is None or isinstance(graph, Batch):
+            more = " (take it apart with .to_data_list())" if kind else ""
+            raise DataError(
+                f"graph {i} is of type {type(graph).__qualname__}{more}; a graph can be "
+                f"{', '.join(NAMES.values())}"
+            )
+        places.setdefault(kind, []).append(i)
+    parts = [
+        _READERS[kind]([graphs[i] for i in numbers], partial(_graph_number, numbers))
+        for kind, numbers in places.items()
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return merge(parts, list(places.values()), [NAMES[kind] for kind in places])
+
+
+def _kind(graph: Any) -> Kind | None:
+    if isinstance(graph, str):
+        return "smiles"
+    if isinstance(graph, Data):
+        return "data"
+    if sparse.issparse(graph) or (isinstance(graph, np.ndarray) and graph.ndim == 2):
+        return "matrix"
+    # An object of a library that nobody has imported is not in our hands.
+    networkx, chem = sys.modules.get("networkx"), sys.modules.get("rdkit.Chem")
+    if networkx is not None and isinstance(graph, networkx.Graph):
+        return "networkx"
+    if chem is not None and isinstance(graph, chem.Mol):
+        return "mol"
+    return None
+
+
+def _named(graph: Any) -> str:
+    kind = _kind(graph)
+    return NAMES[kind] if kind else type(graph).__name__
+
+
+def _graph_number(numbers: Sequence[int], i: int) -> str:
+    return f"graph {numbers[i]}"
+
+
+def _read_mols(mols: Sequence[Any], where: Where) -> RawGraphs:
+    from legs.data.readers.molecules import from_mols
+
+    return from_mols(mols, where=where)
+
+
+def _read_smiles(smiles: Sequence[str], where: Where) -> RawGraphs:
+    from legs.data.readers.molecules import from_smiles
+
+    return from_smiles(smiles, where=where)
+
+
+def _reopen(data: GraphDataset) -> RawGraphs:
+    """A data set as a reader would give it, so that other features can be chosen."""
+    features = Features(
+        data.x, data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
+    )
+    known = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
+    return RawGraphs(
+        data.ptr,
+        data.whole().edge_index,
+        data.edge_weight,
+        blocks={"attributes": lambda: features},
+        default_features=("attributes",),
+        info={**data.info, **({"groups": data.groups} if data.groups else {})},
+        **{field: getattr(data, field) for field in known},
+    )
+
+
+def _own_targets(graphs: list[Any]) -> Any:
+    """``y`` of PyG graphs, where every graph has one."""
+    found = [graph.get("y") if isinstance(graph, Data) else None for graph in graphs]
+    if any(value is None for value in found):
+        return None
+    tensors = [value for value in found if isinstance(value, Tensor)]
+    if len(tensors) == len(found):
+        rows = [value.detach().cpu().reshape(-1) for value in tensors]
+        if len({len(row) for row in rows}) > 1:
+            return None  # one target a node, not a graph
+        return torch.stack(rows)
+    return found
+
+
+def _with_targets(raw: RawGraphs, y: Any, task: Task | None) -> RawGraphs:
+    graphs = raw.ptr.numel() - 1
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    columns = _columns(y)
+    if len(y) != graphs:
+        raise DataError(f"{graphs} graphs, but {len(y)} targets")
+    where = [f"graph {i}" for i in range(graphs)]
+    return replace(raw, **encode_targets(columns, list(columns), task, where=where).fields())
+
+
+def _columns(y: Any) -> dict[str, Any]:
+    """Target columns by name, from a table, a column, an array or nested lists."""
+    if hasattr(y, "iloc"):  # pandas
+        series = [y.iloc[:, k] for k in range(y.shape[1])] if y.ndim == 2 else [y]
+        names = [f"y{k}" if c.name is None else c.name for k, c in enumerate(series)]
+        names = [c if isinstance(c, str) else f"y{c}" for c in names]
+        return dict(zip(names, series, strict=True))
+    if not isinstance(y, np.ndarray):
+        rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
+        if len({len(row) for row in rows}) > 1:
+            raise DataError("graphs have different numbers of targets")
+        columns = [_column(values) for values in zip(*rows, strict=True)]
+    else:
+        columns = list(y.reshape(len(y), -1).T)
+    return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
+
+
+def _column(values: Sequence[Any]) -> Array:
+    """An array that keeps numbers numbers, and mixtures as they are."""
+    plain = [math.nan if value is None else value for value in values]
+    number = all(isinstance(value, Real) and not isinstance(value, bool) for value in plain)
+    truth = all(isinstance(value, bool | np.bool_) for value in plain)
+    if number or truth:
+        return np.array(plain)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+Blocks: TypeAlias = dict[str, Callable[[], Features]]
+
+
+class _Graph(NamedTuple):
+    num_nodes: int
+    edge_index: Array  # [2, edges] int64
+    edge_weight: Array | None  # [edges]
+
+
+def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
+    """Undirected networkx graphs; the parallel edges of a multigraph stay parallel edges.
+
+    Edge attribute ``weight`` (1 where missing); node attribute ``x``, or else every numeric node
+    attribute, as the block ``attributes``; node attribute ``label`` as the block ``labels``.
+
+    Args:
+        graphs: networkx graphs.
+        where: what to call a graph in messages, by its place in ``graphs``.
+    """
+    parts = []
+    for i, graph in enumerate(graphs):
+        if graph.is_directed():
+            raise DataError(
+                f"{where(i)} is a directed networkx graph; symmetrise it with .to_undirected()"
+            )
+        number = {node: k for k, node in enumerate(graph)}
+        listed = [(number[a], number[b]) for a, b in graph.edges()]
+        pairs = np.array(listed, dtype=np.int64).reshape(-1, 2).T
+        back = pairs[0] != pairs[1]  # a self-loop is listed once
+        given = [weight for *_, weight in graph.edges(data="weight")]
+        weight = None
+        if any(value is not None for value in given):
+            weight = _as_numbers([1.0 if value is None else value for value in given], where(i))
+            weight = np.concatenate([weight, weight[back]])
+        edges = np.concatenate([pairs, pairs[::-1, back]], axis=1)
+        parts.append(_Graph(len(number), edges, weight))
+
+    nodes = [[data for _, data in graph.nodes(data=True)] for graph in graphs]
+    names = attribute_names(nodes)
+    blocks: Blocks = {}
+    if any("x" in data for graph in nodes for data in graph):
+        blocks["attributes"] = lambda: vector_block(nodes, "x", where)
+    elif names:
+        blocks["attributes"] = lambda: number_block(nodes, names, where)
+    if any("label" in data for graph in nodes for data in graph):
+        blocks["labels"] = lambda: one_hot_block(nodes, "label", where)
+    return _gather(parts, where, "symmetrise it with .to_undirected()", blocks)
+
+
+def read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
+    """PyG graphs: ``edge_index``, ``edge_weight`` (``edge_attr`` is not looked at) and ``x``.
+
+    Args:
+        graphs: with both directions of every edge.
+        where: what to call a graph in messages, by its place in ``graphs``.
+    """
+    parts = []
+    for i, graph in enumerate(graphs):
+        given, weight = graph.get("edge_index"), graph.get("edge_weight")
+        if given is None and graph.get("adj_t") is not None:
+            raise DataError(f"{where(i)} has adj_t and no edge_index; leave out ToSparseTensor")
+        index = torch.empty(2, 0, dtype=torch.long) if given is None else given
+        if index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
+            raise DataError(
+                f"{where(i)}: edge_index must hold integers, [2, edges]; "
+                f"got {index.dtype}, {list(index.shape)}"
+            )
+        size = int(graph.num_nodes or 0)
+        edges = _to_numpy(index).astype(np.int64)
+        if edges.size and not 0 <= edges.min() <= edges.max() < size:
+            wrong = edges.min() if edges.min() < 0 else edges.max()
+            raise DataError(f"{where(i)}: edge_index names node {wrong}, but there are {size}")
+        if weight is not None:
+            weight = _to_numpy(weight).reshape(-1)
+            if weight.size != edges.shape[1]:
+                raise DataError(
+                    f"{where(i)} has {weight.size} edge weights for {edges.shape[1]} edges"
+                )
+        parts.append(_Graph(size, edges, weight))
+    blocks: Blocks = {}
+    rows = [graph.get("x") for graph in graphs]
+    if any(x is not None for x in rows):
+        blocks["attributes"] = lambda: _stack(rows, where)
+    advice = "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)"
+    return _gather(parts, where, advice, blocks)
+
+
+def read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
+    """Adjacency matrices: scipy sparse of any format, or two-dimensional arrays.
+
+    Args:
+        graphs: symmetric; entries are weights.
+        where: what to call a graph in messages, by its place in ``graphs``.
+    """
+    parts = []
+    for i, graph in enumerate(graphs):
+        if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+            raise DataError(f"{where(i)}: an adjacency matrix is square; got {graph.shape}")
+        if np.dtype(graph.dtype).kind not in "buif":
+            raise DataError(f"{where(i)}: an adjacency matrix holds numbers; got {graph.dtype}")
+        matrix = sparse.csr_array(graph).tocoo()  # adds up entries that are listed twice
+        matrix.eliminate_zeros()
+        edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
+        parts.append(_Graph(int(graph.shape[0]), edges, matrix.data))
+    return _gather(parts, where, "symmetrise it with (A + A.T) / 2", {})
+
+
+def _gather(parts: Sequence[_Graph], where: Where, symmetrise: str, blocks: Blocks) -> RawGraphs:
+    ptr = np.cumsum([0, *(part.num_nodes for part in parts)], dtype=np.int64)
+    shifted = [part.edge_index + start for part, start in zip(parts, ptr[:-1], strict=True)]
+    index = torch.from_numpy(np.concatenate(shifted, axis=1))
+    weight = join_weights([(part.edge_index.shape[1], part.edge_weight) for part in parts])
+    check_graphs(torch.from_numpy(ptr), index, weight, where=where, symmetrise=symmetrise)
+    default = ("attributes",) if "attributes" in blocks else ("structure",)
+    return RawGraphs(torch.from_numpy(ptr), index, weight, blocks=blocks, default_features=default)
+
+
+def _stack(rows: Sequence[Tensor | None], where: Where) -> Features:
+    """PyG's ``x`` of all graphs, one below the other; a vector is one column."""
+    found: list[Tensor] = []
+    for i, x in enumerate(rows):
+        if x is None:
+            raise DataError(
+                f"{where(i)} has no x, others have; add it, or choose features='structure'"
+            )
+        table = x.detach().cpu().reshape(x.shape[0], -1).float()
+        if found and table.shape[1] != found[0].shape[1]:
+            raise DataError(
+                f"{where(i)} has {table.shape[1]} node features, {where(0)} {found[0].shape[1]}"
+            )
+        if not torch.isfinite(table).all():
+            raise DataError(f"{where(i)} has node features that are NaN or infinite")
+        found.append(table)
+    return Features(torch.cat(found), tuple(f"x{c}" for c in range(found[0].shape[1])))
+
+
+def _to_numpy(values: Tensor) -> Array:
+    return values.detach().cpu().numpy()
+
+
+def _as_numbers(values: Sequence[Any], where: str) -> Array:
+    try:
+        return np.array(values, dtype=np.float64).reshape(len(values))
+    except (TypeError, ValueError):
+        odd = next((v for v in values if not isinstance(v, (int, float))), values[0])
+        raise DataError(f"{where}: the edge weight {odd!r} is not a number") from None
+
+
+def merge(
+    parts: Sequence[RawGraphs], places: Sequence[Sequence[int]], kinds: Sequence[str]
+) -> RawGraphs:
+    """Puts the graphs of several readers into one order. Targets and the like are left out.
+
+    A block of features is offered if any part offers it; asking for it raises
+    :class:`DataError` unless all parts have it, with the same columns.
+
+    Args:
+        parts: graphs as read.
+        places: the number of every graph of every part in the whole.
+        kinds: what the graphs of each part are, for messages.
+
+    >>> dots = RawGraphs(torch.tensor([0, 1, 2]), torch.empty(2, 0, dtype=torch.long))
+    >>> line = RawGraphs(torch.tensor([0, 2]), torch.tensor([[0, 1], [1, 0]]))
+    >>> both = merge([dots, line], [[0, 2], [1]], ["a dot", "a line"])
+    >>> both.ptr, both.edge_index
+    (tensor([0, 1, 3, 4]), tensor([[1, 2],
+            [2, 1]]))
+    """
+    sizes = torch.cat([part.ptr.diff() for part in parts])
+    _, starts = _ranges(torch.zeros_like(sizes), sizes)
+    order = torch.argsort(torch.tensor(list(chain(*places))))
+    nodes, ptr = _ranges(starts[:-1][order], sizes[order])
+    moved = torch.empty_like(nodes)
+    moved[nodes] = torch.arange(len(nodes))
+    first = np.cumsum([0, *(int(part.ptr[-1]) for part in parts)])[:-1].tolist()
+    edges = torch.cat([part.edge_index + o for part, o in zip(parts, first, strict=True)], dim=1)
+    weight = None
+    if any(part.edge_weight is not None for part in parts):
+        weight = torch.cat([_weights(part) for part in parts])
+    offered = dict.fromkeys(chain.from_iterable(part.blocks for part in parts))
+    special = [part.default_features for part in parts if part.default_features != ("structure",)]
+    return RawGraphs(
+        ptr,
+        moved[edges],
+        weight,
+        blocks={name: partial(_block, name, parts, places, kinds, nodes) for name in offered},
+        default_features=special[0] if special else ("structure",),
+    )
+
+
+def _weights(part: RawGraphs) -> Tensor:
+    if part.edge_weight is None:
+        return torch.ones(part.edge_index.shape[1])
+    return part.edge_weight.float()
+
+
+def _block(
+    name: str,
+    parts: Sequence[RawGraphs],
+    places: Sequence[Sequence[int]],
+    kinds: Sequence[str],
+    nodes: Tensor,
+) -> Features:
+    found: list[Features] = []
+    for part, numbers, kind in zip(parts, places, kinds, strict=True):
+        if name not in part.blocks:
+            raise DataError(
+                f"graph {numbers[0]} ({kind}) has no node features {name!r}, other graphs have; "
+                "choose features that all have, such as features='structure'"
+            )
+        found.append(part.blocks[name]())
+        if found[-1].names != found[0].names:
+            raise DataError(
+                f"graph {numbers[0]} ({kind}) has the {name} {', '.join(found[-1].names)}, graph "
+                f"{places[0][0]} ({kinds[0]}) {', '.join(found[0].names)}; choose features that "
+                "agree, such as features='structure'"
+            )
+    return Features(torch.cat([block.x for block in found])[nodes], found[0].names)
+
+
+_READERS: dict[Kind, Callable[[Sequence[Any], Where], RawGraphs]] = {
+    "networkx": read_networkx,
+    "data": read_data,
+    "matrix": read_matrices,
+    "mol": _read_mols,
+    "smiles": _read_smiles,
+}

@@ -1,0 +1,509 @@
+"""Molecules in tables: CSV, TSV, Parquet, files of SMILES, SDF.
+
+Messages name rows as a person finds them in the file: ``line`` counts from the first line of a text
+file (a header is line 1), ``row`` from the first row of a Parquet file, ``record`` from the first
+molecule of an SDF. Training reads a table in one batch, prediction and embedding in chunks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from legs.data.dataset import Task
+from legs.data.errors import BadRow, BadRows, DataError, OnError, listed
+from legs.data.features.atom_table import MoleculeArrays, read_molecules, require_rdkit, select
+from legs.data.readers.base import RawGraphs, Reader, Rows
+from legs.data.readers.molecules import raw_graphs, read_parallel
+from legs.data.readers.table_files import MOLECULE, SUFFIXES, TITLE, Chunk, Table, open_table
+from legs.data.readers.targets import find_targets
+from legs.files import expand_user
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
+_IDS = {"id", "ids", "identifier", "molid", "moleculeid", "compoundid", "chemblid", "zincid"}
+_IDS |= {"moleculechemblid", "cid", "cas", "inchikey"}
+_BLOCK = 50_000  # rows
+_SAMPLE = 50  # values that show whether a column holds SMILES
+_SHARE = 0.9
+
+
+def read_table(
+    path: str | Path,
+    *,
+    target: str | Sequence[str] | None = None,
+    task: Task | None = None,
+    smiles_column: str | None = None,
+    id_column: str | None = None,
+    hydrogens: bool = False,
+    bond_weights: bool = False,
+    missing: bool = True,
+    bad: BadRows | None = None,
+    limit: int | None = None,
+) -> RawGraphs:
+    """Molecules and their targets from a file.
+
+    CSV (comma, semicolon or tab) and TSV with a header, Parquet, ``.smi``/``.txt`` with a SMILES
+    string and an id per line, SDF; text files and SDF also compressed (``.gz``).
+
+    Args:
+        path: of the file.
+        target: column or columns (an SDF's properties). Default: the only column named target,
+            label, y or class, or the only one left; ``[]`` for none.
+        task: ``"classification"`` or ``"regression"`` (default: see
+            :mod:`legs.data.readers.targets`).
+        smiles_column: default: by name, else by content.
+        id_column: its values must be present and distinct. Default: a column with a usual name such
+            as ``id`` or ``mol_id``; an SDF's titles, if they differ; else the number of the line,
+            as also with ``""``.
+        hydrogens: make hydrogens nodes (default: heavy atoms only).
+        bond_weights: weigh edges by bond order (default: no weights).
+        missing: keep rows in which some of several targets are missing, as NaN (default);
+            otherwise such rows are bad.
+        bad: collects rows that cannot be used (default: the first one raises).
+        limit: read only the first rows (default: all).
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "alcohols.csv")
+    >>> _ = file.write_text("smiles,boils\\nCO,64.7\\nCCO,78.2\\n")
+    >>> raw = read_table(file)
+    >>> raw.task, raw.target_names, raw.y.tolist(), raw.ids
+    ('regression', ('boils',), [[64.69...], [78.19...]], ('2', '3'))
+    """
+    bad = BadRows() if bad is None else bad
+    if limit is not None and limit < 1:
+        raise DataError(f"limit is at least 1, not {limit}")
+    table = _open(path)
+    columns = choose_columns(table, smiles_column, id_column, target)
+    chunk = _whole(table, columns, bad, limit)
+    if not chunk.numbers:
+        raise DataError(f"{table.path} holds no row that can be used")
+    batch = TableRows(table, columns, chunk, (), bad.on_error, hydrogens, bond_weights)
+    rows = batch.read(bad, unique_ids=True)
+    if not rows.index:
+        raise DataError(f"{table.path} holds no molecule that can be read")
+    info = {"smiles_column": columns.molecules, "id_column": columns.ids}
+    raw = rows.graphs(task, bad, missing=missing)
+    return replace(raw, name=_stem(table.path), info={**raw.info, **info})
+
+
+def iter_table(
+    path: str | Path,
+    *,
+    chunk: int | None = None,
+    on_error: OnError = "raise",
+    targets: Sequence[str] = (),
+    asked: Collection[str] = (),
+    smiles_column: str | None = None,
+    id_column: str | None = None,
+    hydrogens: bool = False,
+    bond_weights: bool = False,
+) -> Iterator[TableRows]:
+    """The rows of a table of any length, ``chunk`` at a time.
+
+    Ids may repeat or be missing: rows are identified by their position.
+
+    Args:
+        path: of the file.
+        chunk: rows in a batch (default: all).
+        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` continues.
+        targets: columns that hold the truth, if they are there.
+        asked: names of the options that a user chose: such a column must be there, while one that
+            training had may be called otherwise in a new file.
+        smiles_column: as in :func:`read_table`.
+        id_column: as in :func:`read_table`.
+        hydrogens: as in :func:`read_table`.
+        bond_weights: as in :func:`read_table`.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "alkanes.smi")
+    >>> _ = file.write_text("C methane\\nCC ethane\\nCCC propane\\n")
+    >>> [batch.read().ids for batch in iter_table(file, chunk=2)]
+    [['methane', 'ethane'], ['propane']]
+    """
+    if chunk is not None and chunk < 1:
+        raise DataError(f"chunk is at least 1, not {chunk}")
+    table = _open(path)
+    smiles, ids = (
+        name if option in asked or not name or name in table.columns else None
+        for option, name in (("smiles_column", smiles_column), ("id_column", id_column))
+    )
+    columns = choose_columns(table, smiles, ids, [])
+    taken = (columns.molecules, columns.ids)
+    there = [t for t in targets if table.columns.count(t) == 1 and t not in taken]
+    columns = columns._replace(targets=there)
+    bad = BadRows(on_error)
+    chunks = (
+        table.chunks(columns.needed(), chunk, bad)
+        if chunk is not None
+        else iter([_whole(table, columns, bad, None)])
+    )
+    count = 0
+
+    def batch(part: Chunk) -> TableRows:
+        rows = TableRows(table, columns, part, tuple(bad.rows), on_error, hydrogens, bond_weights)
+        bad.rows.clear()
+        return rows
+
+    for part in chunks:
+        if part.numbers:
+            count += 1
+            yield batch(part)
+    if len(bad) or not count:  # bad rows after the last good one
+        if not len(bad):
+            raise DataError(f"{table.path} holds no row")
+        yield batch(_no_rows(columns))
+
+
+class Columns(NamedTuple):
+    """Names of the columns to read."""
+
+    molecules: str
+    ids: str | None
+    targets: list[str]
+
+    def needed(self) -> list[str]:
+        """All of them, each once."""
+        ids = [] if self.ids is None else [self.ids]
+        return list(dict.fromkeys([self.molecules, *ids, *self.targets]))
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Some rows of a table as they are there; see :class:`legs.data.readers.base.RowBatch`.
+
+    Args:
+        table: the table.
+        columns: that were read.
+        chunk: the rows.
+        bad: rows between and after these that have no fields, such as broken lines.
+        on_error: what to do about molecules that cannot be read.
+        hydrogens: make hydrogens nodes.
+        bond_weights: weigh edges by bond order.
+    """
+
+    table: Table
+    columns: Columns
+    chunk: Chunk
+    bad: tuple[BadRow, ...]
+    on_error: OnError
+    hydrogens: bool = False
+    bond_weights: bool = False
+
+    def __len__(self) -> int:
+        return len(self.chunk.numbers) + len(self.bad)
+
+    def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
+        """Makes graphs of the molecules.
+
+        Args:
+            bad: collects the rows that cannot be used (default: those of this batch).
+            unique_ids: rows whose id is missing or repeats are bad.
+        """
+        bad = BadRows(self.on_error, list(self.bad)) if bad is None else bad
+        columns, chunk = self.columns, self.chunk
+        ids = self._ids()
+        if unique_ids:
+            chunk, ids = self._with_unique_ids(ids, bad)
+        frame, numbers = chunk
+        read = read_parallel(_molecules(frame, columns), hydrogens=self.hydrogens)
+        for position, reason in read.bad:
+            bad.add(self._where(numbers[position]), reason, numbers[position])
+        errors = {row.number: row.reason for row in bad.rows}
+        kept = [numbers[i] for i in read.kept.tolist()]
+        if columns.molecules == MOLECULE:
+            smiles = dict(zip(kept, read.smiles, strict=True))
+        else:
+            smiles = dict(zip(numbers, frame[columns.molecules], strict=True))
+        id_of = dict(zip(numbers, ids, strict=True))
+        order = sorted({*numbers, *(n for n in errors if n is not None)})
+        row_of = {number: row for row, number in enumerate(order)}
+        return Rows(
+            [id_of.get(n, str(n) if columns.ids is None else "") for n in order],
+            [s if isinstance(s := smiles.get(n), str) else "" for n in order],
+            [self._where(n) for n in order],
+            [errors.get(n, "") for n in order],
+            [row_of[n] for n in kept],
+            lambda chosen: self._build(read, [id_of[n] for n in kept], chosen),
+            _without_gaps(frame.iloc[read.kept], columns.targets),
+        )
+
+    def pieces(self, size: int) -> Iterator[TableRows]:
+        """The same rows in the same order, about ``size`` at a time."""
+        numbers = self.chunk.numbers
+        bad_numbers = [row.number or 0 for row in self.bad]
+        for start in range(0, max(len(numbers), 1), size):
+            chunk = Chunk(self.chunk.frame.iloc[start : start + size], numbers[start:][:size])
+            last = start + size >= len(numbers)
+            end = len(self.bad) if last else bisect_left(bad_numbers, numbers[start + size])
+            begin = bisect_left(bad_numbers, numbers[start]) if start else 0
+            yield replace(self, chunk=chunk, bad=self.bad[begin:end])
+
+    def digest(self) -> str:
+        """A digest of everything the result depends on."""
+        digest = hashlib.sha256()
+        for name in self.columns.needed():
+            for value in self.chunk.frame[name]:
+                digest.update(value if isinstance(value, bytes) else str(value).encode())
+                digest.update(b"\0")
+        pairs = tuple((row.where, row.reason) for row in self.bad)
+        digest.update(repr((self.chunk.numbers, pairs)).encode())
+        return digest.hexdigest()
+
+    def _build(self, read: MoleculeArrays, ids: Sequence[str], chosen: Sequence[int]) -> RawGraphs:
+        mask = np.zeros(len(ids), dtype=bool)
+        mask[list(chosen)] = True
+        return raw_graphs(
+            read if mask.all() else select(read, mask),
+            hydrogens=self.hydrogens,
+            bond_weights=self.bond_weights,
+            ids=tuple(ids[i] for i in chosen),
+            name=self.table.path.name,
+            info={"source": str(self.table.path)},
+        )
+
+    def _ids(self) -> list[str]:
+        import pandas as pd
+
+        numbers = [str(number) for number in self.chunk.numbers]
+        if self.columns.ids is None:
+            return numbers
+        ids = [
+            "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value).strip()
+            for value in self.chunk.frame[self.columns.ids]
+        ]
+        if self.columns.ids == TITLE:
+            return [title or number for title, number in zip(ids, numbers, strict=True)]
+        return ids
+
+    def _with_unique_ids(self, ids: list[str], bad: BadRows) -> tuple[Chunk, list[str]]:
+        """The rows with an id of their own, and these ids."""
+        if self.columns.ids == TITLE:
+            # Nobody promised that titles are ids: they serve if they are distinct.
+            numbers = [str(number) for number in self.chunk.numbers]
+            return self.chunk, numbers if len(set(ids)) < len(ids) else ids
+        unit, first, kept = self.table.unit, dict[str, int](), []
+        for row, (name, number) in enumerate(zip(ids, self.chunk.numbers, strict=True)):
+            if not name:
+                reason = f"no id in the column {self.columns.ids!r}"
+            elif name in first:
+                reason = (
+                    f"the id {name[:60]!r} was used before, in {unit} {first[name]} "
+                    f"(id_column='' takes the number of the {unit} instead)"
+                )
+            else:
+                first[name] = number
+                kept.append(row)
+                continue
+            bad.add(self._where(number), reason, number)
+        chunk = Chunk(self.chunk.frame.iloc[kept], [self.chunk.numbers[i] for i in kept])
+        return chunk, [ids[i] for i in kept]
+
+    def _where(self, number: int) -> str:
+        return f"{self.table.path.name} {self.table.unit} {number}"
+
+
+def choose_columns(
+    table: Table, smiles: str | None, ids: str | None, target: str | Sequence[str] | None
+) -> Columns:
+    """The columns that were named, or else the likely ones; see :func:`read_table`."""
+    import pandas as pd
+
+    names = table.columns
+    first: Chunk | None = None
+    if len(set(names)) == len(names):
+        nested = getattr(table, "nested", ())
+        readable = [name for name in names if name not in nested]
+        first = next(table.chunks(readable, 50, BadRows("skip")), None)
+    sample = pd.DataFrame(columns=names) if first is None else first.frame.reindex(columns=names)
+    try:
+        molecules = smiles_column(names, sample, smiles)
+        rest = [name for name in names if name != molecules]
+        identity = id_column(rest, ids)
+        if identity is None and ids is None and TITLE in rest:
+            identity = TITLE
+        if target is None:
+            targets = find_targets(names, None, other=[molecules, TITLE, identity or TITLE])
+        else:
+            chosen = [target] if isinstance(target, str) else list(target)
+            targets = [find_column(names, name, "target column") for name in chosen]
+            if len(set(targets)) < len(targets):
+                raise DataError(f"a target is named twice: {', '.join(targets)}")
+    except DataError as error:
+        raise DataError(f"{table.path.name}: {error}") from error
+    return Columns(molecules, identity, targets)
+
+
+def find_column(columns: Sequence[str], name: str, what: str) -> str:
+    """A column by its name, or an error with the nearest name there is.
+
+    >>> find_column(["smiles", "logS"], "logs", "target column")
+    Traceback (most recent call last):
+    ...
+    legs.data.errors.DataError: there is no target column 'logs'; did you mean 'logS'? ...
+    """
+    count = list(columns).count(name)
+    if count > 1:
+        raise DataError(f"there are {count} columns named {name!r}; rename all but one")
+    if count:
+        return name
+    folded = {column.casefold(): column for column in columns}
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
+    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
+    raise DataError(f"there is no {what} {name!r}; {hint}There are: {listed(columns)}")
+
+
+def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None = None) -> str:
+    """The column of molecules.
+
+    In this order: ``name``; an SDF's molecules; the column named ``smiles`` (in any case); the
+    only one whose name contains ``smiles``; the column of which nine in ten of the first fifty
+    values are SMILES (of several, the one with the longest).
+
+    Args:
+        columns: of the table.
+        sample: its first rows, all columns.
+        name: of the column, if the user chose it.
+    """
+    if name is not None:
+        return find_column(columns, name, "SMILES column")
+    if MOLECULE in columns:
+        return MOLECULE
+    exact = [column for column in columns if _folded(column) == "smiles"]
+    similar = [column for column in columns if "smiles" in _folded(column)]
+    similar += [column for column in columns if _folded(column) == "smi"]
+    for candidates in (exact, similar):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            raise DataError(
+                f"which column holds the molecules: {listed(candidates)}? Name it (smiles_column=)"
+            )
+    lengths = {column: _smiles_length(sample[column]) for column in dict.fromkeys(columns)}
+    best = max(lengths, key=lambda column: lengths[column], default="")
+    if not lengths.get(best):
+        raise DataError(
+            f"no column looks like SMILES; there are: {listed(columns)}. Name it (smiles_column=)"
+        )
+    if _is_smiles(best):
+        raise DataError(
+            f"the first line looks like data ({best[:40]!r} is a SMILES string), not like names "
+            "of columns; put a line of names above it"
+        )
+    return best
+
+
+def id_column(columns: Sequence[str], name: str | None = None) -> str | None:
+    """The column of ids: ``name``, or the first with a usual name; ``""`` chooses none."""
+    if name is not None:
+        return find_column(columns, name, "id column") if name else None
+    usual = [c for c in columns if _folded(c) in _IDS and list(columns).count(c) == 1]
+    return usual[0] if usual else None
+
+
+def _smiles_length(column: Any) -> float:
+    """Mean length of a column's SMILES, or 0 where it does not hold SMILES."""
+    if column.ndim > 1:  # two columns of one name
+        return 0.0
+    values = [v.strip() for v in column if isinstance(v, str) and v.strip()][:_SAMPLE]
+    good = [len(value) for value in values if _is_smiles(value)]
+    return sum(good) / len(good) if len(good) >= max(_SHARE * len(values), 1) else 0.0
+
+
+def _is_smiles(text: str) -> bool:
+    return bool(len(read_molecules([text]).kept))
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def _open(path: str | Path) -> Table:
+    require_rdkit()
+    return open_table(expand_user(path))
+
+
+def _whole(table: Table, columns: Columns, bad: BadRows, limit: int | None) -> Chunk:
+    """The first ``limit`` rows, or all, in one chunk."""
+    import pandas as pd
+
+    parts: list[Chunk] = []
+    count = 0
+    for part in table.chunks(columns.needed(), _BLOCK if limit is None else limit, bad):
+        parts.append(part)
+        count += len(part.numbers)
+        if limit is not None and count >= limit:
+            break
+    if not parts:
+        return _no_rows(columns)
+    frame = pd.concat([part.frame for part in parts], ignore_index=True)
+    numbers = [number for part in parts for number in part.numbers]
+    return Chunk(frame.iloc[:limit], numbers[:limit])
+
+
+def _no_rows(columns: Columns) -> Chunk:
+    import pandas as pd
+
+    return Chunk(pd.DataFrame(columns=columns.needed()), [])
+
+
+def _molecules(frame: pd.DataFrame, columns: Columns) -> list[str | bytes | None]:
+    """SMILES, or molecules in RDKit's binary form."""
+    values = frame[columns.molecules].tolist()
+    if columns.molecules == MOLECULE:
+        return values
+    # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
+    return [value if isinstance(value, str) else None for value in values]
+
+
+def _without_gaps(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame | None:
+    """Target columns, with ``None`` where text stands for a missing value."""
+    import pandas as pd
+
+    if not columns:
+        return None
+    frame = frame[list(columns)].copy()
+    for name in columns:
+        if frame[name].dtype == object or isinstance(frame[name].dtype, pd.StringDtype):
+            frame[name] = [
+                None if isinstance(v, str) and v.strip().lower() in MISSING else v
+                for v in frame[name]
+            ]
+    return frame
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem
+
+
+READER = Reader(
+    read_table,
+    frozenset(
+        [
+            "target",
+            "task",
+            "smiles_column",
+            "id_column",
+            "hydrogens",
+            "bond_weights",
+            "missing",
+            "bad",
+            "limit",
+        ]
+    ),
+    iter_table,
+    SUFFIXES,
+    ("rdkit", "biotite"),
+)

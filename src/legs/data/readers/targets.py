@@ -1,0 +1,390 @@
+"""Targets from the columns of a table: classes or continuous targets, one rule for every reader.
+
+The rule, where the task is not given:
+
+* One column of names (text, true/false, a pandas category): classification.
+* One column of integers: classification if it has at most :data:`MOST_CLASSES` distinct values and
+  at least two rows a value on average, regression otherwise. A float column of whole numbers *with
+  gaps* counts as integers, for that is what pandas makes of integers with missing values.
+* One column of other floats: regression, even if they are whole numbers and few.
+* Text that reads as numbers throughout counts as numbers.
+* Several columns: regression. Columns that would all be classes, or one that holds names, are
+  refused: classification takes one column.
+
+The task can be given instead. ``"classification"`` takes any values as classes; ``"regression"``
+takes true/false as 1 and 0, and rows whose value is no number are bad.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from legs.data.dataset import Task
+from legs.data.errors import BadRows, DataError, listed
+from legs.data.readers.text import is_censored, parse_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_CLASSES = 20
+Array: TypeAlias = np.ndarray[Any, Any]
+Kind: TypeAlias = Literal["names", "truth", "integers", "floats", "mixed"]
+Table: TypeAlias = "pd.DataFrame | Mapping[str, Any]"  # columns by name
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_USUAL_NAMES = ("target", "targets", "label", "labels", "y", "class")
+
+
+class Column(NamedTuple):
+    """A column with its values as numbers, where they are numbers."""
+
+    name: str
+    kind: Kind
+    raw: Array  # [rows], as given; None where missing
+    number: Array  # [rows] float64, NaN where the value is not a number
+    present: Array  # [rows] bool
+    comma: bool | None = None  # whether commas are decimal; None if undecided
+    refusal: str = ""  # why its text cannot be read as numbers, although it looks like them
+
+    def few(self) -> bool:
+        """Few enough distinct values, often enough, to be classes."""
+        distinct = np.unique(self.number[self.present]).size
+        return bool(distinct <= MOST_CLASSES and 2 * distinct <= self.present.sum())
+
+    def looks_like_classes(self) -> bool:
+        """Whether the values are classes where the task is not given."""
+        return self.kind in ("names", "truth") or (self.kind == "integers" and self.few())
+
+
+def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | None = None) -> Column:
+    """Finds out what a column holds.
+
+    Args:
+        name: of the column.
+        values: array or pandas Series, ``[rows]``.
+        where: what messages call its rows.
+        comma: whether commas are decimal, if other parts of the column have shown it.
+
+    >>> parse_column("size", np.array(["1", "2", ""]), ["a", "b", "c"]).kind
+    'integers'
+    """
+    dtype = values.dtype
+    if hasattr(values, "to_numpy"):  # pandas
+        raw = values.to_numpy(dtype=object, na_value=None)
+    else:
+        raw = np.asarray(values).astype(object)
+    present = np.array([not _is_missing(value) for value in raw], dtype=bool)
+    if dtype.kind not in "biuf":
+        return _parse_objects(name, raw, present, where, comma, categorical=dtype == "category")
+    number = np.array(
+        [value if there else math.nan for value, there in zip(raw, present, strict=True)],
+        dtype=float,
+    )
+    kind: Kind = "truth" if dtype.kind == "b" else "integers"
+    if dtype.kind == "f":
+        whole = bool((number[present] == np.floor(number[present])).all())
+        kind = "integers" if whole and not present.all() else "floats"
+    return Column(name, kind, raw, number, present)
+
+
+def _is_missing(value: Any) -> bool:
+    # Blank text is missing, as it is where pandas reads a CSV file.
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, Real | Decimal) and value != value)
+
+
+def _parse_objects(
+    name: str,
+    raw: Array,
+    present: Array,
+    where: Sequence[str],
+    comma: bool | None,
+    *,
+    categorical: bool,
+) -> Column:
+    for row in np.flatnonzero(present).tolist():
+        if not isinstance(raw[row], (str, Real, Decimal, np.bool_)):
+            raise DataError(
+                f"{where[row]}: the target column {name!r} holds a "
+                f"{type(raw[row]).__name__}; targets are numbers, names or true/false"
+            )
+    number = np.array([_number(value) for value in raw], dtype=float)
+    texts = [row for row in np.flatnonzero(present).tolist() if isinstance(raw[row], str)]
+    numbers = parse_numbers([raw[row] for row in texts], comma)
+    number[texts] = numbers.values
+    refusal = ""
+    if numbers.refusal is not None:
+        place, reason, other = numbers.refusal
+        beside = "" if other is None else f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
+        refusal = (
+            f"{where[texts[place]]}: the target column {name!r} holds "
+            f"{raw[texts[place]][:40]!r}, which {reason}{beside}; write all its numbers with a "
+            "decimal point and nothing between thousands"
+        )
+    # "inf" is a number here, if a bad one; text that says "nan" is a name.
+    numeric = ~np.isnan(number[present])
+    truth = np.array([isinstance(value, (bool, np.bool_)) for value in raw[present]], dtype=bool)
+    kind: Kind
+    if categorical or not numeric.any():
+        kind = "names"
+    elif truth.all():
+        kind = "truth"
+    elif truth.any() or not numeric.all():
+        kind = "mixed"
+    else:
+        text = [str(value) for value in raw[present]]
+        kind = "integers" if all(_INTEGER.fullmatch(t) for t in text) else "floats"
+    return Column(name, kind, raw, number, present, numbers.comma, refusal)
+
+
+def pick_column(table: Table, name: str) -> Any:
+    """The column of that name, or an error that lists the columns there are."""
+    columns = [str(column) for column in table]
+    _check_name(columns, name)
+    return table.iloc[:, columns.index(name)] if hasattr(table, "iloc") else np.asarray(table[name])
+
+
+def _check_name(columns: Sequence[str], name: str) -> None:
+    if name not in columns:
+        raise DataError(f"there is no column {name!r}; there are {listed(columns)}")
+    if (count := columns.count(name)) > 1:
+        raise DataError(f"there are {count} columns named {name!r}; rename all but one")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+class Targets(NamedTuple):
+    """The targets of the rows that were kept."""
+
+    y: Tensor  # [kept rows] int64 classes, or [kept rows, columns] float32 numbers
+    task: Task
+    class_names: tuple[str, ...]  # sorted: numbers by value, names by alphabet; () for numbers
+    target_names: tuple[str, ...]
+    kept: np.ndarray[Any, np.dtype[np.bool_]]  # [rows of the table]
+
+    def fields(self) -> dict[str, Any]:
+        """What a data set says of its targets."""
+        return {name: getattr(self, name) for name in ("y", "task", "class_names", "target_names")}
+
+
+def encode_targets(
+    table: Table,
+    columns: Sequence[str],
+    task: Task | None = None,
+    *,
+    bad: BadRows | None = None,
+    where: Sequence[str] | None = None,
+    missing: bool = True,
+) -> Targets:
+    """Encodes target columns as classes or numbers, by the rule at the top of this module.
+
+    Call it on the rows whose graphs could be read, so that no class is left without a graph; then
+    drop the graphs that are not ``kept``.
+
+    Args:
+        table: a row per graph; a pandas DataFrame, or arrays by name.
+        columns: names of the target columns, at least one.
+        task: overrides the detection.
+        bad: collects rows with missing or infinite targets (default: the first one raises).
+        where: what to call each row in messages; default ``row 1``, ``row 2``, …
+        missing: keep rows with *some* targets missing as NaN, in regression on several columns
+            (default); otherwise they are bad.
+
+    >>> table = {"kind": np.array(["b", "a", "b"]), "size": np.array([0.5, 1.5, np.nan])}
+    >>> encode_targets(table, ["kind"])[:3]
+    (tensor([1, 0, 1]), 'classification', ('a', 'b'))
+    >>> encode_targets(table, ["size"], bad=BadRows("skip")).y
+    tensor([[0.5000],
+            [1.5000]])
+    """
+    if task not in (None, "classification", "regression"):
+        raise DataError(f"the task is 'classification' or 'regression', not {task!r}")
+    if not columns or len(set(columns)) < len(columns):
+        raise DataError(f"target columns must be distinct, and at least one: {listed(columns)}")
+    bad = BadRows() if bad is None else bad
+    picked = [pick_column(table, name) for name in columns]
+    names = [f"row {i + 1}" for i in range(len(picked[0]))] if where is None else list(where)
+    parsed = [parse_column(*column, names) for column in zip(columns, picked, strict=True)]
+
+    for k, column in enumerate(parsed):
+        if column.refusal and task == "classification":
+            parsed[k] = column._replace(kind="names")
+        elif column.refusal and (task or column.kind == "floats"):
+            raise DataError(column.refusal)
+
+    present = np.stack([column.present for column in parsed], axis=1)
+    some = missing and len(parsed) > 1
+    kept: Array = np.asarray(present.any(axis=1) if some else present.all(axis=1))
+    for row in np.flatnonzero(~kept).tolist():
+        absent = columns[int(np.flatnonzero(~present[row])[0])]
+        bad.add(names[row], f"no value in the target column {absent!r}")
+    for k, name in enumerate(columns):
+        if not present[kept, k].any():
+            raise DataError(f"no row has a value in the target column {name}")
+
+    if (task or _detect(parsed, names)) == "regression":
+        return _numbers(parsed, kept, names, bad)
+    if len(parsed) > 1:
+        raise DataError(
+            f"classification takes one target column, not {len(parsed)} "
+            f"({listed(columns)}); multi-label classification is not supported"
+        )
+    column = parsed[0]
+    if column.kind in ("integers", "floats"):
+        for row in np.flatnonzero(np.isinf(column.number)).tolist():
+            bad.add(names[row], f"the target column {column.name!r} is infinite")
+            kept[row] = column.present[row] = False
+    y, class_names = _classes(column, names, asked=task is not None)
+    return Targets(y, "classification", class_names, tuple(columns), kept)
+
+
+def find_targets(
+    columns: Sequence[str], target: str | Sequence[str] | None = None, *, other: Sequence[str] = ()
+) -> list[str]:
+    """The target columns of a table: those named, or the likely one.
+
+    Without ``target``: the only column named target, label, y or class, or the only one besides
+    ``other`` (ids, SMILES, file names); no further column: no targets (``[]``).
+
+    >>> find_targets(["file", "label", "note"], other=["file"])
+    ['label']
+    """
+    if target is not None:
+        chosen = [target] if isinstance(target, str) else list(target)
+        for name in chosen:
+            _check_name(columns, name)
+        return chosen
+    free = [name for name in columns if name not in other]
+    usual = [name for name in free if name.strip().lower() in _USUAL_NAMES]
+    for chosen in (usual, free):
+        if len(chosen) == 1:
+            return chosen
+    if free:
+        raise DataError(
+            f"which column is the target? There are {listed(free)}; name one or more (target=)"
+        )
+    return []
+
+
+def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
+    if len(columns) == 1:
+        # A mixed column goes on to _classes, which names the row.
+        classes = columns[0].kind == "mixed" or columns[0].looks_like_classes()
+        return "classification" if classes else "regression"
+    if all(column.looks_like_classes() for column in columns):
+        raise DataError(
+            f"the target columns {listed(c.name for c in columns)} all look like classes, and "
+            "multi-label classification is not supported: name one of them, or take them as "
+            "numbers with task='regression'"
+        )
+    for column in columns:
+        if column.kind == "mixed":
+            _refuse_mixture(column, names)
+        if column.kind == "names":
+            raise DataError(
+                f"the target column {column.name!r} holds names; several targets at once are "
+                "regressed and must be numbers"
+            )
+    return "regression"
+
+
+def _classes(
+    column: Column, names: Sequence[str], *, asked: bool
+) -> tuple[Tensor, tuple[str, ...]]:
+    if column.kind == "mixed" and not asked:
+        _refuse_mixture(column, names)
+    if column.kind in ("integers", "floats"):
+        _refuse_measurements(column, names)
+        ordered, y = np.unique(column.number[column.present], return_inverse=True)
+        class_names = tuple(str(int(v)) if v.is_integer() else str(v) for v in ordered.tolist())
+    else:
+        text = np.array([str(value) for value in column.raw[column.present]], dtype=object)
+        ordered, y = np.unique(text, return_inverse=True)
+        class_names = tuple(ordered.tolist())
+    if len(class_names) < 2:
+        raise DataError(
+            f"the target column {column.name!r} holds one class only "
+            f"({listed(class_names)}); two are needed to classify"
+        )
+    if not asked and len(class_names) > MOST_CLASSES and 2 * len(class_names) > len(y):
+        raise DataError(
+            f"the target column {column.name!r} holds {len(class_names)} different names in "
+            f"{len(y)} rows: ids rather than classes? Name another column, or choose "
+            "task='classification' if they are meant"
+        )
+    return torch.from_numpy(y.astype(np.int64)), class_names
+
+
+def _numbers(parsed: Sequence[Column], kept: Array, names: Sequence[str], bad: BadRows) -> Targets:
+    for column in parsed:
+        if column.kind == "names":
+            raise DataError(
+                f"the target column {column.name!r} holds names; regression takes numbers"
+            )
+    with np.errstate(over="ignore"):
+        y = np.stack([column.number for column in parsed], axis=1).astype(np.float32)
+    broken = ~np.isfinite(y) & np.stack([column.present for column in parsed], axis=1)
+    for row in np.flatnonzero(broken.any(axis=1) & kept).tolist():
+        column = parsed[int(np.flatnonzero(broken[row])[0])]
+        bad.add(names[row], _not_finite(column, row))
+    fine = kept & ~broken.any(axis=1)
+    columns = tuple(column.name for column in parsed)
+    if not fine.any():
+        raise DataError(f"no row has a finite number in the target column(s) {listed(columns)}")
+    return Targets(torch.from_numpy(y[fine]), "regression", (), columns, fine)
+
+
+def _not_finite(column: Column, row: int) -> str:
+    text = str(column.raw[row])
+    what = f"the target column {column.name!r} holds {text[:40]!r}"
+    if is_censored(text):
+        return f"{what}, a censored value: a bound, not a measurement. Replace it or drop the row"
+    return f"{what}, not a finite number"
+
+
+def _refuse_mixture(column: Column, names: Sequence[str]) -> None:
+    rows = np.flatnonzero(column.present).tolist()
+    for row in rows:
+        if is_censored(str(column.raw[row])):
+            raise DataError(
+                f"{names[row]}: {_not_finite(column, row)} (task='regression' with "
+                "on_error='skip' drops such rows)"
+            )
+    sorts = [
+        "truth" if isinstance(column.raw[row], bool | np.bool_) else np.isnan(column.number[row])
+        for row in rows
+    ]
+    # The rarest sort is the odd one out; of equals, the one that comes later.
+    odd = min(set(sorts), key=lambda sort: (sorts.count(sort), -sorts.index(sort)))
+    row = rows[sorts.index(odd)]
+    raise DataError(
+        f"{names[row]}: the target column {column.name!r} mixes numbers and names (here "
+        f"{str(column.raw[row])[:40]!r}); correct it, or choose the task: task='classification' "
+        "takes all as names, with task='regression' rows without a number are bad"
+    )
+
+
+def _refuse_measurements(column: Column, names: Sequence[str]) -> None:
+    number = column.number
+    broken = np.flatnonzero(column.present & (number != np.floor(number)))
+    if broken.size and not column.few():
+        raise DataError(
+            f"{names[broken[0]]}: the target column {column.name!r} holds measurements "
+            f"({number[broken[0]]:g}), not classes; choose task='regression', or bin them"
+        )

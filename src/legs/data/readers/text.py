@@ -1,0 +1,231 @@
+"""Text files of tables: their lines, fields and numbers.
+
+Numbers follow one strict pattern: Python's ``float`` also takes ``1_0`` and digits of other
+scripts, which are typing errors or ids in a table.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from legs.data.errors import BadRows, DataError
+
+# The widest tables of descriptors stay below this; what is longer has lost its line ends.
+LONGEST_LINE = 8_000_000
+_LONGER = f"longer than {LONGEST_LINE:,} characters"
+_TOO_LONG = "\ufdd1too long"
+# Bytes that are not UTF-8, as Python's surrogateescape smuggles them through.
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+# Tables pack tenfold; what packs so much more would fill the memory.
+FREE, RATIO = 16 << 20, 200
+_MAGIC = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file"}
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}")
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
+# 1,234 is 1.234 or 1234.
+_EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+_THOUSANDS = re.compile(
+    r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,}|"
+    r"(?:\.[0-9]{3})+,[0-9]*|(?:\.[0-9]{3}){2,})"
+)
+_CENSORED = re.compile(r"(?:[<>]=?|=[<>]|[≤≥⩽⩾~≈≲≳])\s*[+-]?(?:[0-9]|[.,][0-9]).*")
+
+
+class Row(NamedTuple):
+    """A record of a text table."""
+
+    line: int  # the first line of the record, as an editor counts
+    fields: list[str]
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """The file's bytes, decompressed where they are gzip (whatever the file's name says)."""
+    if not path.is_file():
+        what = "a folder, not a file" if path.is_dir() else "not there"
+        raise DataError(f"{path} is {what}; give a CSV, TSV, Parquet, SMILES or SDF file")
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start[:2] == b"\x1f\x8b":
+            return cast(IO[bytes], _Unpacked(path, "rb"))
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed file that unpacks to no more than is honest."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._checked(super().read(-1 if size is None else size))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._checked(super().read1(size))
+
+    def _checked(self, found: bytes) -> bytes:
+        if self.tell() > FREE:
+            packed = Path(self.name).stat().st_size
+            if self.tell() > RATIO * packed:
+                raise DataError(
+                    f"{self.name} has {packed:,} bytes and unpacks to {self.tell():,} and more: no "
+                    "honest table does, and it is not read"
+                )
+        return found
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, with their ends; one too long to be a row arrives cut and marked.
+
+    Bytes that are not UTF-8 come as lone surrogates (see :func:`is_text`), so that a stray byte
+    in a column nobody reads does no harm.
+    """
+    try:
+        with open_binary(path) as binary:
+            start = binary.read(4)
+            binary.seek(0)
+            for magic, what in _MAGIC.items():
+                if start.startswith(magic):
+                    raise DataError(f"{path} is {what}; save it as CSV, or give it its own ending")
+            utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+            text = io.TextIOWrapper(
+                binary,
+                encoding="utf-16" if utf16 else "utf-8-sig",
+                errors="surrogateescape",
+                newline="",
+            )
+            while line := text.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE and not _ended(line):
+                    while line and not _ended(line):
+                        line = text.readline(LONGEST_LINE)
+                    line = _TOO_LONG + "\n"
+                yield line
+    except (UnicodeError, OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def rows(path: Path, delimiter: str, bad: BadRows) -> Iterator[Row]:
+    """The records of a delimited file; blank ones are left out, broken ones go to ``bad``."""
+    reader = csv.reader(lines(path), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = f"{error}; is a quotation mark not closed?"
+            bad.add(f"{path.name} line {line}", reason, line)
+            continue
+        if any(field.startswith(_TOO_LONG) for field in fields):
+            bad.add(f"{path.name} line {line}", _LONGER, line)
+        elif any(field and not field.isspace() for field in fields):
+            yield Row(line, fields)
+
+
+def words(path: Path, bad: BadRows) -> Iterator[Row]:
+    """The first word and the rest of each line, for files of SMILES and names."""
+    for number, line in enumerate(lines(path), start=1):
+        if line.startswith(_TOO_LONG):
+            bad.add(f"{path.name} line {number}", _LONGER, number)
+        elif fields := line.split(maxsplit=1):
+            yield Row(number, [fields[0], fields[1].strip() if len(fields) > 1 else ""])
+
+
+def delimiter_of(path: Path) -> str:
+    """Tab, comma or semicolon: the one the first line holds most of (a comma where none)."""
+    first = next((line for line in lines(path) if line.strip()), "")
+    if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")):
+        return "\t"
+    return max(",\t;", key=first.count)
+
+
+def is_text(field: str) -> bool:
+    """Whether a field was proper UTF-8, without the zero bytes of binary files."""
+    return "\0" not in field and (field.isascii() or not _NOT_UTF8.search(field))
+
+
+def _ended(line: str) -> bool:
+    return line.endswith(("\n", "\r"))
+
+
+def parse_number(text: str) -> float:
+    """The number that a text is; infinite where it says so.
+
+    >>> parse_number(" -1.5e3 ")
+    -1500.0
+    >>> parse_number("1_0")
+    Traceback (most recent call last):
+    ...
+    legs.data.errors.DataError: '1_0' is not a number
+    """
+    bare = text.strip()
+    if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
+        return float(bare)
+    raise DataError(f"{text[:40]!r} is not a number")
+
+
+def is_censored(text: str) -> bool:
+    """Whether a text is a bound on a number, such as ``>7.5``, and no measurement."""
+    return _CENSORED.fullmatch(text.strip()) is not None
+
+
+class Refusal(NamedTuple):
+    """Why a column cannot be read."""
+
+    place: int  # of the text at fault
+    reason: str
+    other: int | None = None  # of a text that contradicts it
+
+
+class Numbers(NamedTuple):
+    """The numbers of a column of text."""
+
+    values: list[float]  # NaN where there is none
+    comma: bool | None  # whether commas are decimal; ``None`` where nothing tells
+    refusal: Refusal | None  # where commas could mean two things
+
+
+def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
+    """Reads a column of text, in which the decimal mark is a point or a comma throughout.
+
+    Args:
+        texts: of the column.
+        comma: what is known of the mark from other parts of the column.
+
+    >>> parse_numbers(["3,14", "2", "a"])
+    Numbers(values=[3.14, 2.0, nan], comma=True, refusal=None)
+    """
+    values = [math.nan] * len(texts)
+    points, commas, grouped = [], [], []
+    for k, text in enumerate(texts):
+        bare = text.strip()
+        if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
+            values[k] = float(bare)
+            if "." in bare:
+                points.append(k)
+        elif _COMMA.fullmatch(bare):
+            values[k] = float(bare.replace(",", "."))
+            commas.append(k)
+        elif _THOUSANDS.fullmatch(bare):
+            values[k] = float(re.sub("[.,]", "", bare))  # looks like a number; never used as one
+            grouped.append(k)
+    refusal = None
+    either = all(_EITHER.fullmatch(texts[k].strip()) for k in commas)
+    if grouped:
+        refusal = Refusal(grouped[0], "has thousands separators")
+    elif commas and (points or comma is False):
+        refusal = Refusal(commas[0], "has a comma, others a point", *points[:1])
+    elif points and comma:
+        refusal = Refusal(points[0], "has a point, others a comma")
+    elif commas and either and not comma:
+        refusal = Refusal(commas[0], "has a decimal comma or a thousands separator")
+    return Numbers(values, True if commas else False if points else comma, refusal)

@@ -1,1 +1,0 @@
-"""What can be shown with the package: one file a table, figure or demonstration."""

@@ -1,0 +1,1 @@
+"""Apply trained models: predictions and embeddings of files of any length."""

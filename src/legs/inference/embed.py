@@ -1,0 +1,236 @@
+"""Features of graphs as a table with named columns, for files of any length."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from safetensors.torch import save
+from torch import Tensor
+
+from legs.data.dataset import GraphDataset
+from legs.data.errors import BAD_COLUMNS, DataError, OnError
+from legs.files import expand_user
+from legs.inference.inputs import Reading, bad_rows_beside, finite_part, iter_input
+from legs.inference.table_writer import TableWriter
+from legs.models import Ensemble, LEGSNet, Network, create
+from legs.nn.columns import columns_of_features
+from legs.training.inputs import embed
+from legs.training.methods import methods
+from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.runs import find_model
+from legs.training.svm import ScatteringSVM
+
+UNTRAINED = "legs-fixed"
+# Rows at a time. Scattering of 2,000 molecules holds a few hundred megabytes.
+CHUNK = 2_000
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """Turns graphs into features with names.
+
+    Args:
+        reading: how files become graphs.
+        features_of: graphs to features, ``[graphs, features]``.
+        names_of: names of these, from the names of the node features and the number of features.
+        known: what tells it from others, as JSON values.
+    """
+
+    reading: Reading
+    features_of: Callable[[GraphDataset], Tensor]
+    names_of: Callable[[Sequence[str], int], list[str]]
+    known: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What :func:`embed_file` did: rows and columns written, rows skipped and their list."""
+
+    rows: int
+    columns: int
+    skipped: int
+    bad_file: Path | None
+
+
+def fixed_embedder(reading: Reading, device: str = "cpu", **options: Any) -> Embedder:
+    """Fixed geometric scattering, which needs no training.
+
+    Args:
+        reading: how files become graphs.
+        device: where to compute.
+        options: of :class:`legs.nn.Scattering`, such as ``order`` and ``scales``.
+    """
+    networks: dict[int, LEGSNet] = {}
+
+    def network(channels: int) -> LEGSNet:
+        if channels not in networks:
+            # Any head will do: only the scattering is used.
+            made = create(UNTRAINED, channels, 2, **options)
+            assert isinstance(made, LEGSNet)
+            networks[channels] = made.eval().to(device)
+        return networks[channels]
+
+    network(1)  # reports wrong options before any file is read
+    return Embedder(
+        reading,
+        lambda data: embed(network(data.in_channels), data.to(device)).cpu(),
+        lambda names, width: columns_of_features(network(len(names)).scattering.columns(), names),
+        {"model": UNTRAINED, "options": options},
+    )
+
+
+def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
+    """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
+
+    def names_of(names: Sequence[str], width: int) -> list[str]:
+        answerer = predictor.answerer
+        if isinstance(answerer, NetworkAnswerer):
+            return network_names(answerer.network, names, width)
+        if isinstance(answerer, ScatteringSVM):
+            fixed = create(UNTRAINED, len(names), 2)
+            return network_names(fixed, names, width)
+        return _numbered(width)
+
+    def features_of(data: GraphDataset) -> Tensor:
+        predictor.check(data)
+        return predictor.answerer.embedding(data)
+
+    _, tensors = predictor.answerer.saved()
+    weights = hashlib.sha256(
+        save({k: v.cpu().contiguous() for k, v in tensors.items()})
+    ).hexdigest()
+    known = {"model": predictor.method, "weights": weights}
+    return Embedder(Reading.of(predictor, **asked), features_of, names_of, known)
+
+
+def open_embedder(
+    model: str,
+    *,
+    features: str | None = None,
+    hydrogens: bool = False,
+    smiles_column: str | None = None,
+    id_column: str | None = None,
+    directed: str | None = None,
+    options: dict[str, Any] | None = None,
+    device: str = "cpu",
+) -> Embedder:
+    """An embedder by name: ``legs-fixed``, or the directory of a run or model.
+
+    Args:
+        model: the name or path.
+        features: blocks of node features (``legs-fixed`` only; a model knows its own).
+        hydrogens: make hydrogens nodes (``legs-fixed`` only).
+        smiles_column: of the input (default: found).
+        id_column: of the input (default: found).
+        directed: ``"symmetrize"`` takes directed edges as undirected ones.
+        options: of scattering (``legs-fixed`` only).
+        device: where to compute.
+    """
+    columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
+    if model == UNTRAINED:
+        blocks = None if features is None else tuple(b.strip() for b in features.split("+"))
+        given = {name: value for name, value in columns.items() if value is not None}
+        if hydrogens:
+            given["hydrogens"] = True  # type: ignore[assignment]
+        reading = Reading(blocks, options=given, asked=tuple(given))
+        return fixed_embedder(reading, device, **(options or {}))
+    if model in methods() and not Path(model).exists():
+        raise DataError(
+            f"{model} has to be trained first: legs train DATA --model {model} -o RUN, "
+            "then legs embed RUN DATA"
+        )
+    if features is not None or hydrogens or options:
+        raise DataError(
+            f"{model} has been trained and knows its features and options; "
+            f"choices are for {UNTRAINED} alone"
+        )
+    return trained_embedder(load_predictor(find_model(model)).to(device), **columns)
+
+
+def embed_file(
+    embedder: Embedder,
+    path: str | Path,
+    out: str | Path,
+    *,
+    on_error: OnError = "raise",
+    chunk: int = CHUNK,
+    report: Callable[[int], None] = lambda rows: None,
+) -> Embedded:
+    """Writes features of graphs to a table: the column ``id``, then a column a feature.
+
+    Tables of molecules are read, embedded and written in parts: memory does not grow with the file.
+
+    Args:
+        embedder: what turns graphs into features.
+        path: a file, a folder or the name of a data set.
+        out: a CSV, TSV or Parquet file; written whole or not at all.
+        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` lists such rows in
+            ``OUT.bad_rows.csv`` beside the output.
+        chunk: rows at a time.
+        report: called with the number of rows done.
+    """
+    out = expand_user(out)
+    bad_file = bad_rows_beside(out, path, on_error)
+    names: list[str] = []
+    skipped = done = 0
+    with ExitStack() as stack:
+        writer = stack.enter_context(TableWriter(out))
+        bad = None
+        for part in iter_input(embedder.reading, path, chunk=chunk, on_error=on_error):
+            part, features = finite_part(part, embedder.features_of, on_error)
+            if bad_rows := part.bad():
+                bad = bad or stack.enter_context(TableWriter(bad_file))
+                bad.add(pd.DataFrame(bad_rows, columns=list(BAD_COLUMNS), dtype="string"))
+                skipped += len(bad_rows)
+            if part.data is not None and features is not None:
+                data = part.data
+                names = names or distinct(embedder.names_of(data.feature_names, features.shape[1]))
+                table = pd.DataFrame(features.numpy(), columns=names)
+                table.insert(0, "id", pd.Series(data.ids, dtype="string"))
+                writer.add(table)
+            done += len(part)
+            report(done)
+        if not writer.rows:
+            raise DataError(f"{path} holds no row that can be used")
+    return Embedded(writer.rows, len(names), skipped, bad_file if skipped else None)
+
+
+def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
+    """Names of a network's graph features: paths where they are scattering, else numbers.
+
+    Args:
+        network: the network.
+        features: names of the node features.
+        width: number of graph features.
+    """
+    if isinstance(network, LEGSNet):
+        return columns_of_features(network.scattering.columns(), features)
+    if isinstance(network, Ensemble) and isinstance(network.second, LEGSNet):
+        second = columns_of_features(network.second.scattering.columns(), features)
+        return [*_numbered(width - len(second)), *second]
+    return _numbered(width)
+
+
+def _numbered(width: int) -> list[str]:
+    return [f"embed{i}" for i in range(width)]
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The same names; those that come again, or are ``id``, get a number.
+
+    >>> distinct(["id", "a", "a"])
+    ['id#2', 'a', 'a#2']
+    """
+    seen: Counter[str] = Counter()
+    found = []
+    for name in ("id", *names):
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return found[1:]

@@ -1,0 +1,167 @@
+"""Products of sparse and dense matrices that are too large for the caches.
+
+A product reads, for every entry of the sparse matrix, a row of the dense one, from memory. A core
+waits for memory unless it asks early and for many lines at once, so the kernel prefetches the rows
+of later entries: far ahead into the second-level cache, which takes more requests at a time than
+the first, and shortly before use into the first. Sums stay in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from torch import Tensor
+
+from legs.kernels.cpu import threads
+from legs.kernels.cpu.graph import array_of
+from legs.kernels.cpu.jit import constants, entry, inlined
+from legs.kernels.cpu.simd import at, intrinsic, load, multiply_add, store, zeros
+
+LINE = 64  # bytes of a cache line, and of the widest vectors
+MAX_LINES = 4  # of sums in registers; more would not fit where vectors have 32 bytes
+NEAR, FAR = 8, 96  # lines to prefetch ahead of use; measured
+FIRST, SECOND = 3, 2  # levels of cache, as LLVM numbers them
+SMALL = 2**21  # bytes that stay in cache, where prefetching only costs time
+LARGE = 2**22  # bytes from which on NumPy asks for huge pages
+WORK_PER_THREAD = 2**21  # multiplications; waking a thread for fewer takes longer than they do
+
+
+@constants
+@dataclass(frozen=True)
+class Block:
+    """Channels that are summed at a time; the kernel is compiled for each."""
+
+    lanes: int
+    parts: int
+    width: int  # lanes * parts
+    near: int  # entries to prefetch ahead; 0 for none
+    far: int
+
+
+def product(rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor) -> Tensor:
+    """The product of a CSR matrix and ``x``, ``[rows, channels]``.
+
+    Rows are shared by :func:`torch.get_num_threads` threads. A row is summed in the order of its
+    entries: any number of threads gives the same bits.
+
+    Args:
+        rowptr: ``[rows + 1]``, int64.
+        col: ``[entries]``, int32 or int64. Not checked: must be row numbers of ``x``.
+        value: ``[entries]``, of the dtype of ``x``.
+        x: ``[columns, channels]``, float32 or float64.
+
+    >>> rowptr, col = torch.tensor([0, 1, 3]), torch.tensor([1, 0, 1])
+    >>> product(rowptr, col, torch.tensor([2.0, 3.0, 4.0]), torch.tensor([[1.0], [10.0]]))
+    tensor([[20.],
+            [43.]])
+    """
+    rows, channels = len(rowptr) - 1, x.shape[1]
+    out = _empty(rows, channels, x.dtype)
+    if out.numel() == 0:
+        return out
+    arrays = [array_of(t).reshape(-1) for t in (rowptr, col, value, x, out)]
+    if value.shape != col.shape:
+        raise ValueError(f"need one value per entry, {len(col)}; got {list(value.shape)}")
+    if arrays[0][0] != 0 or arrays[0][-1] != len(col):
+        ends = f"{arrays[0][0]} to {arrays[0][-1]}"
+        raise ValueError(f"rowptr must run from 0 to {len(col)}, the number of entries; got {ends}")
+    block = block_of(channels, x.dtype, x.numel() * x.itemsize > SMALL)
+    count = min(torch.get_num_threads(), 1 + len(col) * channels // WORK_PER_THREAD)
+    parts = [(0, rows)] if count == 1 else threads.split(arrays[0], count)
+    threads.run([partial(_product, block, *arrays, channels, *part) for part in parts])
+    return out
+
+
+@cache
+def block_of(channels: int, dtype: torch.dtype, prefetch: bool = True) -> Block:
+    """As many channels at a time as make few passes of about equal width.
+
+    >>> [block_of(channels, torch.float32).width for channels in (3, 16, 20, 48, 80)]
+    [2, 16, 16, 48, 48]
+    """
+    lanes = min(LINE // dtype.itemsize, 1 << (channels.bit_length() - 1))
+    passes = -(-channels // (lanes * MAX_LINES))
+    # The last pass may overlap with the one before, but none may reach beyond the channels.
+    parts = min(channels // lanes, -(-channels // (passes * lanes)))
+    near, far = (max(1, lines // parts) if prefetch else 0 for lines in (NEAR, FAR))
+    return Block(lanes, parts, lanes * parts, near, far)
+
+
+def _empty(rows: int, channels: int, dtype: torch.dtype) -> Tensor:
+    """An empty tensor; a large one begins with a cache line and has huge pages.
+
+    NumPy asks for huge pages where the system grants them. They are handed out four times as fast,
+    and save random reads the page walk: a third of a product's time.
+    """
+    size = rows * channels
+    if size * dtype.itemsize < LARGE:
+        return torch.empty(rows, channels, dtype=dtype)
+    memory = np.empty(size * dtype.itemsize + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    aligned = memory[start : start + size * dtype.itemsize]
+    return torch.from_numpy(aligned).view(dtype).view(rows, channels)
+
+
+@intrinsic
+def _prefetch(typingctx: Any, array: Any, index: Any, level: Any) -> Any:
+    """Fetches the cache line of an element into a level of cache (a constant); never fails."""
+    if not isinstance(level, types.IntegerLiteral):
+        return None
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(array)(context, builder, args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, data_cache = number(0), number(1)
+        builder.call(function, [address, read, number(level.literal_value), data_cache])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, level), build
+
+
+@inlined
+def _sum_row(
+    block: Any, rowptr: Any, col: Any, value: Any, x: Any, channels: int, i: int, first: int
+) -> Any:
+    """The channels from ``first`` on of row ``i`` of the product."""
+    last = col.size - 1
+    total = zeros(x, block.lanes, block.parts)
+    for e in range(at(rowptr, i), at(rowptr, i + 1)):
+        if block.far != 0:
+            far = np.int64(at(col, min(e + block.far, last))) * channels + first
+            near = np.int64(at(col, min(e + block.near, last))) * channels + first
+            for part in range(block.parts):
+                _prefetch(x, far + part * block.lanes, SECOND)
+                _prefetch(x, near + part * block.lanes, FIRST)
+        place = np.int64(at(col, e)) * channels + first
+        total = multiply_add(load(total, x, place), at(value, e), total)
+    return total
+
+
+@entry
+def _product(
+    block: Any,
+    rowptr: Any,
+    col: Any,
+    value: Any,
+    x: Any,
+    out: Any,
+    channels: int,
+    begin: int,
+    end: int,
+) -> None:
+    for i in range(begin, end):
+        first = 0
+        while first < channels:
+            first = min(first, channels - block.width)
+            total = _sum_row(block, rowptr, col, value, x, channels, i, first)
+            store(total, out, i * channels + first)
+            first += block.width

@@ -1,0 +1,152 @@
+"""Kernels compiled at run time, and their launches.
+
+PyTorch includes the run-time compiler; no toolkit is needed. Its own call of a kernel wraps every
+argument separately, which takes longer than small kernels run; here they are packed together.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+TYPES = {torch.float32: "float", torch.float64: "double"}
+
+
+@cache
+def available() -> bool:
+    """Whether kernels can be compiled: a CUDA device, and PyTorch's run-time compiler."""
+    if not torch.cuda.is_available() or torch.version.hip:
+        return False
+    try:
+        torch.cuda._compile_kernel('extern "C" __global__ void nothing() {}', "nothing")
+    except Exception:  # whatever is missing, the reference serves
+        return False
+    return True
+
+
+def applies(x: Tensor) -> bool:
+    """Whether there are kernels for the device and the type of ``x``."""
+    return x.device.type == "cuda" and x.dtype in TYPES and available()
+
+
+def aligned(x: Tensor) -> Tensor:
+    """Contiguous, and fit to be read 16 bytes at a time."""
+    x = x.contiguous()
+    return x.clone() if x.data_ptr() % 16 else x
+
+
+def run(
+    part: str, name: str, like: Tensor, blocks: int, threads: int, args: list[Any], **constants: Any
+) -> None:
+    """Runs a kernel of ``sources/{part}.cu``, compiled for the constants and the type of ``like``.
+
+    Args:
+        part: name of the file.
+        name: of the kernel.
+        like: a tensor of the type and on the device of the others.
+        blocks: number of blocks; may be 0.
+        threads: per block.
+        args: tensors (contiguous, on the device), integers (``int`` in the kernel) and floats
+            (``double`` there).
+        constants: defined in front of the source.
+    """
+    device = like.device.index
+    kernel = compiled((f"{part}.cu",), name, like.dtype, device, tuple(constants.items()))
+    with torch.cuda.device(device):
+        kernel(blocks, threads, args)
+
+
+@cache
+def compiled(
+    parts: tuple[str, ...],
+    name: str,
+    dtype: torch.dtype,
+    device: int,
+    constants: tuple[tuple[str, Any], ...],
+    shared: int | None = None,
+) -> Kernel:
+    """A kernel of some files in ``sources/``, one after another, with its constants.
+
+    ``shared`` is how many bytes of shared memory a block may have (default: 48 KiB).
+    """
+    source = "".join(f"#define {key} {value}\n" for key, value in constants)
+    source += f"#define real {TYPES[dtype]}\n"
+    folder = files("legs.kernels.gpu").joinpath("sources")
+    source += "".join(folder.joinpath(part).read_text() for part in parts)
+    return Kernel(source, name, device, shared)
+
+
+class Kernel:
+    """A compiled kernel."""
+
+    def __init__(self, source: str, name: str, device: int, shared: int | None = None) -> None:
+        self.device = device
+        with torch.cuda.device(device):
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()  # gives a new thread the context of the device
+            self.compiled: Any = torch.cuda._compile_kernel(source, name)
+            if shared is not None:
+                self.compiled.set_shared_memory_config(shared)
+        # What the driver launches, by PyTorch's name for it; without it, PyTorch's call serves.
+        self.function: Any = getattr(self.compiled, "func", None)
+        self.context = _context() if self.function is not None else None
+
+    def __call__(self, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
+        """Launches it on the current stream of its device, which must be the current device."""
+        if not blocks:
+            return
+        if self.function is None:
+            self.compiled((blocks, 1, 1), (threads, 1, 1), args, shared)
+            return
+        # Eight bytes for each: GPUs are little-endian, so an int is in the first four.
+        values = (ctypes.c_int64 * len(args))(*map(_eight_bytes, args))
+        first = ctypes.addressof(values)
+        places = (ctypes.c_int64 * len(args))(*range(first, first + 8 * len(args), 8))
+        stream = torch._C._cuda_getCurrentRawStream(self.device)
+        size = (blocks, 1, 1, threads, 1, 1)
+        launch, packed = _launch(), (*size, shared, stream, ctypes.addressof(places), None)
+        status = launch(self.function, *packed)
+        if status == NO_CONTEXT:  # a thread, such as autograd's, that has not used the GPU yet
+            torch.cuda._utils._check_cuda(_driver().cuCtxSetCurrent(self.context))
+            status = launch(self.function, *packed)
+        if status:
+            torch.cuda._utils._check_cuda(status)
+
+
+def _eight_bytes(value: Any) -> int:
+    if isinstance(value, Tensor):
+        return value.data_ptr()
+    if isinstance(value, float):
+        (bits,) = struct.unpack("q", struct.pack("d", value))
+        return int(bits)
+    return int(value)
+
+
+@cache
+def _driver() -> Any:
+    return torch.cuda._utils._get_gpu_runtime_library()
+
+
+@cache
+def _launch() -> Any:
+    """The driver's function that launches kernels."""
+    # By its name in brackets it is an object of our own: PyTorch's has other types of arguments.
+    launch = _driver()["cuLaunchKernel"]
+    number, pointer = ctypes.c_uint, ctypes.c_void_p
+    launch.argtypes = [pointer, *[number] * 6, number, pointer, pointer, pointer]
+    launch.restype = ctypes.c_int
+    return launch
+
+
+def _context() -> ctypes.c_void_p:
+    """The context of the current device in this thread."""
+    context = ctypes.c_void_p()
+    torch.cuda._utils._check_cuda(_driver().cuCtxGetCurrent(ctypes.byref(context)))
+    return context

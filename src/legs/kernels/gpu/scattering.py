@@ -1,0 +1,191 @@
+"""Scattering moments on GPUs: ``scattering.cu``, a block of threads per graph.
+
+Small graphs are in registers and shared memory, others in global memory. Blocks of 64 to 512
+threads serve classes of graphs by size. Which of them are launched depends on the mean size, which
+is known without waiting for the GPU; a block passes over graphs of another class.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
+from legs.kernels.csr import Batch
+from legs.kernels.gpu.launch import Kernel, compiled
+
+MAX_SHARED = 224 * 1024  # bytes per block, where the GPU has as many
+MAX_SCRATCH = 2 * 2**30
+MIN_BLOCKS = 2048  # enough to fill a GPU a few times; with more, a block computes several models
+MAX_MODELS = 16  # per block
+MAX_THREADS = 512  # of a block for a small graph
+ANY_THREADS = 512  # of a block for one of any size
+# Threads of a multiprocessor, forward and backward; bounds the registers of each. Measured: H200.
+BOUNDS = (1024, 768)
+SOURCES = ("graph.cuh", "walk.cuh", "moments.cuh")
+
+
+class Sizes(NamedTuple):
+    """What kernels are compiled for."""
+
+    channels: int
+    scales: int
+    steps: int
+    all_paths: bool
+    bytes: int  # of a number
+
+    @property
+    def wavelets(self) -> int:
+        """Number of wavelets that another may follow."""
+        return self.scales if self.all_paths else self.scales - 1
+
+    @property
+    def lanes(self) -> int:
+        """What a node diffuses in the second order: wavelets times channels."""
+        return self.wavelets * self.channels
+
+    @property
+    def paths(self) -> int:
+        """Number of paths of order at most two."""
+        return 1 + self.scales + self.wavelets * self.scales // (1 if self.all_paths else 2)
+
+    @property
+    def coefficients(self) -> int:
+        """Numbers per node, and its degree: as ``FIRST`` and ``SECOND`` in ``graph.cuh``."""
+        return (self.scales * self.channels | 1) + (self.wavelets * self.lanes | 1) + 1
+
+    def shared(self, nodes: int, backward: bool) -> int:
+        """Bytes of shared memory for a small graph: as ``lay_out`` in ``graph.cuh``."""
+        state = -(-nodes * max(self.lanes, self.channels) // 32) * 32 + self.channels
+        states = (max(self.steps, 2) if backward else 2) * state
+        states = max(states, nodes * (self.steps * self.channels | 1))
+        bank = self.channels * self.scales * self.steps
+        return (bank + states + nodes * self.coefficients) * self.bytes
+
+    def scratch(self) -> tuple[int, int]:
+        """Numbers in global memory for graphs of any size: per node, and per graph."""
+        states = max(self.steps, 2)
+        per_node = states * max(self.lanes, self.channels) + self.coefficients + 1
+        return per_node, states * (32 + self.channels)
+
+
+class Class(NamedTuple):
+    """Graphs of similar size and the block that serves them."""
+
+    largest: int | None  # number of nodes; None for any
+    threads: int
+    shared: int  # bytes of shared memory
+    constants: tuple[tuple[str, int], ...]
+
+
+def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[Class]:
+    """The classes of a batch by size; the last serves all others.
+
+    >>> [c.largest for c in classes(Sizes(2, 5, 16, False, 4), 30, False, 200_000)]
+    [32, 64, 128, None]
+    """
+    found: list[tuple[int | None, int, int, int]] = []
+    lanes = sizes.lanes
+    items = 2 if lanes <= 16 else 4 if lanes <= 64 else 8  # of a thread, in registers
+    fitting = (t for t in (64, 128, 256) if t * items >= mean * lanes)
+    smallest = next(fitting, MAX_THREADS)
+    for threads in (smallest, 2 * smallest, 4 * smallest):
+        largest = items * threads // lanes
+        shared = sizes.shared(largest, backward)
+        if threads <= MAX_THREADS and largest and shared <= max_shared:
+            found.append((largest, threads, shared, 1))
+    found.append((None, ANY_THREADS, sizes.shared(0, backward), 0))
+    common = (("ITEMS", items), ("BOUND", BOUNDS[backward]))
+    return [
+        Class(largest, threads, shared, (*common, ("THREADS", threads), ("SMALL", small)))
+        for largest, threads, shared, small in found
+    ]
+
+
+@cache
+def max_shared(device: int) -> int:
+    """Bytes of shared memory that a block may have: GPUs for desktops have less than others."""
+    properties = torch.cuda.get_device_properties(device)
+    return min(MAX_SHARED, int(getattr(properties, "shared_memory_per_block_optin", 48 * 1024)))
+
+
+@cache
+def _plan(
+    sizes: Sizes, mean: int, backward: bool, batch: tuple[Any, ...], dtype: torch.dtype, device: int
+) -> tuple[Kernel, list[tuple[Kernel, Class]]]:
+    """The first kernel, and one per class; they are compiled in parallel."""
+    floors = (("RELATIVE_FLOOR", RELATIVE_FLOOR), ("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR))
+    common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
+    common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
+    found = classes(sizes, mean, backward, max_shared(device))
+    sources = (*SOURCES, *["gradient.cuh"] * backward, "scattering.cu")
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        place = (dtype, device)
+        first = pool.submit(compiled, ("prepare.cu",), "prepare", *place, (*common, *floors))
+        others = [
+            pool.submit(
+                compiled, sources, "scattering", *place, (*common, *c.constants), max_shared(device)
+            )
+            for c in found
+        ]
+        return first.result(), [(o.result(), c) for o, c in zip(others, found, strict=True)]
+
+
+def _run(
+    batch: Batch, filters: Tensor, policy: str, backward: bool, inputs: list[Tensor], out: Tensor
+) -> Tensor:
+    x, device = batch.x.contiguous(), batch.x.device.index
+    models, channels, scales, steps = filters.shape
+    sizes = Sizes(channels, scales, steps, policy == "all", x.element_size())
+    graphs, nodes = batch.ptr.shape[0] - 1, x.shape[0]
+    null = x.new_empty(0)  # a null pointer
+    powers, weight, multiplicity = (
+        null if tensor is None else tensor.contiguous()
+        for tensor in (batch.powers, batch.weight, batch.multiplicity)
+    )
+    inverse, shares = x.new_empty(nodes), x.new_empty(graphs)
+    floors, near = x.new_empty(graphs, channels), torch.empty_like(batch.col, dtype=torch.int16)
+    given = (("WEIGHTED", int(weight is not null)), ("MERGED", int(multiplicity is not null)))
+    mean = -(-nodes // max(graphs, 1))
+    prepare, kernels = _plan(sizes, mean, backward, given, x.dtype, device)
+    per_block = min(MAX_MODELS, max(1, graphs * models // MIN_BLOCKS))
+    above = -1
+    with torch.cuda.device(device):
+        graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
+        prepare(graphs, 128, [x, *graph, inverse, floors, shares, near])
+        for kernel, kind in kernels:
+            per_node, per_graph = sizes.scratch()
+            each = nodes * per_node + graphs * per_graph
+            blocks, scratch = -(-models // per_block), null  # blocks per graph
+            if kind.largest is None:
+                blocks = max(1, min(blocks, MAX_SCRATCH // max(each * sizes.bytes, 1)))
+                scratch = x.new_empty(blocks * each)
+            args: list[Any] = [x, powers, batch.rowptr, batch.col, near, weight, batch.ptr]
+            args += [multiplicity, inverse, floors, shares, filters.contiguous(), scratch]
+            args += [graphs, models, blocks, per_node, per_graph, nodes]
+            args += [above, kind.largest or 2**31 - 1, *(inputs or [null, null]), out]
+            kernel(graphs * blocks, kind.threads, args, kind.shared)
+            above = kind.largest or 0
+    return out
+
+
+def forward(batch: Batch, filters: Tensor, policy: str = "increasing") -> Tensor:
+    """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.op`."""
+    models, channels, scales, steps = filters.shape
+    paths = Sizes(channels, scales, steps, policy == "all", 0).paths
+    out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, paths, channels, 4)
+    return _run(batch, filters, policy, False, [], out)
+
+
+def backward(
+    batch: Batch, filters: Tensor, grad: Tensor, out: Tensor, policy: str = "increasing"
+) -> Tensor:
+    """Gradient of the filters, ``[models, channels, scales, steps]``; ``out`` is the forward's."""
+    # One partial sum per graph, added in a fixed order: no atomics, the same bits every time.
+    partial = batch.x.new_empty(filters.shape[0], batch.ptr.shape[0] - 1, *filters.shape[1:])
+    inputs = [out.contiguous(), grad.contiguous()]
+    return _run(batch, filters, policy, True, inputs, partial).sum(1)

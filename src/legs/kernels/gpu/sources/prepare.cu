@@ -1,0 +1,57 @@
+// Degrees, places of neighbors in their graph, the share of a node in means and the floor of the
+// variance: one block per graph, for all models.
+typedef long long index_t;
+
+extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const index_t* col,
+                                   const real* weight, const index_t* ptr, const real* multiplicity,
+                                   real* inverse, real* floors, real* shares, unsigned short* near) {
+    const int g = blockIdx.x;
+    const index_t begin = ptr[g], end = ptr[g + 1];
+    for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+        real degree = 0;
+        for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
+            degree += WEIGHTED ? weight[e] : real(1);
+            near[e] = (unsigned short)(col[e] - begin);  // unused in graphs of more than 65,536 nodes
+        }
+        // A node without neighbors is its own: its degree counts as one.
+        inverse[i] = degree > 0 ? 1 / degree : real(1);
+    }
+    __syncthreads();
+    __shared__ real sums[32];
+    // Sums over all nodes, for the first thread.
+    const auto summed = [&](real value) {
+        for (int k = 16; k; k >>= 1) value += __shfl_xor_sync(~0u, value, k);
+        __syncthreads();
+        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
+        __syncthreads();
+        real all = 0;
+        for (int k = 0; k < (blockDim.x + 31) / 32; ++k) all += sums[k];
+        return all;
+    };
+    real nodes = real(end - begin);
+    if (MERGED) {
+        real own = 0;
+        for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) own += multiplicity[i];
+        nodes = summed(own);
+    }
+    const real share = 1 / (nodes > 1 ? nodes : real(1));
+    if (threadIdx.x == 0) shares[g] = share;
+    for (int c = 0; c < C; ++c) {
+        real energy = 0;
+        for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+            real reach = 0, spread = 0, total = 0;
+            for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
+                const index_t j = col[e];
+                const real w = WEIGHTED ? weight[e] : real(1);
+                const real a = w * inverse[j];
+                total += w;
+                reach += a;
+                spread += a * x[j * C + c] * x[j * C + c];
+            }
+            const real square = x[i * C + c] * x[i * C + c];
+            energy += (MERGED ? multiplicity[i] : real(1)) * (square + (total > 0 ? reach * spread : square));
+        }
+        const real all = summed(energy);
+        if (threadIdx.x == 0) floors[g * C + c] = real(RELATIVE_FLOOR) * all * share + real(ABSOLUTE_FLOOR);
+    }
+}

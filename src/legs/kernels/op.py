@@ -1,0 +1,245 @@
+r"""Scattering moments of a batch of graphs as one operator.
+
+The second order is not written to memory: a graph is diffused, filtered, rectified, diffused again
+and reduced to its moments while it is in cache. With :math:`P` the walk of laziness ½,
+
+.. math::
+    \Psi_j u = \sum_{s < m} f_{js}\, P^s (I - P)\, u, \qquad
+    f = \text{wavelet weights} \cdot \text{lazy mixture} ,
+
+so the kernels know neither another laziness nor the form of the scales: whatever is learned there
+reaches them, and gets its gradient, through :math:`f`. Backward is a recurrence of the same walk,
+
+.. math::
+    g_s = \sum_k f_{ks}\, \bar g_k + P^\top g_{s+1}, \qquad
+    \partial f_{ks} = \langle \bar g_k, P^s (I - P) u \rangle, \qquad
+    \partial u = (I - P^\top)\, g_0 ,
+
+where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. States are recomputed instead of stored.
+Signals and edge weights get no gradient here; where they need one, the reference is used.
+
+Nodes may be merged classes of equivalent ones (:func:`legs.data.merge_alike`): sums over nodes
+count each by its multiplicity. A row's weights are then numbers of neighbors of each class; the
+walk and its adjoint are those of all nodes, both being equal at equivalent nodes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from legs.functional import beyond_base, lazy_mixture, select_scales, wavelet_weights
+from legs.functional.diffusion import BASE
+from legs.functional.scattering import PathPolicy
+from legs.kernels import cpu
+from legs.kernels.csr import Batch
+from legs.kernels.gpu import launch
+from legs.kernels.mapped import Mapped
+
+Backend = Literal["auto", "reference", "fused"]
+
+# By device: nodes of a batch from which the fused operator pays (it is compiled at first use, in
+# seconds), and nodes per graph up to which it does (a graph is the work of one thread on the CPU,
+# of one block on the GPU). Measured: docs/performance.md.
+CROSSOVERS = {"cpu": (1_000, 1_000_000), "cuda": (1_000, 4_000)}
+
+MAX_LOGITS = 4096  # per model, which a GPU keeps in shared memory
+
+_default: Backend = "auto"
+
+
+class use:
+    """Deprecated: pass ``backend=`` to :class:`legs.nn.Scattering`.
+
+    Sets what ``backend="auto"`` means from here on, or within a ``with`` block: ``"auto"``,
+    ``"reference"``, or ``"fused"`` for the fused operator wherever it applies.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        global _default
+        warnings.warn(
+            "legs.kernels.use is deprecated; pass backend= to Scattering",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        check_backend(backend)
+        self.before, _default = _default, backend
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        global _default
+        _default = self.before
+
+
+def check_backend(backend: str) -> None:
+    """Raises :class:`ValueError` for an unknown name."""
+    if backend not in ("auto", "reference", "fused"):
+        raise ValueError(f'backend must be "auto", "reference" or "fused"; got {backend!r}')
+
+
+def use_fused(
+    backend: Backend,
+    x: Tensor,
+    edge_weight: Tensor | None = None,
+    num_graphs: int = 1,
+    multiplicity: Tensor | None = None,
+    unsupported: str | None = None,
+) -> bool:
+    """Whether to use the fused operator: the one place where that is decided.
+
+    It depends on the backend, sizes and types alone, never on what ran before: the same call gives
+    the same bits.
+
+    Args:
+        backend: ``"auto"`` for the fused operator where it applies and pays, ``"reference"`` for
+            never, ``"fused"`` for always: raises :class:`ValueError` where it does not apply.
+        x: signals, ``[nodes, channels]``.
+        edge_weight: ``[edges]`` or ``None``.
+        num_graphs: number of graphs (default 1).
+        multiplicity: of merged nodes, ``[nodes]``: they are computed as all of them would be.
+        unsupported: what the module computes that the operator cannot.
+    """
+    choice = _default if backend == "auto" else backend
+    if choice == "reference":
+        return False
+    reason = unsupported or _why_not(x, edge_weight)
+    if reason and backend == "fused":
+        raise ValueError(f'backend="fused" is not possible: {reason}; use backend="auto"')
+    if reason or choice == "fused":
+        return not reason
+    device, nodes = x.device.type, x.shape[0]
+    least, largest = CROSSOVERS[device]
+    if nodes > largest * max(num_graphs, 1):
+        return False
+    if multiplicity is None:
+        return nodes >= least
+    # Reading a number back from a GPU takes longer than compiling its kernels is worth.
+    return device != "cpu" or float(multiplicity.sum()) >= least
+
+
+def _why_not(x: Tensor, edge_weight: Tensor | None) -> str | None:
+    if torch.compiler.is_compiling():
+        return "torch.compile traces plain PyTorch"
+    if x.dtype not in (torch.float32, torch.float64):
+        return f"x is {x.dtype}, not float32 or float64"
+    for name, tensor in (("x", x), ("edge_weight", edge_weight)):
+        if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
+            return f"{name} needs a gradient"
+        # Mapped over models, or traced by another transform, it may hide that it needs one.
+        if tensor is not None and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return f"{name} is transformed by torch.func"
+    if x.device.type == "cpu":
+        return None if cpu.available() else "numba is not installed (pip install torch-legs[fast])"
+    if x.device.type == "cuda":
+        return None if launch.available() else "kernels cannot be compiled for this GPU"
+    return f"there are no kernels for {x.device.type} devices"
+
+
+def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
+    r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
+    mixed, beyond = wavelet_weights(cumulative), beyond_base(laziness)
+    if isinstance(beyond, Tensor) or beyond != 0:
+        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=mixed)
+        # Not a matrix product: those may be set to round their factors.
+        mixed = (mixed.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
+    return mixed.expand(channels, *mixed.shape[-2:])
+
+
+def scattering_moments(
+    batch: Batch, filters: Tensor, policy: PathPolicy = "increasing", *, logits: bool = False
+) -> Tensor:
+    """Normalized moments of all paths up to order two.
+
+    Args:
+        batch: the graphs.
+        filters: ``[channels, J, m]``, from :func:`mixed_filters`. Differentiable once, and may be
+            mapped over (:func:`torch.func.vmap`).
+        policy: ``"increasing"`` (default) or ``"all"``.
+        logits: whether ``filters`` are the logits ``[J, m]`` of ordered learned scales instead, of
+            a walk of laziness ½ (default ``False``).
+
+    Returns:
+        ``[graphs, paths, channels, 4]``.
+    """
+    if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
+        filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
+    out: Tensor = _Scatter.call(filters, logits, policy, *batch)
+    return out
+
+
+class _Scatter(Mapped):
+    """Moments ``[..., graphs, paths, channels, 4]``."""
+
+    @staticmethod
+    def forward(filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any) -> Tensor:
+        batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
+        flat = filters.reshape(-1, *filters.shape[-2 if logits else -3 :])
+        if logits:
+            flat = bank.forward(flat, batch.x.shape[1])
+        out: Tensor = kernels.forward(batch, flat, policy)
+        return out.view(*filters.shape[: -2 if logits else -3], *out.shape[1:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        filters, ctx.logits, ctx.policy, *batch = inputs
+        ctx.save_for_backward(output, filters, *batch)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        out, filters, *batch = ctx.saved_tensors
+        args = (grads[0], out, filters, ctx.logits, ctx.policy, *batch)
+        plain = not (torch.is_grad_enabled() or torch._C._are_functorch_transforms_active())
+        found = _ScatterGrad.forward(*args) if plain else _ScatterGrad.apply(*args)  # type: ignore[no-untyped-call]
+        return found, None, None, *(None for _ in batch)
+
+
+class _ScatterGrad(Mapped):
+    """The gradient of the filters, or of the logits."""
+
+    mapped = 3
+
+    @staticmethod
+    def forward(
+        grad: Tensor, out: Tensor, filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any
+    ) -> Tensor:
+        batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
+        grad, out = (t.reshape(-1, *t.shape[-4:]) for t in (grad, out))
+        flat = filters.reshape(-1, *filters.shape[-2 if logits else -3 :])
+        mixed = bank.forward(flat, batch.x.shape[1]) if logits else flat
+        found: Tensor = kernels.backward(batch, mixed, grad, out, policy)
+        return (bank.backward(flat, found) if logits else found).view(filters.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise RuntimeError(
+            "the fused operator has no second derivatives; compute them with "
+            'Scattering(..., backend="reference")'
+        )
+
+
+def _kernels(filters: Tensor) -> tuple[Any, Any]:
+    """The modules with the operator, and with the filters of logits, for a device."""
+    if filters.device.type == "cuda":
+        from legs.kernels.gpu import filters as gpu_filters
+        from legs.kernels.gpu import scattering as gpu_scattering
+
+        return gpu_scattering, gpu_filters
+    from legs.kernels.cpu import filters as cpu_filters
+    from legs.kernels.cpu import scattering
+
+    return scattering, cpu_filters

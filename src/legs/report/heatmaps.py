@@ -1,0 +1,158 @@
+"""Heat maps: scattering coefficients by path, and learned scales over training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from legs.report.theme import Theme, ThemeName, drawing, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+
+
+class ColumnLike(Protocol):
+    """A column of features, as in ``Scattering.columns()``."""
+
+    @property
+    def path(self) -> tuple[int, ...]: ...
+    @property
+    def moment(self) -> str: ...
+
+
+def by_path(
+    features: Floats, columns: Sequence[ColumnLike]
+) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
+    """Standardized coefficients, averaged over channels; the size of graphs is left out.
+
+    Args:
+        features: ``[graphs, columns]``.
+        columns: of the features.
+
+    Returns:
+        Names of moments and of paths, and ``[moments, graphs, paths]``.
+    """
+    features = np.asarray(features, dtype=np.float64)
+    if features.shape[1] != len(columns):
+        raise ValueError(f"{features.shape[1]} features, but {len(columns)} columns")
+    spread = features.std(0)
+    scaled = (features - features.mean(0)) / np.where(spread > 0, spread, 1)
+    of_paths = [column for column in columns if column.moment != "size"]
+    moments = list(dict.fromkeys(column.moment for column in of_paths))
+    paths = list(dict.fromkeys(column.path for column in of_paths))
+    means = np.zeros((len(moments), len(features), len(paths)))
+    for i, moment in enumerate(moments):
+        for k, path in enumerate(paths):
+            chosen = [n for n, c in enumerate(columns) if c.moment == moment and c.path == path]
+            means[i, :, k] = scaled[:, chosen].mean(1) if chosen else 0
+    names = [" ".join(f"Ψ{j}" for j in path) or "x" for path in paths]
+    return moments, names, means
+
+
+def coefficient_figure(
+    features: Floats,
+    columns: Sequence[ColumnLike],
+    classes: Sequence[str] | None = None,
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """Scattering coefficients by path as heat maps, one panel per moment.
+
+    Every coefficient is standardized over the graphs; a cell is the mean over channels, and over
+    the graphs of a class.
+
+    Args:
+        features: ``[graphs, columns]``.
+        columns: of the features, as ``Scattering.columns()`` lists them.
+        classes: one per graph; rows are classes then (default: rows are graphs).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    moments, paths, means = by_path(features, columns)
+    rows = [str(k) for k in range(len(means[0]))]
+    if classes is not None:
+        rows = list(dict.fromkeys(classes))
+        each = np.asarray(classes)
+        means = np.stack([means[:, each == name].mean(1) for name in rows], axis=1)
+    largest = float(np.abs(means).max()) or 1.0
+    with drawing(theme) as colors:
+        height = max(1.4, 0.28 * len(rows) + 0.9) if len(rows) <= 40 else 4.0
+        figure = new_figure(max(6.0, 0.34 * len(paths) + 2), height * len(moments))
+        axes = figure.subplots(len(moments), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, moment, values in zip(axes, moments, means, strict=True):
+            image = axis.imshow(
+                values,
+                aspect="auto",
+                cmap=colors.colormap("diverging"),
+                vmin=-largest,
+                vmax=largest,
+                interpolation="nearest",
+            )
+            axis.set_title(moment or "coefficient")
+            axis.grid(False)
+            if len(rows) <= 40:
+                axis.set_yticks(range(len(rows)), rows)
+        axes[-1].set_xticks(range(len(paths)), paths, rotation=60, ha="right")
+        figure.colorbar(image, ax=list(axes), label="standard deviations", shrink=0.8)
+    return figure
+
+
+def scale_map(
+    weights: Floats,
+    epochs: Sequence[int],
+    best: int | None = None,
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """The selection matrix ``F`` over training as heat maps, one panel per scale.
+
+    Args:
+        weights: ``F`` at each epoch, ``[epochs, scales, steps]``.
+        epochs: their numbers, increasing.
+        best: the epoch whose weights were kept, marked by a line (default: none).
+        theme: ``"light"`` (default) or ``"dark"``.
+
+    >>> scale_map(np.full((3, 2, 4), 0.25), [0, 1, 2]).axes[0].get_title(loc="left")
+    'scale 1'
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.ndim != 3 or len(weights) != len(epochs):
+        raise ValueError(
+            f"weights must be [epochs, scales, steps]; got {weights.shape} for {len(epochs)} epochs"
+        )
+    _, scales, steps = weights.shape
+    times = np.arange(1, steps + 1)
+    with drawing(theme) as colors:
+        figure = new_figure(1.9 * scales + 1.2, 3.0)
+        axes = figure.subplots(1, scales, sharey=True, squeeze=False)[0]
+        for number, axis in enumerate(axes):
+            image = axis.pcolormesh(
+                _edges(np.asarray(epochs, dtype=np.float64)),
+                np.arange(0.5, steps + 1),
+                weights[:, number].T,
+                cmap=colors.colormap(),
+                vmin=0,
+                vmax=1,
+            )
+            mean = weights[:, number] @ times
+            axis.plot(epochs, mean, color=colors.series[1], lw=1.6, label="mean")
+            if best is not None:
+                axis.axvline(best, color=colors.muted, ls=":", lw=1.2)
+            axis.set_title(f"scale {number + 1}")
+            axis.set_ylim(0.5, steps + 0.5)
+            axis.grid(False)
+        axes[0].set_ylabel("diffusion time t")
+        figure.supxlabel("epoch", fontsize=9)
+        figure.colorbar(image, ax=list(axes), label="weight F", shrink=0.9)
+    return figure
+
+
+def _edges(middles: Floats) -> Floats:
+    """Borders between cells around their midpoints."""
+    if len(middles) == 1:
+        return np.array([middles[0] - 0.5, middles[0] + 0.5])
+    between = (middles[1:] + middles[:-1]) / 2
+    first, last = middles[0] - (between[0] - middles[0]), middles[-1] + (middles[-1] - between[-1])
+    return np.concatenate([[first], between, [last]])

@@ -1,0 +1,427 @@
+"""Every plot once, as a Plotly figure without colors: pages and files add a theme."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from legs.report.static import to_matplotlib, to_panels
+from legs.report.theme import NoPictures, Theme, ThemeName
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+ADVICE = "plots need plotly: pip install torch-legs[report]"
+# More symbols than colors, so that the ninth series differs from the first.
+SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"]
+SYMBOLS += ["triangle-left", "pentagon", "triangle-right"]
+MOST_POINTS = 2000
+# A larger confusion matrix is neither readable nor small.
+MOST_CLASSES = 60
+
+
+def new_plot(data: Sequence[dict[str, Any]], **layout: Any) -> Any:
+    """A Plotly figure of traces and a layout, both validated."""
+    try:
+        from plotly.graph_objects import Figure
+    except ImportError as error:
+        raise NoPictures(ADVICE) from error
+    return Figure(list(data), {"template": None, **layout})
+
+
+def page_figure(figure: Any, frames: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """A Plotly figure as JSON for a page.
+
+    Args:
+        figure: the figure.
+        frames: ``data``, ``layout`` and ``caption`` of each state of a slider or list.
+    """
+    spec = figure.to_dict()
+    return {"data": spec["data"], "layout": spec["layout"], "frames": list(frames)}
+
+
+def label(text: Any, most: int = 24) -> str:
+    """A name from a file as text of a plot: short, and escaped, since Plotly interprets tags.
+
+    >>> label("<b>x</b> & y")
+    '&lt;b&gt;x&lt;/b&gt; &amp; y'
+    """
+    text = str(text)
+    return html.escape(text if len(text) <= most else text[: most - 1] + "…", quote=False)
+
+
+def numbers(values: Any, digits: int = 4) -> Any:
+    """An array as JSON: rounded to significant digits, ``None`` for NaN and infinity.
+
+    >>> numbers(np.array([[1 / 3, np.nan]]))
+    [[0.3333, None]]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim:
+        return [numbers(each, digits) for each in array]
+    value = float(array)
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
+def curves(
+    epochs: Sequence[float], train: Sequence[float], validation: Sequence[float], best: int | None
+) -> Any:
+    """Losses over the epochs; a line marks the epoch whose weights were kept."""
+    at, losses = np.asarray(epochs), np.asarray(validation, dtype=np.float64)
+    finite = np.isfinite(losses)
+    data: list[dict[str, Any]] = [{"x": at.tolist(), "y": numbers(train), "name": "training"}]
+    if finite.any():
+        points = {"x": at[finite].tolist(), "y": numbers(losses[finite]), "name": "validation"}
+        data.append({**points, "mode": "lines+markers", "marker": {"size": 5}})
+    figure = new_plot(data, xaxis_title="epoch", yaxis_title="loss", height=320)
+    if best is not None:
+        figure.add_shape(type="line", x0=best, x1=best, y0=0, y1=1, yref="paper")
+        # To the left: the best epoch is often the last.
+        place = {"x": best, "y": 1, "yref": "paper", "xanchor": "right", "yanchor": "top"}
+        figure.add_annotation(text=f"best: epoch {best}", **place)
+    return figure
+
+
+def curve_figure(
+    epochs: Sequence[float],
+    train: Sequence[float],
+    validation: Sequence[float],
+    best: int | None = None,
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """Training and validation loss over the epochs.
+
+    Args:
+        epochs: their numbers.
+        train: losses.
+        validation: losses, NaN where there was no validation.
+        best: the epoch whose weights were kept, marked by a line (default: none).
+        theme: ``"light"`` (default) or ``"dark"``.
+
+    >>> len(curve_figure([1, 2], [1.0, 0.5], [float("nan"), 0.7]).axes)
+    1
+    """
+    return to_matplotlib(curves(epochs, train, validation, best), theme, (6.4, 3.4))
+
+
+def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> Counts:
+    """How often each class (row) is predicted as each (column).
+
+    >>> confusion(["a", "a", "b"], ["a", "b", "b"], ["a", "b"]).tolist()
+    [[1, 1], [0, 1]]
+    """
+    index = {name: k for k, name in enumerate(names)}
+    counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    rows, columns = [index[name] for name in truth], [index[name] for name in predicted]
+    np.add.at(counts, (rows, columns), 1)
+    return counts
+
+
+def confusion_plot(truth: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> Any:
+    """The confusion matrix; of many classes, those that are involved in most errors."""
+    counts = confusion(truth, predicted, names)
+    errors = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
+    most = np.sort(np.argsort(-errors, kind="stable")[:MOST_CLASSES])
+    total = np.maximum(counts.sum(1), 1)[most]
+    counts = counts[np.ix_(most, most)]
+    shown = [label(names[k], 14) for k in most]
+    # Shortened names may be equal: classes are told apart by their index.
+    at = list(range(len(shown)))
+    heat = {
+        "type": "heatmap",
+        "x": at,
+        "y": at,
+        "z": numbers(counts / total[:, None], 3),
+        "zmin": 0,
+        "zmax": 1,
+        "showscale": False,
+        "xgap": 2 if len(at) <= 20 else 0.5,
+        "ygap": 2 if len(at) <= 20 else 0.5,
+        "hoverinfo": "text",
+        "hovertext": [
+            [f"{shown[i]} predicted as {shown[j]}: {counts[i, j]} of {total[i]}" for j in at]
+            for i in at
+        ],
+    }
+    if len(at) <= 20:
+        heat |= {"text": counts.astype(str).tolist(), "texttemplate": "%{text}"}
+    ticks = {"tickvals": at, "ticktext": shown, "showgrid": False, "zeroline": False}
+    turned = {"tickangle": -45} if max(map(len, shown), default=0) > 4 else {}
+    return new_plot(
+        [heat],
+        xaxis={"title": {"text": "predicted"}, **ticks, **turned},
+        yaxis={"title": {"text": "true"}, "autorange": "reversed", **ticks},
+        height=min(300 + 16 * len(at), 640),
+    )
+
+
+def confusion_figure(
+    truth: Sequence[str],
+    found: Sequence[str],
+    names: Sequence[str],
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """The confusion matrix: rows are true classes, columns predictions, shades shares of the row.
+
+    Args:
+        truth: true class of each graph.
+        found: predicted class of each graph.
+        names: of all classes. Of more than 60, those with most errors are drawn.
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    side = max(3.4, 0.5 * min(len(names), 30) + 1.8)
+    return to_matplotlib(confusion_plot(truth, found, names), theme, (side + 0.9, side))
+
+
+class Reliability(NamedTuple):
+    """Confidence and accuracy by bin of confidence.
+
+    Args:
+        sure: mean probability of the predicted class, ``[bins]``.
+        right: share of correct predictions, ``[bins]``.
+        graphs: in each bin, ``[bins]``.
+        error: expected calibration error: the mean difference of the first two.
+    """
+
+    sure: Floats
+    right: Floats
+    graphs: Counts
+    error: float
+
+
+def reliability(probability: Floats, right: npt.NDArray[np.bool_], bins: int = 10) -> Reliability:
+    """Predictions in bins of their probability; empty bins are left out.
+
+    Args:
+        probability: of the predicted class, ``[graphs]``.
+        right: whether the prediction is correct, ``[graphs]``.
+        bins: of equal width between 0 and 1.
+
+    >>> binned = reliability(np.array([0.95, 0.95]), np.array([True, False]))
+    >>> binned.right.tolist(), round(binned.error, 2)
+    ([0.5], 0.45)
+    """
+    probability = np.asarray(probability, dtype=np.float64)
+    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
+    count = np.bincount(bin_of, minlength=bins)
+    some = count > 0
+    sure = np.bincount(bin_of, probability, bins)[some] / count[some]
+    share = np.bincount(bin_of, np.asarray(right, dtype=np.float64), bins)[some] / count[some]
+    error = float((count[some] * np.abs(sure - share)).sum() / max(count.sum(), 1))
+    return Reliability(sure, share, count[some], error)
+
+
+def reliability_plot(binned: Reliability) -> Any:
+    """Accuracy against confidence."""
+    size = 8 + 22 * np.sqrt(binned.graphs / max(binned.graphs.max(initial=0), 1))
+    points = {
+        "x": numbers(binned.sure),
+        "y": numbers(binned.right),
+        "mode": "lines+markers",
+        "marker": {"size": numbers(size)},
+        "line": {"width": 1.5},
+        "customdata": binned.graphs.tolist(),
+        "hovertemplate": "%{customdata} graphs: confidence %{x:.0%}, correct %{y:.0%}"
+        "<extra></extra>",
+    }
+    figure = new_plot(
+        [points],
+        showlegend=False,
+        xaxis={"title": {"text": "confidence"}, "range": [0, 1.04]},
+        yaxis={"title": {"text": "share correct"}, "range": [0, 1.08]},
+        height=360,
+    )
+    return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
+
+
+def reliability_figure(
+    probability: Floats,
+    right: npt.NDArray[np.bool_],
+    bins: int = 10,
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """Accuracy against confidence; on the diagonal the model is calibrated.
+
+    Args:
+        probability: of the predicted class, ``[graphs]``.
+        right: whether the prediction is correct, ``[graphs]``.
+        bins: of equal width (default 10).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    binned = reliability(probability, right, bins)
+    figure = to_matplotlib(reliability_plot(binned), theme, (4.4, 4.2))
+    figure.axes[0].set_title(f"expected calibration error {binned.error:.3f}")
+    return figure
+
+
+def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
+    """Predicted against true values, and a histogram of the errors."""
+    true, ours = (np.asarray(values, dtype=np.float64) for values in (truth, predicted))
+    finite = np.isfinite(true) & np.isfinite(ours)
+    true, ours = true[finite], ours[finite]
+    some = np.random.default_rng(0).permutation(len(true))[:MOST_POINTS]
+    low = float(min(true.min(initial=np.inf), ours.min(initial=np.inf)))
+    high = float(max(true.max(initial=-np.inf), ours.max(initial=-np.inf)))
+    points = {
+        "x": numbers(true[some]),
+        "y": numbers(ours[some]),
+        "mode": "markers",
+        "marker": {"size": 6, "opacity": 0.6},
+        "hovertemplate": "true %{x}<br>predicted %{y}<extra></extra>",
+    }
+    errors = {
+        "x": numbers(ours - true),
+        "type": "histogram",
+        "nbinsx": 40,
+        "xaxis": "x2",
+        "yaxis": "y2",
+        "hovertemplate": "%{x}: %{y} graphs<extra></extra>",
+    }
+    figure = new_plot(
+        [points, errors],
+        showlegend=False,
+        grid={"rows": 1, "columns": 2, "pattern": "independent"},
+        xaxis_title=f"true {label(name)}".strip(),
+        yaxis_title=f"predicted {label(name)}".strip(),
+        xaxis2={"title": {"text": "predicted − true"}},
+        yaxis2={"title": {"text": "graphs"}},
+        height=380,
+    )
+    if len(true):
+        figure.add_shape(type="line", x0=low, x1=high, y0=low, y1=high)
+    return figure
+
+
+def residual_figure(
+    truth: Floats, found: Floats, name: str = "", theme: ThemeName | Theme = "light"
+) -> Figure:
+    """Predicted against true values, and the distribution of the errors.
+
+    Args:
+        truth: true values, NaN where unknown, ``[graphs]``.
+        found: predictions, ``[graphs]``.
+        name: of the target.
+        theme: ``"light"`` (default) or ``"dark"``.
+
+    >>> figure = residual_figure(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.9, 2.2]))
+    >>> len(figure.axes)
+    2
+    """
+    figure = to_matplotlib(residuals(truth, found, name), theme, (8.0, 3.6))
+    error = np.asarray(found, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
+    if (error := error[np.isfinite(error)]).size:
+        figure.axes[1].set_title(f"mean {error.mean():+.3g}, standard deviation {error.std():.3g}")
+    return figure
+
+
+def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
+    """Scores of every method on every test set, and their means; the first method at the top."""
+    names = list(scores)[::-1]
+    each = [(value, label(name), k) for name in names for k, value in enumerate(scores[name])]
+    every = {
+        "x": numbers([value for value, _, _ in each]),
+        "y": [name for _, name, _ in each],
+        "customdata": [k for _, _, k in each],
+        "mode": "markers",
+        "name": "test sets",
+        "marker": {"size": 8, "opacity": 0.45},
+        "hovertemplate": "%{y}, test set %{customdata}: %{x}<extra></extra>",
+    }
+    mean = {
+        "x": numbers([np.mean(scores[name]) for name in names]),
+        "y": [label(name) for name in names],
+        "mode": "markers",
+        "name": "mean",
+        "marker": {"size": 16, "symbol": "line-ns-open", "line": {"width": 3}},
+        "hovertemplate": "%{y}: mean %{x}<extra></extra>",
+    }
+    category = {"type": "category"}
+    return new_plot([every, mean], xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
+
+
+Point = tuple[str, int, float, float]
+
+
+def parameters(points: Sequence[Point], score: str, methods: Sequence[str] = ()) -> Any:
+    """Scores of methods against their numbers of parameters.
+
+    Args:
+        points: method, number of parameters, mean score and its standard deviation.
+        score: name of the score.
+        methods: the order that colors and symbols follow (default: that of the points).
+    """
+    order = list(methods or (point[0] for point in points))
+    data = []
+    for name, count, mean, std in points:
+        k = order.index(name)
+        trace = {
+            "x": [max(count, 1)],
+            "y": numbers([mean]),
+            "error_y": {"array": numbers([std]), "thickness": 1.2},
+            "name": label(name),
+            "meta": k,
+            "mode": "markers",
+            "marker": {"size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]},
+            "hovertemplate": "%{fullData.name}: %{y} with %{x} parameters<extra></extra>",
+        }
+        data.append(trace)
+    across = {"title": {"text": "parameters"}, "type": "log", "dtick": "D2"}
+    return new_plot(data, xaxis=across, yaxis_title=score, showlegend=True, height=360)
+
+
+def parameter_figure(
+    sets: Mapping[str, Sequence[Point]],
+    score: str = "accuracy, %",
+    theme: ThemeName | Theme = "light",
+) -> Figure:
+    """Scores against the number of parameters, one panel per data set.
+
+    Args:
+        sets: by data set: method, parameters, mean score and its standard deviation.
+        score: name of the score (default: accuracy in percent).
+        theme: ``"light"`` (default) or ``"dark"``.
+
+    >>> figure = parameter_figure({"MUTAG": [("gcn", 9000, 70.0, 5.0)]})
+    >>> figure.axes[0].get_title(loc="left")
+    'MUTAG'
+    """
+    methods = list(dict.fromkeys(point[0] for points in sets.values() for point in points))
+    figures = {title: parameters(points, score, methods) for title, points in sets.items()}
+    return to_panels(figures, theme)
+
+
+def path_bars(values: Mapping[str, float], name: str) -> Any:
+    """Bars: the contribution of each scattering path."""
+    bars = {
+        "type": "bar",
+        "x": list(values),
+        "y": numbers(list(values.values())),
+        "hovertemplate": "%{x}: %{y}<extra></extra>",
+    }
+    across = {"tickangle": -50, "type": "category"}
+    return new_plot([bars], xaxis=across, yaxis_title=label(name, 40), height=340)
+
+
+def path_figure(
+    paths: Mapping[str, float], label: str = "", theme: ThemeName | Theme = "light"
+) -> Figure:
+    """The contribution of each scattering path, as bars.
+
+    Args:
+        paths: contributions by name, as in :class:`legs.explain.Attribution`.
+        label: what the values are.
+        theme: ``"light"`` (default) or ``"dark"``.
+
+    >>> figure = path_figure({"x": 1.0, "Ψ0": -0.5})
+    >>> len(figure.axes[0].patches)
+    2
+    """
+    figure = path_bars(paths, label or "contribution")
+    return to_matplotlib(figure, theme, (max(5.0, 0.26 * len(paths) + 1.2), 3.6))

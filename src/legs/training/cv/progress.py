@@ -1,0 +1,169 @@
+"""Progress of a cross-validation."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from legs.training.stacked.trainer import Standing
+
+if TYPE_CHECKING:
+    from legs.training.cv.work import Unit
+
+# Timing both strategies, networks, a support vector machine, an ensemble.
+Step = Literal["trial", "networks", "machine", "ensemble"]
+
+
+@dataclass(frozen=True)
+class CVProgress:
+    """Where a cross-validation is; ``str`` of it is a line for people.
+
+    Args:
+        method: the method in training.
+        method_number: its number among ``methods``, from 1.
+        methods: how many there are.
+        settings: numbers of the grid's settings in training, from 0; several may share a stack.
+        grid: number of settings.
+        step: what is being done.
+        first: first model in training among those of the method, from 1.
+        last: last of them.
+        method_models: models of this method.
+        epoch: of the models in training; 0 where unknown.
+        max_epochs: of every network.
+        models: of all methods, settings and test sets.
+        done: finished models, those of earlier runs included.
+        running: models in training.
+        stopped: models whose training has ended, but not that of others in their stack.
+        best_loss: mean of the best validation losses of the models in training; infinite before
+            the first validation.
+        seconds: since this run began.
+        seconds_left: estimated from the models finished in this run, or ``None`` before the first
+            epochs.
+    """
+
+    method: str
+    method_number: int
+    methods: int
+    settings: tuple[int, ...]
+    grid: int
+    step: Step
+    first: int
+    last: int
+    method_models: int
+    epoch: int
+    max_epochs: int
+    models: int
+    done: int
+    running: int
+    stopped: int
+    best_loss: float
+    seconds: float
+    seconds_left: float | None
+
+    @property
+    def completed(self) -> float:
+        """Models done; a network in training counts by its epochs."""
+        part = self.running * self.epoch / self.max_epochs if self.step == "networks" else 0
+        return self.done + self.stopped + part
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.step == "trial":
+            return f"{self.method}: timing both strategies"
+        if self.step == "machine":
+            return f"{self.method}: test set {self.first} of {self.method_models}"
+        if self.step == "ensemble":
+            return f"{self.method}: model {self.first} of {self.method_models}"
+        line = f"{self.method}: models {self.first} to {self.last} of {self.method_models}, "
+        line += f"epoch {self.epoch}, {self.running} running"
+        return line + (f", best loss {self.best_loss:.4f}" if math.isfinite(self.best_loss) else "")
+
+
+@dataclass
+class Tracker:
+    """Counts finished models and reports.
+
+    Args:
+        models: number of models of each method, in the order of the plan.
+        max_epochs: of every network.
+        grid: number of settings.
+        send: called with :class:`CVProgress`.
+        clock: seconds (default: of the machine).
+    """
+
+    models: Mapping[str, int]
+    max_epochs: int
+    grid: int
+    send: Callable[[CVProgress], None]
+    clock: Callable[[], float] = time.monotonic
+    done: int = field(default=0, init=False)
+    unit: Unit | None = field(default=None, init=False)
+    start: tuple[float, float] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    def begin(self, unit: Unit, running: int | None = None) -> None:
+        """The models of ``unit`` are trained from now on.
+
+        Args:
+            unit: the models.
+            running: models in training, if they do not report themselves.
+        """
+        self.unit = unit
+        if running is not None or unit.step != "networks":
+            self(Standing(0, 1 if running is None else running, 0, math.inf, 0))
+
+    def __call__(self, standing: Standing) -> None:
+        """Reports how far the models in training are."""
+        assert self.unit is not None
+        unit, names = self.unit, list(self.models)
+        progress = CVProgress(
+            method=unit.method,
+            method_number=names.index(unit.method) + 1,
+            methods=len(names),
+            settings=unit.settings,
+            grid=self.grid,
+            step=unit.step,
+            first=unit.first + 1,
+            last=unit.first + len(unit.jobs),
+            method_models=self.models[unit.method],
+            epoch=standing.epoch,
+            max_epochs=self.max_epochs,
+            models=sum(self.models.values()),
+            done=self.done,
+            running=standing.running,
+            stopped=standing.stopped,
+            best_loss=standing.best,
+            seconds=self.clock() - self.began,
+            seconds_left=None,
+        )
+        if self.start is None:  # what was completed before is another run's
+            self.start = (self.clock(), progress.completed)
+        self.send(_with_estimate(progress, self.clock() - self.start[0], self.start[1]))
+
+    def end(self, models: int) -> None:
+        """So many models are finished."""
+        self.done += models
+
+
+def _with_estimate(progress: CVProgress, seconds: float, before: float) -> CVProgress:
+    completed = progress.completed
+    if completed <= before:
+        return progress
+    left = seconds / (completed - before) * (progress.models - completed)
+    return replace(progress, seconds_left=left)
+
+
+def clock_time(seconds: float) -> str:
+    """Minutes and seconds, and hours if there are any.
+
+    >>> clock_time(65.4), clock_time(3725)
+    ('1:05', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

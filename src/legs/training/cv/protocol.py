@@ -1,0 +1,237 @@
+"""The protocol of a cross-validation: splits by test set and model, and the grid of settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from legs.data.dataset import GraphDataset
+from legs.data.grouping import GroupBy, find_groups, warn_about_leaks
+from legs.data.splits import (
+    Indices,
+    Split,
+    balanced_group_folds,
+    rotations,
+    scaffold_folds,
+    stratified_folds,
+)
+from legs.models import available
+from legs.models.bounds import check_sizes
+from legs.models.catalogue import _BUILDERS, _options_of
+from legs.nn import FCN
+from legs.training.fit import SplitKind, default_split, main_smiles
+from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
+from legs.training.options import TrainingOptions
+from legs.training.runs import check_options
+
+
+@dataclass(frozen=True)
+class CVOptions:
+    """How to cross-validate; the defaults are the paper's protocol.
+
+    Args:
+        folds: number of partitions (default 10).
+        rotations: models a test set, each with another partition to validate (default: all, nine
+            for ten partitions). 1 trains one model a test set.
+        test_folds: consecutive partitions in a test set (default 1; 2, 5 or 7 for the paper's
+            reduced training data).
+        seeds: of random 80/10/10 splits, for regression (default 0 to 3).
+        training: how to train each model.
+        grid: settings to choose from on validation loss, each a dictionary of model options and
+            ``lr`` (default: none, the model's own defaults); see :func:`grid_of`.
+    """
+
+    folds: int = 10
+    rotations: int | None = None
+    test_folds: int = 1
+    seeds: tuple[int, ...] = (0, 1, 2, 3)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    grid: tuple[dict[str, Any], ...] = ({},)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "folds": self.folds,
+            "rotations": self.rotations,
+            "test_folds": self.test_folds,
+            "seeds": list(self.seeds),
+            "training": self.training.to_json(),
+            "grid": list(self.grid),
+        }
+
+
+def plan_splits(
+    data: GraphDataset,
+    options: CVOptions,
+    splits: list[Split] | SplitKind | None = None,
+    group_by: GroupBy = "auto",
+) -> list[list[Split]]:
+    """Splits by test set, and within it by model; the same for every method.
+
+    Args:
+        data: classes are stratified, numbers split at random by seed.
+        options: of the cross-validation.
+        splits: a user's own, one per test set; or ``"random"`` (default) or ``"scaffold"``.
+        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
+    """
+    groups = find_groups(data, group_by)
+    if splits is None or isinstance(splits, str):
+        planned = _planned(data, options, splits or "random", groups)
+    else:
+        planned = [[split] for split in splits]
+    warn_about_leaks([split for models in planned for split in models], groups, stacklevel=4)
+    return planned
+
+
+def _planned(
+    data: GraphDataset, options: CVOptions, kind: SplitKind, groups: Indices | None
+) -> list[list[Split]]:
+    if data.task == "classification":
+        assert data.y is not None
+        smallest = int(np.bincount(data.y.numpy()).min())
+        if smallest < options.folds:
+            raise ValueError(
+                f"the rarest class has {smallest} graphs, fewer than the {options.folds} folds; "
+                "choose fewer folds"
+            )
+        seed, k = options.training.seed, options.folds
+        if kind == "scaffold":
+            names = np.array(data.class_names)[data.y.numpy()]
+            parts = scaffold_folds(main_smiles(data), k, seed, names)
+        elif groups is not None:
+            parts = balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
+        else:
+            parts = stratified_folds(data.y.numpy(), k=k, seed=seed)
+        return rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
+    return [[default_split(data, seed, kind=kind, group_by=groups)] for seed in options.seeds]
+
+
+Setting = dict[str, Any]
+# GS-SVM chooses by nested cross-validation, whatever the grid is.
+MACHINE_CHOICE = "its own C and gamma"
+
+
+def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
+    """Every combination of values; the last option changes fastest.
+
+    Args:
+        values: to try, by option.
+
+    >>> grid_of({"lr": [0.01, 0.001], "dropout": [0]})
+    ({'lr': 0.01, 'dropout': 0}, {'lr': 0.001, 'dropout': 0})
+    """
+    return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
+
+
+def setting_name(setting: Mapping[str, Any]) -> str:
+    """A setting in words.
+
+    >>> setting_name({"lr": 0.003, "aggr": "mean", "lowpass": True}), setting_name({})
+    ('lr=0.003, aggr=mean, lowpass=true', 'defaults')
+    """
+    shown = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value, default=repr)}"
+        for name, value in setting.items()
+    ]
+    return ", ".join(shown) or "defaults"
+
+
+def chosen_names(method: str, chosen: Sequence[int], grid: Sequence[Setting]) -> list[str]:
+    """What each test set of a method chose, in words.
+
+    Args:
+        method: its name.
+        chosen: number of the setting, by test set.
+        grid: the settings.
+
+    >>> chosen_names("gcn", [1, 0], [{"lr": 0.01}, {"lr": 0.001}])
+    ['lr=0.001', 'lr=0.01']
+    """
+    if method == "gs-svm":
+        return [MACHINE_CHOICE] * len(chosen)
+    return [setting_name(grid[number]) for number in chosen]
+
+
+def stacks(grid: Sequence[Setting]) -> list[list[int]]:
+    """Numbers of settings that can be trained as one stack: they differ in ``lr`` alone.
+
+    Dropout could not: a layer has one rate for all models of a stack.
+
+    >>> stacks([{"lr": 0.1}, {"lr": 0.1, "steps": 8}, {"lr": 0.2}, {}])
+    [[0, 2, 3], [1]]
+    """
+    found: dict[str, list[int]] = {}
+    for number, setting in enumerate(grid):
+        key = json.dumps(_architecture(setting), sort_keys=True, default=repr)
+        found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+def options_of(method: str) -> list[str]:
+    """Options of a method that a grid can vary.
+
+    >>> options_of("gcn-legs-fcn"), options_of("gs-svm")
+    (['lr', 'hidden_channels', 'dropout'], [])
+    """
+    if method in ENSEMBLES:
+        return ["lr", *HEAD_OPTIONS]
+    if method not in available():
+        return []
+    build, fixed = _BUILDERS[method]
+    return ["lr", *sorted(_options_of(build) - set(fixed))]
+
+
+def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
+    """A clear error for what a method of a cross-validation does not take, before it is trained.
+
+    GS-SVM takes none of a grid's options, and may stand beside methods that do: it has a grid of
+    its own, C and γ.
+
+    Args:
+        methods: names.
+        grid: the settings.
+
+    >>> check_grid(["gcn-legs-fcn"], [{"order": 1}])
+    Traceback (most recent call last):
+    ...
+    ValueError: gcn-legs-fcn has no option 'order'; it takes lr, hidden_channels, dropout
+    """
+    if not grid:
+        raise ValueError("the grid has no settings; one without options is the default")
+    for method in methods:
+        check_method(method)
+        if method != "gs-svm":
+            for setting in grid:
+                _check_setting(method, setting)
+    if any(grid) and set(methods) == {"gs-svm"}:
+        raise ValueError("gs-svm takes no options: it chooses C and gamma itself")
+
+
+def _check_setting(method: str, setting: Setting) -> None:
+    taken = options_of(method)
+    for name in setting:
+        if name not in taken:
+            raise ValueError(f"{method} has no option {name!r}; it takes {', '.join(taken)}")
+    lr = setting.get("lr", 1.0)
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < float("inf"):
+        raise ValueError(f"lr must be a positive number; got {lr!r}")
+    rest = _architecture(setting)
+    if method not in ENSEMBLES:
+        check_options(method, rest)
+        return
+    check_sizes(rest)
+    try:
+        with torch.device("meta"):
+            FCN(2, 2, **rest)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{method} cannot be built with {setting_name(rest)}: {error}") from error
+
+
+def _architecture(setting: Setting) -> Setting:
+    return {name: value for name, value in setting.items() if name != "lr"}

@@ -1,0 +1,227 @@
+"""Scores of a cross-validation: votes, and the setting that each test set chose."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from legs.data.dataset import GraphDataset
+from legs.data.splits import Split
+from legs.training.cv.protocol import CVOptions
+from legs.training.cv.store import Trained
+from legs.training.finite import check_finite
+from legs.training.task import Task
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What a method reached.
+
+    Args:
+        method: its name.
+        scores: of each test set: accuracy of the vote, or mean squared error of whitened targets.
+        chosen: the setting of the grid that each test set's validation losses chose.
+        losses: by setting and test set, the mean validation loss of the models.
+        predictions: of each test set, by graph: the voted class, or numbers in original units.
+        parameters: learned, of one model.
+        models: trained models behind the scores.
+        seconds: of training.
+        strategy: how they were trained.
+        scales: of the models behind each test set's answer, the selection matrices of learned
+            scales, ``[models, scales, steps]``; empty where there are none.
+        features: of the same models, graph features ``[models, graphs, features]``, if kept.
+        measured: of the same models, what measures found, ``[models, …]`` a test set, by name.
+    """
+
+    method: str
+    scores: list[float]
+    chosen: list[int]
+    predictions: list[Tensor]
+    parameters: int
+    models: int
+    seconds: float
+    strategy: str
+    scales: list[Tensor] = field(default_factory=list)
+    features: list[Tensor] = field(default_factory=list)
+    measured: dict[str, list[Tensor]] = field(default_factory=dict)
+    losses: list[list[float]] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        """Mean over the test sets."""
+        return float(np.mean(self.scores))
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation over the test sets, as the paper's."""
+        return float(np.std(self.scores))
+
+
+@dataclass(frozen=True)
+class CVResult:
+    """A finished cross-validation.
+
+    Args:
+        data: the data set.
+        options: of the protocol.
+        splits: by test set and model.
+        methods: results of each.
+        baseline: scores of the most frequent class, or of the mean, by test set.
+        device: where models were trained.
+    """
+
+    data: GraphDataset
+    options: CVOptions
+    splits: list[list[Split]]
+    methods: list[MethodResult]
+    baseline: list[float]
+    device: str = "cpu"
+
+    @property
+    def guess(self) -> list[float]:
+        """Deprecated name of ``baseline``."""
+        warnings.warn("guess is now baseline", DeprecationWarning, stacklevel=2)
+        return self.baseline
+
+
+def score_method(
+    data: GraphDataset,
+    planned: list[list[Split]],
+    method: str,
+    by_setting: list[list[list[Trained]]],
+) -> MethodResult:
+    """Chooses a setting for every test set by validation loss, and scores its models.
+
+    Args:
+        data: with targets.
+        planned: splits by test set and model.
+        method: its name.
+        by_setting: trained models by setting, test set and model.
+    """
+    losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
+    chosen, scores, predictions = [], [], []
+    for number, group in enumerate(planned):
+        best = int(np.argmin([of_setting[number] for of_setting in losses]))
+        chosen.append(best)
+        answer, score = _score(data, group, by_setting[best][number])
+        predictions.append(answer)
+        scores.append(score)
+    everything = [m for s in by_setting for g in s for m in g]
+    behind = [by_setting[best][k] for k, best in enumerate(chosen)]
+    return MethodResult(
+        method,
+        scores,
+        chosen,
+        predictions,
+        # Settings may differ in width: the number is that of the first test set's choice.
+        by_setting[chosen[0]][0][0].parameters,
+        len(everything),
+        sum(m.seconds for m in everything),
+        "+".join(sorted({m.strategy for m in everything})),
+        _stacked([[model.scales for model in group] for group in behind]),
+        _stacked([[model.features for model in group] for group in behind]),
+        {
+            name: _stacked([[model.measured.get(name) for model in group] for group in behind])
+            for name in behind[0][0].measured
+        },
+        losses,
+    )
+
+
+def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[float]:
+    """Scores of the most frequent class, or of the mean, on every test set."""
+    assert data.y is not None
+    scores = []
+    for group in planned:
+        train, test = torch.as_tensor(group[0].train), torch.as_tensor(group[0].test)
+        task = Task.of(data, train)
+        if task.kind == "classification":
+            most = torch.bincount(data.y[train]).argmax()
+            scores.append(float((data.y[test] == most).double().mean()))
+        else:
+            assert task.mean is not None
+            mean = task.mean.expand(len(test), -1)
+            scores.append(task.scores(mean, data.y[test])["whitened_mse"])
+    return scores
+
+
+def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tuple[Tensor, float]:
+    """The answer for a test set and its score."""
+    assert data.y is not None
+    test = torch.as_tensor(group[0].test)
+    for model in models:
+        check_finite(data, model.answers, group[0].test)
+    answers = torch.stack([model.answers for model in models])
+    if data.task == "classification":
+        classes = vote(answers)
+        return classes, float((classes == data.y[test]).double().mean())
+    task = Task.of(data, torch.as_tensor(group[0].train))
+    mean = answers.mean(0)
+    return mean, task.scores(mean, data.y[test])["whitened_mse"]
+
+
+def _stacked(found: list[list[Tensor | None]]) -> list[Tensor]:
+    """What the chosen models have kept beside their answers, by test set; empty if not all have."""
+    kept = [[tensor for tensor in group if tensor is not None] for group in found]
+    if any(len(some) < len(group) for some, group in zip(kept, found, strict=True)):
+        return []
+    return [torch.stack(group) for group in kept]
+
+
+def vote(probabilities: Tensor) -> Tensor:
+    """Majority vote of models, ties decided by the summed log-probabilities.
+
+    Args:
+        probabilities: ``[models, graphs, classes]``.
+
+    Returns:
+        The class of each graph, ``[graphs]``.
+
+    >>> vote(torch.tensor([[[0.6, 0.4]], [[0.1, 0.9]]]))
+    tensor([1])
+    """
+    classes = probabilities.shape[-1]
+    votes = torch.nn.functional.one_hot(probabilities.argmax(-1), classes).sum(0)
+    evidence = probabilities.double().clamp_min(1e-30).log().sum(0)
+    tied = votes == votes.amax(-1, keepdim=True)
+    return torch.where(tied, evidence, -torch.inf).argmax(-1)
+
+
+class Comparison(NamedTuple):
+    """A paired comparison of two methods over the same folds."""
+
+    difference: float  # mean of first minus second
+    t: float
+    p: float  # two-sided
+
+
+def corrected_t_test(first: list[float], second: list[float], test_fraction: float) -> Comparison:
+    r"""The corrected resampled t-test of Nadeau and Bengio (2003).
+
+    Folds share training graphs, so their scores are not independent; the variance of the mean
+    difference is taken as :math:`(1/k + n_\text{test} / n_\text{train})\, s^2`.
+
+    Args:
+        first: scores of one method, a fold each.
+        second: scores of the other on the same folds.
+        test_fraction: :math:`n_\text{test} / n_\text{train}`.
+
+    >>> corrected_t_test([0.8, 0.9, 0.85], [0.7, 0.8, 0.8], 1 / 9).p < 0.1
+    True
+    """
+    difference = np.subtract(first, second)
+    mean, folds = float(difference.mean()), len(difference)
+    if folds < 2:
+        return Comparison(mean, math.nan, math.nan)
+    spread = float(difference.var(ddof=1)) * (1 / folds + test_fraction)
+    if spread == 0:
+        return Comparison(mean, math.copysign(math.inf, mean) if mean else 0.0, float(mean == 0))
+    t = mean / math.sqrt(spread)
+    return Comparison(mean, t, float(2 * stats.t.sf(abs(t), folds - 1)))

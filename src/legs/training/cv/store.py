@@ -1,0 +1,187 @@
+"""Finished models of a cross-validation, in memory and on disk, so that a killed run resumes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from legs.files import (
+    FileError,
+    check_digest,
+    has_keys,
+    parse_json,
+    with_digest,
+    write_atomically,
+    writing,
+)
+from legs.models.saving import ModelError
+from legs.training.checkpoint import check_settings, load_state, plain
+from legs.training.sealed import read_sealed, write_sealed
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is kept of one trained model.
+
+    Args:
+        answers: class probabilities or predictions for its test graphs, ``[test graphs, outputs]``.
+        validation_loss: the best.
+        best_epoch: of that loss.
+        epochs: trained.
+        parameters: number of learned parameters.
+        seconds: its share of the time.
+        strategy: ``"stacked"``, ``"sequential"``, or ``"svm"``.
+        scales: the selection matrix ``F`` of learned scales, ``[scales, steps]``; ``None`` without
+            any, or in files of older versions.
+        features: graph features of all graphs, ``[graphs, features]``, on request.
+        measured: results of measures, by name.
+    """
+
+    answers: Tensor
+    validation_loss: float
+    best_epoch: int
+    epochs: int
+    parameters: int
+    seconds: float
+    strategy: str
+    scales: Tensor | None = None
+    features: Tensor | None = None
+    measured: dict[str, Tensor] = field(default_factory=dict)
+
+
+STRATEGIES = "ways.json"
+# Beside the answers, which have the model's number alone for a name.
+_MORE = ("scales", "features")
+_MEASURED = "measured."
+
+
+class Store:
+    """Finished groups of models by name, in a directory if there is one.
+
+    Args:
+        directory: of the cross-validation, or ``None``.
+        settings: what must be the same when a run resumes.
+    """
+
+    def __init__(self, directory: Path | None, settings: dict[str, Any]) -> None:
+        self.directory = directory
+        self._finished: dict[str, list[Trained]] = {}
+        self._strategies: dict[str, str] = {}
+        if directory is None:
+            return
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        file = directory / "settings.json"
+        if file.exists():
+            check_settings(directory, _read(file), settings)
+        else:
+            write_atomically(file, json.dumps(plain(settings), indent=1).encode())
+
+    def file(self, group: str) -> Path | None:
+        """The file of a group of models."""
+        return self.directory and self.directory / "models" / f"{group}.bin"
+
+    def partial(self, group: str, models: int) -> Path | None:
+        """The file for the state of a group in training.
+
+        Args:
+            group: its name.
+            models: in it. A state of another number of models, left by a run with other groups,
+                is deleted.
+        """
+        file = self.file(group)
+        if file is None:
+            return None
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(".partial")
+        state = load_state(partial, {})
+        if state is not None and len(state.history) != models:
+            partial.unlink()
+        return partial
+
+    def strategies(self) -> dict[str, str]:
+        """How groups are trained, by name; decided once, so that a run resumes with the same."""
+        file = self.directory and self.directory / STRATEGIES
+        if file is None or not file.exists():
+            return dict(self._strategies)
+        content = _read(file)
+        by_key = content.get("ways", content)  # version 0.1.0 wrote no checksum at first
+        if ("ways" in content and len(content) > 1) or not isinstance(by_key, dict):
+            raise ModelError(
+                f"{file} is damaged: it holds more than ways; delete it to start again"
+            )
+        return {k: "sequential" if v == "single" else v for k, v in by_key.items()}
+
+    def save_strategies(self, strategies: dict[str, str]) -> None:
+        """Keeps :meth:`strategies`."""
+        self._strategies = dict(strategies)
+        if self.directory is not None:
+            content = json.dumps(with_digest({"ways": strategies}))
+            write_atomically(self.directory / STRATEGIES, content.encode())
+
+    def load(self, group: str) -> list[Trained] | None:
+        """A finished group, or ``None``."""
+        file = self.file(group)
+        if group not in self._finished and file is not None and file.exists():
+            rows, tensors = read_sealed(file, "models", "delete it to train it again")
+            try:
+                self._finished[group] = [_trained(row, k, tensors) for k, row in enumerate(rows)]
+            except (KeyError, TypeError) as error:
+                raise ModelError(
+                    f"{file} holds no trained models: {error!r}; delete it to train it again"
+                ) from error
+        return self._finished.get(group)
+
+    def save(self, group: str, models: list[Trained]) -> None:
+        """Keeps a finished group."""
+        self._finished[group] = models
+        file = self.file(group)
+        if file is None:
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows, tensors = [], {}
+        for k, model in enumerate(models):
+            row = {each.name: getattr(model, each.name) for each in fields(model)}
+            tensors[str(k)] = row.pop("answers").contiguous()
+            for name, tensor in row.pop("measured").items():
+                tensors[f"{k}.{_MEASURED}{name}"] = tensor.contiguous()
+            for name in _MORE:
+                if (tensor := row.pop(name)) is not None:
+                    tensors[f"{k}.{name}"] = tensor.contiguous()
+            rows.append(row)
+        write_sealed(file, "models", rows, tensors)
+        file.with_suffix(".partial").unlink(missing_ok=True)
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is that of a cross-validation."""
+    return has_keys(folder / "settings.json", ("data", "options", "model_options", "splits"))
+
+
+def _trained(row: dict[str, Any], k: int, tensors: dict[str, Tensor]) -> Trained:
+    more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
+    start = f"{k}.{_MEASURED}"
+    more["measured"] = {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }
+    if "way" in row:  # version 0.1.0
+        way = row["way"]
+        row = {name: row[name] for name in row if name != "way"}
+        row["strategy"] = "sequential" if way == "single" else way
+    return Trained(tensors[str(k)], **row, **more)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A JSON file of a store, checked."""
+    try:
+        return check_digest(parse_json(file.read_bytes()), file)
+    except FileError as error:
+        raise ModelError(str(error)) from error
+    except ValueError as error:
+        raise ModelError(f"{file} is damaged: {error}; delete it to start again") from error

@@ -1,0 +1,346 @@
+"""Many models at once: folds, seeds and learning rates as a leading axis of the parameters.
+
+The models share architecture, data and batches; each has its own training graphs (a mask in the
+loss and in batch norm), its own scale of targets, early stopping and best weights. One after
+another they end with the same weights (:func:`train_single`): a batch is the same cut of the same
+permutation, only without the graphs that a model must not see.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import stack_module_state
+from torch.nn.functional import pad
+
+from legs.data.splits import Split
+from legs.models import Network
+from legs.training.calibration import calibrate
+from legs.training.checkpoint import State, load_state, save_state
+from legs.training.inputs import Inputs, Known
+from legs.training.loop import (
+    CHECKPOINT_SECONDS,
+    Report,
+    TrainingError,
+    calibrates,
+    matrix_products,
+    random_batches,
+    seeded,
+    train,
+)
+from legs.training.options import TrainingOptions
+from legs.training.stacked.adam import StackedAdam
+from legs.training.stacked.cuda_graph import Replay, replayable
+from legs.training.stacked.loss import StackedLoss
+from legs.training.stacked.mapped import Mapped, Pass, masks_of, passes
+from legs.training.task import Task
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a stack.
+
+    Args:
+        network: initialised from its own training graphs.
+        split: its training and validation graphs.
+        task: scaled by its own training graphs.
+        lr: its learning rate.
+    """
+
+    network: Network
+    split: Split
+    task: Task
+    lr: float
+
+
+@dataclass
+class Outcome:
+    """How the training of one member ended; its network has the best weights."""
+
+    best_epoch: int
+    best_loss: float
+    epochs: int
+    history: list[tuple[int, float]]
+
+
+class Standing(NamedTuple):
+    """How far models are that are trained together."""
+
+    epoch: int  # of those that run; 0 where it is not known
+    running: int  # models in training
+    stopped: int  # models whose training has ended
+    best: float  # mean of the best validation losses so far; infinite before the first
+    trained: int  # epochs of all models together
+
+
+def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
+    """The batches of an epoch, the same for all models."""
+    return random_batches(torch.arange(graphs), options, epoch)
+
+
+def own_batches(train: Tensor, graphs: int, options: TrainingOptions, epoch: int) -> list[Tensor]:
+    """Of the shared batches of an epoch, what one model sees: its own training graphs."""
+    mask = torch.zeros(graphs, dtype=torch.bool)
+    mask[train] = True
+    batches = [index[mask[index]] for index in shared_batches(graphs, options, epoch)]
+    return [index for index in batches if len(index)]
+
+
+def train_single(
+    member: Member,
+    inputs: Inputs,
+    y: Tensor,
+    options: TrainingOptions,
+    report: Report = lambda row: None,
+) -> Outcome:
+    """Trains one member alone, on the batches it would see in a stack, to the same weights."""
+    target = member.task.targets(y)
+    if target.is_floating_point():
+        target = target.to(next(member.network.parameters()).dtype)
+    state = train(
+        member.network,
+        inputs,
+        target,
+        member.split,
+        member.task,
+        replace(options, lr=member.lr),
+        report=report,
+        batches=partial(own_batches, torch.as_tensor(member.split.train), len(y), options),
+    )
+    history = [
+        (int(row["epoch"]), row["validation_loss"])
+        for row in state.history
+        if "validation_loss" in row
+    ]
+    return Outcome(state.best_epoch, state.best_loss, state.epoch, history)
+
+
+def train_stack(
+    members: list[Member],
+    inputs: Inputs,
+    y: Tensor,
+    options: TrainingOptions,
+    *,
+    report: Callable[[Standing], None] = lambda standing: None,
+    checkpoint: Path | None = None,
+) -> list[Outcome]:
+    """Trains all members at once and leaves their networks with their best weights.
+
+    Args:
+        members: of one architecture.
+        inputs: the data set, for that architecture.
+        y: targets of all graphs, unscaled, on the device of ``inputs``.
+        options: how to train; ``lr`` is each member's own.
+        report: called before the first epoch (of a run that goes on: the next) and after each
+            validation.
+        checkpoint: file for the state of the stack, to go on from after an interruption.
+    """
+    stack = _Stack(members, inputs, y, options)
+    state = load_state(checkpoint, {}) if checkpoint else None
+    if state is not None:
+        stack.restore(state)
+    done, last_saved = (state.epoch if state else 0), time.monotonic()
+    report(stack.standing(done))
+    replay = Replay(stack, inputs) if replayable(stack.network.base, inputs) else None
+    with matrix_products(options):
+        for epoch in range(done + 1, options.max_epochs + 1):
+            if not len(stack.running):
+                break
+            with seeded(options.seed, epoch, y.device):
+                for index in shared_batches(len(y), options, epoch):
+                    if replay is not None:
+                        replay(index)
+                    else:
+                        stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
+            if epoch % options.validate_every == 0 or epoch == options.max_epochs:
+                stack.validate(epoch)
+                report(stack.standing(epoch))
+            if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+                save_state(checkpoint, stack.state(epoch), {})
+                last_saved = time.monotonic()
+    return stack.finish()
+
+
+class _Stack:
+    def __init__(
+        self, members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions
+    ) -> None:
+        device = y.device
+        self.members, self.options, self.y = members, options, y
+        networks = [member.network for member in members]
+        parameters, buffers = stack_module_state(networks)
+        learned = {k for k, p in networks[0].named_parameters() if p.requires_grad}
+        parameters = {k: p.detach().to(device) for k, p in parameters.items()}
+        self.frozen = {k: p for k, p in parameters.items() if k not in learned}
+        self.buffers = {k: b.to(device) for k, b in buffers.items()}
+        dtype = next(iter(parameters.values())).dtype
+        lr = torch.tensor([member.lr for member in members], device=device, dtype=dtype)
+        trained = {k: p for k, p in parameters.items() if k in learned}
+        self.adam = StackedAdam(trained, lr, options.weight_decay, options.clip)
+        self.network = Mapped(networks[0], inputs)
+        self.train_mask = masks_of([m.split.train for m in members], len(y), device).to(dtype)
+        self.validation_mask = masks_of([m.split.validation for m in members], len(y), device)
+        self.loss = StackedLoss([m.task for m in members], y, dtype)
+        self.running = torch.arange(len(members), device=device)
+        self.version = 0  # of the tensors: a recorded step is good for one version
+        self._passes: tuple[int, list[Pass]] = (-1, [])  # of a version, too
+        self.best = {k: v.clone() for k, v in {**parameters, **self.buffers}.items()}
+        self.outcomes = [Outcome(0, float("inf"), 0, []) for _ in members]
+
+    def step(
+        self,
+        given: tuple[Any, ...],
+        known: Known,
+        index: Tensor,
+        valid: Tensor | None = None,
+    ) -> None:
+        """One step of Adam on the graphs ``index``; places that are not ``valid`` count nowhere."""
+        mask = self.train_mask[:, index]
+        if valid is not None:
+            mask = mask * valid
+        state = {**self.adam.parameters, **self.frozen, **self.buffers}
+        out = self.network(state, given, known, mask, True, self.running)
+        loss, count = self.loss.total(out, index, mask)
+        self.adam.step(loss, count > 0)
+
+    @torch.no_grad()
+    def validate(self, epoch: int) -> None:
+        """Notes validation losses and best weights; lets go of models that have stopped."""
+        scale, loss = self._validation()
+        if not bool(loss.isfinite().all()):
+            raise TrainingError(
+                f"the validation loss of {int((~loss.isfinite()).sum())} of {len(loss)} models is "
+                f"not a finite number in epoch {epoch}. Try a smaller learning rate, or clipping"
+            )
+        better = []
+        keep = []
+        for place, (member, value) in enumerate(
+            zip(self.running.tolist(), loss.tolist(), strict=True)
+        ):
+            outcome = self.outcomes[member]
+            outcome.history.append((epoch, value))
+            outcome.epochs = epoch
+            if value < outcome.best_loss:
+                outcome.best_loss, outcome.best_epoch = value, epoch
+                better.append(place)
+            if epoch - outcome.best_epoch < self.options.patience:
+                keep.append(place)
+        last = self.network.base.output_layer
+        places = torch.tensor(better, dtype=torch.long, device=self.y.device)
+        for name, tensor in {**self.adam.parameters, **self.buffers}.items():
+            kept = tensor.detach()[places]
+            if scale is not None and name.rpartition(".")[0] == last:
+                kept = kept * scale[places].to(kept).view(-1, *[1] * (kept.dim() - 1))
+            self.best[name][self.running[places]] = kept
+        if len(keep) < len(self.running):
+            self._keep(torch.tensor(keep, dtype=torch.long, device=self.y.device))
+
+    def _validation(self) -> tuple[Tensor | None, Tensor]:
+        """The best scale of the scores if they are calibrated, and the loss, for every model."""
+        if self._passes[0] != self.version:
+            rows = self.network.inputs.rows
+            self._passes = (self.version, passes(self.validation_mask, rows))
+        calibrated = calibrates(self.members[0].task, self.network.base, self.options)
+        found: list[tuple[Tensor, ...]] = []
+        for models, graphs, parts in self._passes[1]:
+            out = self._outputs(models, parts)
+            mask = self.validation_mask[models][:, graphs]
+            terms, weights = self.loss.terms(out, graphs, models)
+            weights = weights * mask.to(weights.dtype)
+            if not calibrated:
+                weighed = (terms * mask.to(terms.dtype)).double()
+                found.append((weighed.sum(1) / weights.double().sum(1),))
+                continue
+            # Every model's own graphs side by side: models of many kinds may be together.
+            own = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+            own = own[:, : int(mask.sum(1).max())]
+            chosen = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
+            found.append((chosen, self.y[graphs][own], weights.gather(1, own)))
+        if calibrated:
+            most = max(target.shape[1] for _, target, _ in found)
+            found = [tuple(_longer(x, most) for x in known) for known in found]
+        back = torch.cat([models for models, *_ in self._passes[1]]).argsort()
+        columns = [torch.cat(column)[back] for column in zip(*found, strict=True)]
+        if not calibrated:
+            return None, columns[0]
+        return calibrate(*columns)
+
+    def _outputs(self, models: Tensor, parts: tuple[Tensor, ...]) -> Tensor:
+        """Outputs of some models for graphs in parts, in evaluation mode."""
+        state = self.adam.parts(self.adam.weights[models])
+        state |= {k: v[models] for k, v in {**self.frozen, **self.buffers}.items()}
+        return self.network.evaluate(state, parts, self.running[models])
+
+    def state(self, epoch: int) -> State:
+        """Everything that the next epoch depends on."""
+        adam = self.adam
+        own = {"running": self.running, "lr": adam.lr, "steps": adam.steps}
+        groups = {
+            "parameters": adam.parameters,
+            "first": adam.first,
+            "second": adam.second,
+            "frozen": self.frozen,
+            "buffers": self.buffers,
+            "best": self.best,
+            "own": own,
+        }
+        return State(epoch, history=[asdict(o) for o in self.outcomes], tensors=groups)
+
+    def restore(self, state: State) -> None:
+        """Goes back to a state of :meth:`state`."""
+        groups = {
+            group: {name: tensor.to(self.y.device) for name, tensor in tensors.items()}
+            for group, tensors in state.tensors.items()
+        }
+        own = groups["own"]
+        self._keep(own["running"])
+        self.adam.restore(
+            groups["parameters"], groups["first"], groups["second"], own["lr"], own["steps"]
+        )
+        self.frozen = groups.get("frozen", {})
+        self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
+        self.best |= groups["best"]
+        self.outcomes = [
+            Outcome(**{**known, "history": [tuple(row) for row in known["history"]]})
+            for known in state.history
+        ]
+
+    def standing(self, epoch: int) -> Standing:
+        """How far the models are after an epoch."""
+        models, running = len(self.outcomes), set(self.running.tolist())
+        best = sum(o.best_loss for o in self.outcomes) / models
+        stopped = [o.epochs for k, o in enumerate(self.outcomes) if k not in running]
+        trained = sum(stopped) + epoch * len(running)
+        return Standing(epoch, len(running), len(stopped), best, trained)
+
+    def finish(self) -> list[Outcome]:
+        """Puts the best weights into the members' networks."""
+        best = {name: tensor.cpu() for name, tensor in self.best.items()}
+        for place, member in enumerate(self.members):
+            # Buffers that are rebuilt, not saved, are not in a network's state.
+            kept = member.network.state_dict()
+            member.network.load_state_dict({k: best[k][place] for k in kept})
+            member.network.eval()
+        return self.outcomes
+
+    def _keep(self, places: Tensor) -> None:
+        self.version += 1
+        self.adam.keep(places)
+        self.frozen = {k: v[places] for k, v in self.frozen.items()}
+        self.buffers = {k: v[places] for k, v in self.buffers.items()}
+        self.train_mask = self.train_mask[places]
+        self.validation_mask = self.validation_mask[places]
+        self.loss.keep(places)
+        self.running = self.running[places]
+
+
+def _longer(x: Tensor, length: int) -> Tensor:
+    """Filled up with zeros along the second axis."""
+    return pad(x, (0, 0) * (x.dim() - 2) + (0, length - x.shape[1]))

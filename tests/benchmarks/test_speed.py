@@ -1,0 +1,281 @@
+"""What ``legs bench`` measures, at tiny sizes: the right rows, counts, graphs and words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.speed import FULL, GROUPS, run
+from benchmarks.speed.counting import Cost
+from benchmarks.speed.machine import Limits
+from benchmarks.speed.memory import measurable
+from benchmarks.speed.rows import Bench, Row
+from benchmarks.speed.running import check_device
+from benchmarks.speed.single import jobs as single_jobs
+from benchmarks.speed.summary import exponent, sentences
+from benchmarks.speed.ways import paths_of
+from legs.data.errors import DataError
+from legs.kernels.op import use_fused
+from tests.benchmarks.tiny import CPU, TINY, small
+
+
+@pytest.fixture(scope="module")
+def result():
+    """A tiny run of everything."""
+    return run(TINY, "cpu", threads=1, load=small)
+
+
+def test_rows_of_a_run(result):
+    found = {(r.group, r.case, r.work): [] for r in result.rows}
+    for row in result.rows:
+        found[row.group, row.case, row.work].append(row.method)
+    others = ["auto", "reference", "gcn", "gin"]
+    expected = {
+        ("batches", "NCI1, 4 graphs"): others,
+        ("batches", "NCI1, 6 graphs"): others,
+        ("batches", "NCI1, 4 graphs, 2 models"): others[:2],
+        ("single", "lattice, 400 edges"): others,
+    }
+    for (group, case), methods in expected.items():
+        for work in ("train step", "inference"):
+            got = found.pop((group, case, work))
+            assert [m for m in got if m != "geoscattering"] == methods
+    cases = ["edges = 128", "edges = 256", "steps = 8", "steps = 16"]
+    for kind in ("random", "lattice"):
+        assert found.pop(("single", f"{kind}, 400 edges", "diffusion")) == others[:2]
+    assert found == {("growth", case, "train step"): others[:2] for case in cases}
+
+
+def test_numbers_of_a_run(result):
+    for row in result.rows:
+        assert row.ms > 0
+        assert row.first_s > 0
+        assert row.replay_ms is None
+        if row.method == "reference":
+            assert row.ratio == 1
+        if row.method in ("auto", "reference"):
+            assert row.share > 0
+            assert row.bytes > 0
+            assert row.operations > 0
+        else:
+            assert row.share is None
+            assert row.bytes is None
+        if row.group == "growth" and measurable():
+            assert row.memory_mb > 0
+    by_case = {(r.case, r.work, r.method): r for r in result.rows}
+    first = by_case["NCI1, 4 graphs", "train step", "auto"]
+    reference = by_case["NCI1, 4 graphs", "train step", "reference"]
+    assert first.ratio == pytest.approx(reference.ms / first.ms)
+    cost = Cost(first.bytes, first.operations)
+    assert first.share == pytest.approx(result.limits.seconds(cost) / first.ms * 1e3)
+    auto, reference = (
+        by_case["random, 400 edges", "diffusion", method] for method in ("auto", "reference")
+    )
+    assert auto.share / reference.share == pytest.approx(reference.ms / auto.ms)
+    assert (first.graphs, first.nodes, first.edges, first.channels) == (4, 128, 512, 2)
+    # The size that two series share is measured once.
+    assert by_case["edges = 256", "train step", "auto"].ms == (
+        by_case["steps = 16", "train step", "auto"].ms
+    )
+
+
+def test_what_is_missing_is_said(result):
+    assert result.skipped == ["PROTEINS, 4 graphs: PROTEINS is not here"]
+
+
+def test_paths_are_those_of_the_dispatcher(result):
+    for row in result.rows:
+        if row.method == "reference":
+            assert row.path == "reference"
+        elif row.method in ("gcn", "gin"):
+            assert row.path == "pyg"
+        elif row.method == "auto" and row.work != "diffusion":
+            like = torch.ones(row.nodes, row.channels)
+            assert row.path == (
+                "cpu" if use_fused("auto", like, num_graphs=row.graphs) else "reference"
+            )
+    fused = "cpu" if find_spec("numba") else "reference"
+    many = paths_of(torch.ones(4096, 2), graphs=128)
+    assert many == {"auto": fused, "reference": "reference"}
+
+
+def test_molecules_have_a_stand_in():
+    asked = []
+
+    def load(name, limit):
+        asked.append((name, limit))
+        if name == "NCI1":
+            raise DataError("NCI1 is not here")
+        return replace(small("NCI1"), name=name)
+
+    plan = replace(TINY, whole=False, models=1, sets=("NCI1",))
+    found = run(plan, "cpu", groups=["batches"], load=load)
+    assert asked == [("NCI1", None), ("nci-5k", 4)]
+    assert {row.case for row in found.rows} == {"nci-5k, 4 graphs"}
+
+    def nothing(name, limit):
+        raise DataError(f"{name} is not here")
+
+    found = run(plan, "cpu", groups=["batches"], load=nothing)
+    assert found.rows == []
+    assert found.skipped == ["NCI1, 4 graphs: NCI1 is not here; nor is nci-5k: nci-5k is not here"]
+
+
+def test_time_is_limited():
+    found = run(replace(TINY, limit=-1.0), "cpu", groups=["growth"], load=small)
+    assert found.rows == []
+    assert found.skipped == ["edges = 128; edges = 256; steps = 8; steps = 16: -1 s were over"]
+
+
+def test_groups_take_turns_where_time_is_limited(monkeypatch):
+    monkeypatch.setattr("benchmarks.speed.growth.peak_of", lambda *given: None)
+    cases = []
+    plan = replace(TINY, limit=60.0, sets=("NCI1",), whole=False, models=1, whole_step_up_to=0)
+    run(plan, "cpu", load=small, report=lambda done, cases_, name: cases.append(name))
+    assert cases[1:4] == ["NCI1, 4 graphs", "random, 400 edges, diffusion", "edges = 128"]
+    assert cases[4:6] == ["lattice, 400 edges, diffusion", "edges = 256"]
+
+
+def test_groups_threads_and_reports():
+    before, seen, kept = torch.get_num_threads(), [], []
+    plan = replace(TINY, whole_step_up_to=0)
+    found = run(
+        plan,
+        "cpu",
+        groups=["single"],
+        threads=2,
+        report=lambda *facts: seen.append(facts),
+        keep=lambda result: kept.append(len(result.rows)),
+    )
+    assert {row.group for row in found.rows} == {"single"}
+    assert found.machine["threads"] == 2
+    assert torch.get_num_threads() == before
+    assert [s[:2] for s in seen] == [(0, 1), (0, 2), (1, 2), (2, 2)]
+    assert kept == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"groups": ["speed"]}, "batches, single, growth"), ({"device": "tpu"}, "tpu")],
+)
+def test_wrong_names(given, words):
+    with pytest.raises(ValueError, match=words):
+        run(TINY, **given)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu():
+    assert check_device("auto") == CPU
+    with pytest.raises(ValueError, match="no CUDA device"):
+        check_device("cuda")
+
+
+def test_results_as_json(result):
+    known = json.loads(json.dumps(result.as_dict()))
+    assert {"machine", "versions", "date", "seed", "threads", "limits", "plan"} <= set(known)
+    assert set(known["rows"][0]) == {field.name for field in fields(Row)}
+
+
+def rows_of(case, times, work="train step", group="batches", **more):
+    common = {"graphs": 1, "nodes": 1, "edges": 1, "channels": 1}
+    return [
+        vars(Row(group, case, work, method, "cpu", **common, ms=ms, **more))
+        for method, ms in times.items()
+    ]
+
+
+def test_sentences_say_who_wins_and_who_loses():
+    rows = rows_of("molecules", {"auto": 1.0, "reference": 20.0, "gin": 2.0, "gcn": 1.02})
+    rows += rows_of("proteins", {"auto": 4.0, "reference": 8.0, "gin": 2.0, "gcn": None})
+    assert sentences({"rows": rows}) == [
+        "train step against the reference: faster on molecules (20 ×); proteins (2.00 ×)",
+        "train step against a GCN of three layers: as fast on molecules (1.02 ×)",
+        "train step against a GIN of three layers: faster on molecules (2.00 ×), slower on "
+        "proteins (0.50 ×)",
+    ]
+    assert sentences({"rows": rows}, works=["inference"]) == []
+
+
+def test_sentences_of_bandwidth_and_growth():
+    rows = rows_of("random", {"auto": 1.0}, "diffusion", "single", share=0.61)
+    for n in (1, 10, 20):
+        rows += rows_of(f"nodes = {n:,}", {"auto": 2.0 * n}, group="growth", memory_mb=n * n / 10)
+    assert sentences({"rows": rows}) == [
+        "diffusion reaches, of the bandwidth of a copy: 61% on random (cpu)",
+        "growth, as powers of the size: nodes: time ^1.00, memory ^2.00",
+    ]
+    assert exponent([(1, 1.0)]) is None
+
+
+def test_the_full_plan_has_the_sizes_asked_for():
+    bench = Bench(FULL, CPU, Limits(1.0, 1.0), small)
+    names = [job.name for job in single_jobs(bench)]
+    assert names[0] == "random, 10,000 edges, diffusion"
+    assert "lattice, 10,000,000 edges, diffusion" in names
+    assert (FULL.graphs, FULL.models, FULL.channels, FULL.steps) == (128, 90, 16, 16)
+
+
+def test_the_page_of_results(result, tmp_path):
+    performance = pytest.importorskip("benchmarks.performance")
+    known = result.as_dict()
+    more = {**known, "threads": known["threads"] + 1}
+    results = tmp_path / "results"
+    results.mkdir()
+    with pytest.raises(SystemExit, match="no results"):
+        performance.main(["page", "--output", str(results)])
+    (results / "cpu.json").write_text(json.dumps({"runs": [known, more]}))
+    page = tmp_path / "page.md"
+    performance.main(["page", "--output", str(results), "--page", str(page)])
+    text = page.read_text()
+    assert "| NCI1, 4 graphs | train step |" in text
+    assert "diffusion of 3 channels, 2 steps" in text
+    assert f"From {known['threads']} to {more['threads']} threads" in text
+    assert "PROTEINS is not here" in text
+    assert "Replayed from" not in text
+    assert known["machine"] in text
+    rows = [{**row, "replay_ms": row["ms"] / 4, "replay_ratio": 1.5} for row in known["rows"]]
+    gpu = {**known, "device": "cuda", "machine": "Fast One", "rows": rows}
+    (results / "fast.json").write_text(json.dumps({"runs": [gpu]}))
+    performance.main(["page", "--output", str(results), "--page", str(page)])
+    text = page.read_text()
+    assert "## Fast One\n" in text
+    assert "Replayed from a CUDA graph" in text
+    assert "(1.50 ×)" in text
+    assert "both replayed" in text
+
+
+def test_packed_sets(tmp_path, monkeypatch):
+    performance = pytest.importorskip("benchmarks.performance")
+    data = replace(small("NCI1"), y=torch.zeros(6, dtype=torch.long), task="classification")
+    monkeypatch.setattr(performance, "load_local", lambda name: data)
+    performance.pack_all(tmp_path, graphs=2)
+    load = performance.packed_in(tmp_path)
+    assert len(load("NCI1")) == 6
+    assert len(load("NCI1", 3)) == 3
+    assert len(load("PROTEINS")) == 2
+    assert torch.equal(load("NCI1").col, data.col)
+    with pytest.raises(DataError, match=r"MUTAG\.npz"):
+        load("MUTAG")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu():
+    found = run(TINY, "cuda", load=small)
+    assert {row.group for row in found.rows} == set(GROUPS)
+    for row in found.rows:
+        assert row.ms > 0
+        assert row.memory_mb >= 0
+        if row.method == "reference":
+            assert row.replay_ms > 0
+            assert row.replay_ratio == 1
+
+
+def test_nothing_is_written_by_measuring(result, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(replace(TINY, whole_step_up_to=0), "cpu", groups=["single"])
+    assert list(Path(tmp_path).iterdir()) == []

@@ -1,0 +1,118 @@
+"""Progress of a cross-validation: recorded sequences, and what a real one reports."""
+
+import math
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from legs.training.cv.cross_validation import cross_validate
+from legs.training.cv.progress import CVProgress, Tracker, clock_time
+from legs.training.cv.work import Unit
+from legs.training.stacked import trainer as stack
+from legs.training.stacked.trainer import Standing
+from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
+
+FACTS = CVProgress(
+    method="gcn", method_number=2, methods=3, settings=(0,), grid=1, step="networks", first=91,
+    last=180, method_models=360, epoch=120, max_epochs=1000, models=1080, done=450, running=80,
+    stopped=10, best_loss=0.43215, seconds=65.0, seconds_left=125.2,
+)  # fmt: skip
+
+
+def test_a_line():
+    line = "gcn: models 91 to 180 of 360, epoch 120, 80 running"
+    assert str(FACTS) == f"{line}, best loss 0.4321"
+    assert str(replace(FACTS, best_loss=float("inf"))) == line
+    assert str(replace(FACTS, step="trial")) == "gcn: timing both strategies"
+    assert str(replace(FACTS, step="machine")) == "gcn: test set 91 of 360"
+    assert str(replace(FACTS, step="ensemble")) == "gcn: model 91 of 360"
+
+
+def test_clock_time():
+    assert [clock_time(s) for s in (0, 59.6, 3599, 36000)] == ["0:00", "1:00", "59:59", "10:00:00"]
+
+
+def test_facts_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        FACTS.done = 3
+
+
+def unit(method="gcn", jobs=4, first=0, step="networks"):
+    return Unit(method, step, "stacked", (0, 1), first, [None] * jobs, ["name"])
+
+
+def test_time_left_is_that_of_this_run():
+    now, told = [0.0], []
+    tracker = Tracker({"gcn": 6, "gs-svm": 2}, 100, 2, told.append, lambda: now[0])
+    tracker.done = 2
+    tracker.begin(unit(first=2))
+    assert told == []  # networks report themselves
+    now[0] = 10
+    tracker(Standing(50, 4, 0, math.inf, 200))  # resumed: four half-trained models
+    assert (told[-1].done, told[-1].models, told[-1].first, told[-1].last) == (2, 8, 3, 6)
+    assert (told[-1].completed, told[-1].seconds_left) == (4, None)
+    now[0] = 20
+    tracker(Standing(75, 4, 0, 0.5, 300))  # one model's worth of epochs in 10 s, three to go
+    assert told[-1].seconds_left == pytest.approx(30)
+    tracker.end(4)
+    tracker.begin(unit("gs-svm", 1, step="machine"))
+    assert (told[-1].method_number, told[-1].running, told[-1].done) == (2, 1, 6)
+    assert told[-1].seconds_left == pytest.approx(10 / 2 * 2)
+
+
+@pytest.mark.parametrize("strategy", ["stacked", "sequential"])
+def test_a_real_run(strategy):
+    told: list[CVProgress] = []
+    grid = ({"lr": 1e-3}, {"lr": 1e-2}, {"hidden_channels": 8})
+    options = replace(OPTIONS, rotations=1, grid=grid)
+    names = ["legs-fixed", "gs-svm", "gcn-legs-fixed"]
+    cross_validate(data(), names, options, strategy=strategy, workers=1, progress=told.append)
+    assert {facts.models for facts in told} == {12 + 4 + 12}
+    assert [facts.done for facts in told] == sorted(facts.done for facts in told)
+    assert all(facts.done + facts.running + facts.stopped <= facts.models for facts in told)
+    assert list(dict.fromkeys(facts.method for facts in told)) == names
+    settings = {facts.settings for facts in told if facts.method == "legs-fixed"}
+    assert settings == ({(0, 1), (2,)} if strategy == "stacked" else {(0,), (1,), (2,)})
+    last = [facts for facts in told if facts.method == "legs-fixed"][-1]
+    assert last.last == last.method_models == 12
+    assert math.isfinite(last.best_loss)
+    epochs = {facts.epoch for facts in told if facts.method == "legs-fixed"}
+    assert epochs == {0, 2, 4, 6}
+    assert told[-1].seconds_left is not None
+    # At once, the ensembles of the last width; else the last ensemble.
+    assert told[-1].models - told[-1].done == (4 if strategy == "stacked" else 1)
+
+
+def test_workers_report_finished_units():
+    told: list[CVProgress] = []
+    options = replace(OPTIONS, rotations=1)
+    given = {"strategy": "sequential", "workers": 2, "progress": told.append}
+    cross_validate(data(), ["baseline"], options, **given)
+    assert [(facts.running, facts.done) for facts in told] == [
+        (2, 0), (2, 1), (2, 2), (1, 3), (0, 4)
+    ]  # fmt: skip
+
+
+def test_a_resumed_run_counts_what_is_done(tmp_path, monkeypatch):
+    """Finished parts of all methods, also of those that come later, and epochs of a stack."""
+    monkeypatch.setattr(stack, "CHECKPOINT_SECONDS", -1.0)
+    options = replace(OPTIONS, training=replace(TRAINING, patience=6))
+    given = {"strategy": "stacked", "workers": 1, "directory": tmp_path}
+    cross_validate(data(), ["baseline"], options, **given)
+
+    def stop(facts):
+        if facts.first > 1 and facts.epoch == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(data(), ["legs-fixed"], options, chunk=8, progress=stop, **given)
+    told: list[CVProgress] = []
+    names = ["legs-fixed", "baseline", "gs-svm"]
+    cross_validate(data(), names, options, chunk=8, progress=told.append, **given)
+    first = told[0]
+    assert (first.models, first.done) == (12 + 12 + 4, 8 + 12)
+    assert (first.first, first.last, first.running) == (9, 12, 4)
+    # Stopped while it told of epoch 4: the last state that was saved is that of epoch 3.
+    assert first.epoch == 3
+    assert [facts.method for facts in told if facts.step == "machine"] == ["gs-svm"] * 4
+    assert "baseline" not in {facts.method for facts in told}

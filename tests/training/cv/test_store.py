@@ -1,0 +1,66 @@
+"""What is kept of a trained model besides its answers."""
+
+import pytest
+import torch
+
+from legs.models import create
+from legs.training.cv.cross_validation import cross_validate
+from legs.training.cv.models import Job, learned_scales, train_networks
+from legs.training.cv.protocol import plan_splits
+from legs.training.cv.store import Store, Trained
+from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
+
+ROW = (0.5, 3, 5, 7, 1.5, "stacked")
+
+
+def test_scales_and_features_come_back(tmp_path):
+    scales, features = torch.rand(5, 16), torch.rand(40, 7)
+    models = [
+        Trained(torch.ones(2, 3), *ROW),
+        Trained(torch.zeros(2, 3), *ROW, scales, features),
+        Trained(torch.zeros(2, 3), *ROW, features=features + 1),
+    ]
+    store = Store(tmp_path, {})
+    store.save("some", models)
+    plain, both, one = Store(tmp_path, {}).load("some")
+    assert (plain.scales, plain.features, one.scales) == (None, None, None)
+    assert torch.equal(both.scales, scales)
+    assert torch.equal(both.features, features)
+    assert torch.equal(one.features, features + 1)
+    assert [m.seconds for m in (plain, both, one)] == [1.5] * 3
+
+
+@pytest.mark.parametrize("strategy", ["stacked", "sequential"])
+def test_networks_keep_what_they_have_learned(strategy):
+    splits = [group[0] for group in plan_splits(data(), OPTIONS)][:2]
+    jobs = [Job(k, split, {"lr": 0.03}) for k, split in enumerate(splits)]
+    given = {"strategy": strategy, "features": True}
+    start = learned_scales(create("legs-fcn", 2, 3))
+    for model in train_networks("legs-fcn", jobs, data(), TRAINING, **given):
+        assert model.scales.shape == (5, 16)
+        torch.testing.assert_close(model.scales.sum(1), torch.ones(5))
+        assert (model.scales - start).abs().max() > 0.01
+        assert model.features.shape == (40, 128)
+    for model in train_networks("gcn", jobs, data(), TRAINING, **given):
+        assert model.scales is None
+        assert model.features.shape == (40, 64)
+    (model, _) = train_networks("gcn", jobs, data(), TRAINING, strategy=strategy)
+    assert model.features is None
+
+
+def test_scales_of_the_chosen_models():
+    """By test set, of the setting that its validation losses chose."""
+    from dataclasses import replace
+
+    grid = ({"lr": 1e-9}, {"lr": 0.03})
+    training = replace(TRAINING, max_epochs=30, patience=30)
+    options = replace(OPTIONS, rotations=2, grid=grid, training=training)
+    result = cross_validate(data(), ["legs-fcn", "legs-fixed"], options, strategy="stacked")
+    learned, fixed = result.methods
+    start = learned_scales(create("legs-fcn", 2, 3))
+    assert [tuple(group.shape) for group in learned.scales] == [(2, 5, 16)] * 4
+    for chosen, group in zip(learned.chosen, learned.scales, strict=True):
+        moved = (group - start).abs().amax((1, 2))
+        assert ((moved > 1e-3) == bool(chosen)).all()
+    assert 1 in learned.chosen
+    assert fixed.scales == learned.features == []
