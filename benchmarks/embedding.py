@@ -25,11 +25,11 @@ from legs.data.features.atom_table import read_molecules
 from legs.data.features.blocks import assemble
 from legs.data.readers.molecules import raw_graphs
 from legs.engine import Engine, open_engine
-from legs.files import write_atomically
 from legs.inference.embed import CHUNK, Embedder, distinct, open_embedder
 from legs.inference.inputs import iter_batches
 from legs.inference.parts import Block, Known, part_file, write_part
 from legs.inference.shards import embed_folder
+from legs.io import write_atomically
 
 ROOT = Path(__file__).parent.parent
 OUTPUT = ROOT / "docs" / "results" / "embedding" / "cpu.json"

@@ -22,8 +22,8 @@ from benchmarks.results_page import Known, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, random_split, rotations, stratified_folds
-from legs.files import write_atomically
 from legs.functional.moments import MomentKind
+from legs.io import write_atomically
 from legs.models import LEGSNet
 from legs.nn import FCN, Moments, Scattering
 from legs.training import TrainingOptions

@@ -27,7 +27,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.splits import scaffold_split
 from legs.data.validate import check_dataset
-from legs.files import parse_json, read_arrays, write_atomically
+from legs.io import parse_json, read_arrays, write_atomically
 from legs.training.fit import fingerprint
 
 FOLDER = "packed"

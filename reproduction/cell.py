@@ -20,7 +20,8 @@ from benchmarks.provenance import provenance
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.data.statistics import check
-from legs.files import (
+from legs.functional.scales import harden_scales
+from legs.io import (
     FileError,
     check_digest,
     one_writer,
@@ -29,7 +30,6 @@ from legs.files import (
     write_atomically,
     writing,
 )
-from legs.functional.scales import harden_scales
 from legs.models.saving import ModelError
 from legs.training import CVResult, TrainingError, cross_validate
 from legs.training.cv.measures import squared_error, train_mse

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from legs.data.catalog.structures import HELP
-from legs.files import write_atomically
+from legs.io import write_atomically
 from legs.report.theme import NoPictures
 from legs.training.cv.progress import clock_time
 from legs.training.cv.protocol import setting_name

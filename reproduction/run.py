@@ -12,7 +12,7 @@ import torch
 from legs.cli.progress import plan_lines
 from legs.data.errors import DataError
 from legs.engine import LocalEngine
-from legs.files import FileError, one_writer
+from legs.io import FileError, one_writer
 from legs.models.saving import ModelError
 from legs.training import TrainingError
 from legs.training.checkpoint import check_settings

@@ -9,7 +9,7 @@ import pytest
 
 from legs.cli import main
 from legs.cli.main import app
-from legs.files import FileWarning
+from legs.io import FileWarning
 
 
 @pytest.fixture

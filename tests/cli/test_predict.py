@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from legs.cli import main
-from legs.files import digest_of
+from legs.io import digest_of
 from tests.cli.molecules import QUICK, read, rows, told, train_classes, train_numbers, write
 from tests.data.tu_sets import write_folder
 

@@ -11,7 +11,7 @@ import pytest
 
 from legs.cli import main
 from legs.explain import explain_folder, explain_run
-from legs.files import FileError, FileWarning, file_digests, with_digest
+from legs.io import FileError, FileWarning, file_digests, with_digest
 from legs.report.folders import ReportError, read_train
 from legs.training import TrainingOptions, fit
 from legs.training.runs import find_model

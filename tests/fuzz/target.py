@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from legs.data.errors import DataError
-from legs.files import FileError
+from legs.io import FileError
 from legs.report.folders import ReportError
 from tests.fuzz import memory
 from tests.fuzz.mutate import mutated

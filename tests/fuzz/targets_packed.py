@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from legs.files import read_arrays
+from legs.io import read_arrays
 from tests.fuzz import seeds
 from tests.fuzz.mutate import WHOLE, mutated
 from tests.fuzz.target import Broken, Files, Target

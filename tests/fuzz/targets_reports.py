@@ -18,9 +18,9 @@ from pyarrow import parquet
 from legs.cli.paper import paper_number
 from legs.engine import LocalEngine
 from legs.explain import explain_folder
-from legs.files import digest_of
 from legs.inference.embed import Embedder, open_embedder
 from legs.inference.shards import embed_folder
+from legs.io import digest_of
 from legs.report.drawings import graph_layout
 from legs.report.page import write_page
 from legs.training import CVOptions, cross_validate, fit

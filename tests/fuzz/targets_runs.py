@@ -17,7 +17,7 @@ from safetensors.torch import save as save_tensors
 
 from benchmarks.packed import pack, unpack
 from legs.data.catalog.cache import load_dataset, save_dataset
-from legs.files import digest_of
+from legs.io import digest_of
 from legs.models import create
 from legs.report.folders import kind_of, read_train
 from legs.training import load

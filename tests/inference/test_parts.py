@@ -7,8 +7,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from legs.files import FileError
 from legs.inference.parts import Block, Known, part_file, read_known, write_part
+from legs.io import FileError
 
 KNOWN = Known(10, 3, "input", "settings")
 

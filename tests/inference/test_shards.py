@@ -7,11 +7,11 @@ import pytest
 
 from legs.data.errors import DataError
 from legs.engine import LocalEngine
-from legs.files import FileError, FileWarning
 from legs.inference import shards as module
 from legs.inference.embed import embed_file, open_embedder
 from legs.inference.inputs import Reading, iter_batches
 from legs.inference.shards import embed_folder
+from legs.io import FileError, FileWarning
 from legs.models.saving import ModelError
 from tests.cli.molecules import rows
 

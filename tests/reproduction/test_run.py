@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from legs.data.errors import DataError
-from legs.files import FileError
+from legs.io import FileError
 from legs.models import ModelError
 from reproduction import plan
 from reproduction import run as module

@@ -25,9 +25,9 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import load_splits
 from legs.engine import LocalEngine
 from legs.explain import explain_run
-from legs.files import FileError, FileWarning
 from legs.inference.embed import open_embedder
 from legs.inference.shards import embed_folder
+from legs.io import FileError, FileWarning
 from legs.models.saving import load_directory
 from legs.report.folders import ReportError, read_train
 from legs.training import fit

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.provenance import provenance
-from legs.files import write_atomically
+from legs.io import write_atomically
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results" / "reliability"
 

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from legs.files import write_atomically
+from legs.io import write_atomically
 from tests.robustness.origin import FOLDER
 
 PAGE = FOLDER.parents[1] / "reliability.md"

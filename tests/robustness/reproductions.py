@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from legs.files import digest_of, file_digests, with_digest
+from legs.io import digest_of, file_digests, with_digest
 from tests.cli.molecules import QUICK, rows, write
 from tests.fuzz.seeds import folder_of, sdf
 from tests.fuzz.target import Files, listing

@@ -29,7 +29,7 @@ from pathlib import Path
 import pyarrow.parquet, rdkit.Chem
 from legs.data import load
 from legs.explain.runs import drawn_graphs
-from legs.files import read_arrays
+from legs.io import read_arrays
 
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 
@@ -221,7 +221,7 @@ def test_read(outcomes, name, length):
 
 def test_honest_lzma(tmp_path):
     """Members of more than one chunk."""
-    from legs.files import read_arrays
+    from legs.io import read_arrays
 
     array = np.random.default_rng(0).integers(0, 50, 200_000)
     content = io.BytesIO()

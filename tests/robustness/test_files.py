@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from legs.files import (
+from legs.io import (
     FileError,
     check_digest,
     check_files,
@@ -26,12 +26,12 @@ from legs.files import (
     write_atomically,
     write_together,
 )
-from legs.files import atomic as module
+from legs.io import atomic as module
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from legs.files import one_writer, open_temporary
+from legs.io import one_writer, open_temporary
 with one_writer(Path(sys.argv[1])) as folder:
     open_temporary(folder / "half.bin").file.write(b"half")
     print("held", flush=True)

@@ -23,7 +23,7 @@ from legs.data import DataError, load
 from legs.data.catalog.cache import load_dataset, save_dataset
 from legs.data.catalog.fetch import download
 from legs.data.readers import folders, table_files, text
-from legs.files import FileError, archives, digest_of, read_arrays
+from legs.io import FileError, archives, digest_of, read_arrays
 from legs.models import ModelError, create, load_network
 from legs.training import load as load_model
 from legs.training.checkpoint import load_state

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from legs.cli import main
-from legs.files import FileError, append, one_writer, write_atomically, writing
+from legs.io import FileError, append, one_writer, write_atomically, writing
 from legs.models import ModelError, create, load_network
 from legs.report.folders import ReportError, read_train
 from legs.training import fit
@@ -124,7 +124,7 @@ def test_a_limit_on_the_size_of_files(tmp_path, capsys):
 def test_a_second_run_is_told_who_is_there(tmp_path):
     """The run of another process; ``legs train`` names it."""
     hold = (
-        "import sys, time; from pathlib import Path; from legs.files import one_writer\n"
+        "import sys, time; from pathlib import Path; from legs.io import one_writer\n"
         "with one_writer(Path(sys.argv[1])): print(1, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", hold, str(tmp_path / "run")]

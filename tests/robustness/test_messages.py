@@ -7,7 +7,7 @@ import json
 import pytest
 
 from legs.data.errors import DataError
-from legs.files import BoundedError, FileError, with_digest
+from legs.io import BoundedError, FileError, with_digest
 from legs.models import ModelError
 from legs.report.folders import ReportError
 from reproduction.run import run

@@ -14,8 +14,8 @@ import torch
 
 from legs.data import DataError, from_objects
 from legs.data.splits import save_splits
-from legs.files import FileError, digest_of
 from legs.inference.embed import open_embedder
+from legs.io import FileError, digest_of
 from legs.models import ModelError
 from legs.training import TrainingOptions, fit
 from legs.training.methods import methods

@@ -44,7 +44,7 @@ def bench(
     import torch
 
     from legs.cli.console import Console
-    from legs.files import has_keys, write_atomically
+    from legs.io import has_keys, write_atomically
     from legs.models.saving import versions
 
     if device is Device.cuda and not torch.cuda.is_available():

@@ -8,7 +8,7 @@ from typing import Any
 from rich import console
 from rich.segment import Segment
 
-from legs.files import printable
+from legs.io import printable
 
 
 class Console(console.Console):

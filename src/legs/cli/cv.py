@@ -128,7 +128,7 @@ def cv(
     from legs.data.errors import write_bad_rows
     from legs.data.loading import load_training
     from legs.data.splits import load_splits
-    from legs.files import check_outputs, one_writer
+    from legs.io import check_outputs, one_writer
     from legs.training import TrainingOptions
     from legs.training.cv.cross_validation import cross_validate
     from legs.training.cv.protocol import CVOptions, check_grid

@@ -31,7 +31,7 @@ def demo(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from legs.cli.console import Console
-    from legs.files import one_writer
+    from legs.io import one_writer
     from legs.training.demo import is_demo, run
 
     console = Console(highlight=False)
@@ -57,7 +57,7 @@ def _note(folder: Path) -> None:
     import json
     import sys
 
-    from legs.files import write_atomically
+    from legs.io import write_atomically
     from legs.training.demo import FILE
 
     known = {"command": shlex.join(["legs", *sys.argv[1:]])}

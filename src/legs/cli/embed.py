@@ -79,9 +79,9 @@ def embed(
     from legs.cli.console import Console
     from legs.cli.progress import Rows
     from legs.engine import open_engine
-    from legs.files import check_outputs
     from legs.inference.embed import UNTRAINED, embed_file, open_embedder
     from legs.inference.shards import embed_folder
+    from legs.io import check_outputs
     from legs.training.runs import choose_device, run_files
 
     console = Console(highlight=False)

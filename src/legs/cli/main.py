@@ -22,7 +22,7 @@ from legs.cli.report import report
 from legs.cli.reproduce import reproduce
 from legs.cli.train import train
 from legs.cli.wording import as_flags
-from legs.files import printable
+from legs.io import printable
 
 DEBUG = "--debug"
 
@@ -122,7 +122,7 @@ def _show_warning(
 ) -> None:
     """Our own warnings about files and data in one line; others as Python shows them."""
     from legs.data.errors import DataWarning
-    from legs.files import FileWarning
+    from legs.io import FileWarning
 
     if issubclass(category, (FileWarning, DataWarning)):
         typer.echo(f"legs: warning: {_one_line(str(message))}", err=True)

@@ -40,8 +40,8 @@ def predict(
     from legs.cli.console import Console
     from legs.cli.progress import Rows
     from legs.cli.scores import score_table
-    from legs.files import check_outputs
     from legs.inference.predict import predict_file
+    from legs.io import check_outputs
     from legs.report.words import few_words
     from legs.training import load_predictor
     from legs.training.runs import choose_device, find_model, run_files

@@ -125,7 +125,7 @@ def train(
     from legs.cli.console import Console
     from legs.cli.progress import Epochs
     from legs.data.loading import load_training
-    from legs.files import check_outputs
+    from legs.io import check_outputs
     from legs.training import TrainingOptions, fit, joined
     from legs.training.launching import launch, processes_to_start
     from legs.training.runs import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from legs.files import BoundedError, csv_rows, write_atomically
+from legs.io import BoundedError, csv_rows, write_atomically
 
 OnError = Literal["raise", "skip"]
 BAD_COLUMNS = ("where", "reason")  # of a list of bad rows

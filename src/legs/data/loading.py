@@ -16,7 +16,7 @@ from legs.data.catalog.resolve import Source, resolve
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, OnError, write_bad_rows
 from legs.data.readers.base import RawGraphs
-from legs.files import check_outputs, printable
+from legs.io import check_outputs, printable
 
 
 def load(

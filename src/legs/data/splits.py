@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legs.data.errors import DataError
-from legs.files import digest_of, parse_json, write_atomically
+from legs.io import digest_of, parse_json, write_atomically
 
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Fractions: TypeAlias = tuple[float, float, float]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from legs.files import parse_json, with_digest
+from legs.io import parse_json, with_digest
 from legs.models import ModelError
 from legs.models.saving import write_atomically
 from legs.report.folders import CERTAINTY, read_cv

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from legs.explain.attributing import Attribution, attribute
 from legs.explain.certainty import write_certainty
-from legs.files import FileWarning, expand_user, file_digests, read_arrays, with_digest
+from legs.io import FileWarning, expand_user, file_digests, read_arrays, with_digest
 from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
 from legs.report.folders import (
     CERTAINTY,

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import BAD_COLUMNS, DataError, OnError
-from legs.files import expand_user
 from legs.inference.inputs import Reading, bad_rows_beside, finite_part, iter_input
 from legs.inference.table_writer import TableWriter
+from legs.io import expand_user
 from legs.models import Ensemble, LEGSNet, Network, create
 from legs.nn.columns import columns_of_features
 from legs.training.inputs import embed

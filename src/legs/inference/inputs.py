@@ -27,7 +27,7 @@ from legs.data.features.blocks import assemble
 from legs.data.loading import load
 from legs.data.readers.base import RowBatch, Rows
 from legs.data.validate import overflows
-from legs.files import check_outputs
+from legs.io import check_outputs
 from legs.training.finite import not_finite, overflow_reason
 from legs.training.fit import fingerprint
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from legs.files import FileError, open_temporary, parse_json, writing
 from legs.inference.table_writer import GROUP_BYTES
+from legs.io import FileError, open_temporary, parse_json, writing
 
 WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _KEY = b"legs"  # of what a file knows about itself, in its footer

@@ -18,7 +18,17 @@ import numpy as np
 
 from legs.data.errors import DataError, OnError, write_bad_rows
 from legs.engine import Engine, LocalEngine
-from legs.files import (
+from legs.inference.embed import CHUNK, Embedded, Embedder, distinct
+from legs.inference.inputs import Batch, finite_part, iter_batches, probe, read_batch
+from legs.inference.parts import (
+    Block,
+    Known,
+    check_pages,
+    part_file,
+    read_known,
+    write_part,
+)
+from legs.io import (
     FileError,
     FileWarning,
     append,
@@ -34,16 +44,6 @@ from legs.files import (
     read_file,
     with_digest,
     write_atomically,
-)
-from legs.inference.embed import CHUNK, Embedded, Embedder, distinct
-from legs.inference.inputs import Batch, finite_part, iter_batches, probe, read_batch
-from legs.inference.parts import (
-    Block,
-    Known,
-    check_pages,
-    part_file,
-    read_known,
-    write_part,
 )
 from legs.training.checkpoint import check_settings, plain
 
@@ -97,7 +97,7 @@ def embed_folder(
     There is exactly one row for each row of the input, in its order: ``row`` (its number, from 0),
     ``id``, then a column a feature. Where a row cannot be used, its features are missing, and
     ``_bad_rows.csv`` says why. The same call resumes after an interruption; parts that are finished
-    are not computed again unless they are damaged (a :class:`~legs.files.FileWarning`). Memory does
+    are not computed again unless they are damaged (a :class:`~legs.io.FileWarning`). Memory does
     not grow with the input, unless that is a folder of graphs or a named data set, which are read
     whole.
 

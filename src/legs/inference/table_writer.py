@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from legs.data.errors import DataError
-from legs.files import csv_table, expand_user, open_temporary, writing
+from legs.io import csv_table, expand_user, open_temporary, writing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.files import (
+from legs.io import (
     FileError,
     digest_of,
     parse_json,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from legs.files import (
+from legs.io import (
     BoundedError,
     FileError,
     FileWarning,

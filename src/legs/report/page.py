@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from legs.files import expand_user, write_atomically, writing
+from legs.io import expand_user, write_atomically, writing
 from legs.report import words
 from legs.report.folders import (
     CLEAR,

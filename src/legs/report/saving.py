@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legs.files import expand_user
+from legs.io import expand_user
 from legs.report.drawings import Drawing
 from legs.report.folders import (
     CrossValidation,

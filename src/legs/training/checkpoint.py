@@ -11,7 +11,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.files import parse_json
+from legs.io import parse_json
 from legs.models.saving import ModelError
 from legs.training.distributed import Group
 from legs.training.sealed import read_sealed, write_sealed

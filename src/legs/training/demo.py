@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from legs.data import load
-from legs.files import contents, has_keys
+from legs.io import contents, has_keys
 from legs.training.fit import fit
 from legs.training.options import TrainingOptions
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from legs.files import append, parse_json, read_file, write_atomically, writing
+from legs.io import append, parse_json, read_file, write_atomically, writing
 from legs.models.saving import ModelError
 from legs.training.checkpoint import State, check_settings, plain
 

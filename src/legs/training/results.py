@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.files import csv_table, file_digest, file_digests, parse_json, read_file, with_digest
+from legs.io import csv_table, file_digest, file_digests, parse_json, read_file, with_digest
 from legs.models.saving import WEIGHTS, versions, write_atomically
 from legs.training.checkpoint import plain
 

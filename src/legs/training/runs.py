@@ -13,7 +13,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, is_bad_rows
 from legs.data.grouping import GroupBy, find_groups, warn_about_leaks
 from legs.data.splits import Split, check_splits, load_splits
-from legs.files import (
+from legs.io import (
     FileError,
     check_digest,
     check_weights,

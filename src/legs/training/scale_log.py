@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from legs.files import append, write_atomically
+from legs.io import append, write_atomically
 from legs.nn import Scattering
 
 FILE = "scales.jsonl"

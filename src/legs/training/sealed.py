@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.files import FileError, parse_json, read_file, write_atomically
+from legs.io import FileError, parse_json, read_file, write_atomically
 from legs.models.saving import ModelError
 
 DIGEST = 32  # bytes of SHA-256, in front of a safetensors file

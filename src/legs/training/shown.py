@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.splits import Split
-from legs.files import csv_table
+from legs.io import csv_table
 from legs.models.saving import write_atomically
 from legs.training.predictor import Predictor
 from legs.training.tables import prediction_table

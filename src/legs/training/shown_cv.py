@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from legs.files import file_digests, with_digest
+from legs.io import file_digests, with_digest
 from legs.models import create
 from legs.models.saving import write_atomically
 from legs.training.cv.results import CVResult, MethodResult

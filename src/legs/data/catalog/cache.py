@@ -24,7 +24,7 @@ from torch import Tensor
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.validate import check_dataset
-from legs.files import parse_json, source_digest, sync_folder, writing
+from legs.io import parse_json, source_digest, sync_folder, writing
 
 FORMAT = 1  # of the files written here; older ones are rebuilt
 _TENSORS = ("x", "ptr", "rowptr", "col", "edge_weight", "y")

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from legs.data.errors import DataError
-from legs.files import check_archive, iter_member, lock_file, sync_folder, write_atomically
+from legs.io import check_archive, iter_member, lock_file, sync_folder, write_atomically
 
 VARIABLE = "LEGS_DATA"
 

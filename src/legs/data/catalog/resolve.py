@@ -13,7 +13,7 @@ from legs.data.errors import DataError
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.table_files import SUFFIXES as TABLES
 from legs.data.readers.table_files import require_pandas
-from legs.files import expand_user
+from legs.io import expand_user
 
 
 @dataclass(frozen=True)

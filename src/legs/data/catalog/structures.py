@@ -23,7 +23,7 @@ from legs.data.readers.structures import (
 from legs.data.readers.table_files import read_parquet
 from legs.data.readers.targets import encode_targets
 from legs.data.readers.text import parse_number
-from legs.files import FileError, read_arrays
+from legs.io import FileError, read_arrays
 
 __all__ = ["read_casp12", "read_protein_decoys", "read_rna_puzzles"]
 

@@ -18,7 +18,7 @@ from legs.data.dataset import Task
 from legs.data.errors import BadRows, DataError
 from legs.data.readers.base import Features, RawGraphs
 from legs.data.readers.targets import encode_targets
-from legs.files import FileError, check_archive, iter_member
+from legs.io import FileError, check_archive, iter_member
 
 LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest known, are 0.36 GB
 _BLOCK = 8 << 20  # bytes parsed at a time, and the longest line

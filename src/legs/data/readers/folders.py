@@ -11,7 +11,7 @@ from legs.data.errors import BadRows, DataError, listed
 from legs.data.readers.base import RawGraphs, Rows
 from legs.data.readers.table_files import read_parquet, require_pandas
 from legs.data.readers.targets import find_targets, pick_column
-from legs.files import plain_cells
+from legs.io import plain_cells
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ import numpy as np
 from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
 from legs.data.readers.text import Row, delimiter_of, is_text, lines, open_binary, rows, words
-from legs.files import plain_cell
+from legs.io import plain_cell
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from legs.data.readers.base import RawGraphs, Reader, Rows
 from legs.data.readers.molecules import raw_graphs, read_parallel
 from legs.data.readers.table_files import MOLECULE, SUFFIXES, TITLE, Chunk, Table, open_table
 from legs.data.readers.targets import find_targets
-from legs.files import expand_user
+from legs.io import expand_user
 
 if TYPE_CHECKING:
     import pandas as pd

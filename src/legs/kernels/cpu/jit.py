@@ -20,7 +20,7 @@ from numba.extending import (
     unbox,
 )
 
-from legs.files import source_digest
+from legs.io import source_digest
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from legs.data.grouping import GroupBy
 from legs.data.splits import Split, save_splits
 from legs.data.validate import check_values
 from legs.engine import Engine
-from legs.files import one_writer
+from legs.io import one_writer
 from legs.training.cv.measures import Measure
 from legs.training.cv.models import Strategy
 from legs.training.cv.progress import CVProgress, Tracker

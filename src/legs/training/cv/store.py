@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from legs.files import (
+from legs.io import (
     FileError,
     check_digest,
     has_keys,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from legs.files import csv_table, file_digests, with_digest, write_atomically
+from legs.io import csv_table, file_digests, with_digest, write_atomically
 from legs.models.saving import versions
 from legs.training.cv.protocol import chosen_names
 from legs.training.cv.results import CVResult, MethodResult, corrected_t_test

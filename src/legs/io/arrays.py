@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from legs.files.archives import check_archive, iter_member
-from legs.files.digests import FileError
+from legs.io.archives import check_archive, iter_member
+from legs.io.digests import FileError
 
 
 def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:

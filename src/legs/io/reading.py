@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from legs.files.digests import FileError, parse_json
+from legs.io.digests import FileError, parse_json
 
 
 def expand_user(path: str | Path) -> Path:
@@ -18,7 +18,7 @@ def expand_user(path: str | Path) -> Path:
     >>> expand_user("~nosuchuser/run")
     Traceback (most recent call last):
     ...
-    legs.files.digests.FileError: ~nosuchuser/run: there is no user 'nosuchuser' here
+    legs.io.digests.FileError: ~nosuchuser/run: there is no user 'nosuchuser' here
     """
     try:
         return Path(path).expanduser()
@@ -45,7 +45,7 @@ def read_file(path: Path, largest: int | None = None) -> bytes:
     >>> read_file(Path("/dev/null"))
     Traceback (most recent call last):
     ...
-    legs.files.digests.FileError: /dev/null is no file
+    legs.io.digests.FileError: /dev/null is no file
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):

@@ -14,9 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from legs.files.atomic import clear_leftovers, write_atomically, writing
-from legs.files.digests import FileError, parse_json
-from legs.files.reading import read_file
+from legs.io.atomic import clear_leftovers, write_atomically, writing
+from legs.io.digests import FileError, parse_json
+from legs.io.reading import read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"

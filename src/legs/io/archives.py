@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from legs.files.digests import FileError
+from legs.io.digests import FileError
 
 LARGEST = 8 << 30  # bytes of all members together
 # Text and small numbers pack well, a hundredfold at most; bombs a thousandfold and more.

@@ -3,9 +3,9 @@
 Everything this package keeps on disk is written through here.
 """
 
-from legs.files.archives import check_archive, iter_member
-from legs.files.arrays import read_arrays
-from legs.files.atomic import (
+from legs.io.archives import check_archive, iter_member
+from legs.io.arrays import read_arrays
+from legs.io.atomic import (
     Temporary,
     append,
     clear_leftovers,
@@ -15,8 +15,8 @@ from legs.files.atomic import (
     write_together,
     writing,
 )
-from legs.files.cells import csv_rows, csv_table, plain_cell, plain_cells, safe_cell
-from legs.files.digests import (
+from legs.io.cells import csv_rows, csv_table, plain_cell, plain_cells, safe_cell
+from legs.io.digests import (
     FileError,
     FileWarning,
     check_digest,
@@ -29,10 +29,10 @@ from legs.files.digests import (
     source_digest,
     with_digest,
 )
-from legs.files.locking import contents, lock_file, one_writer
-from legs.files.messages import BoundedError, printable
-from legs.files.paths import check_outputs
-from legs.files.reading import expand_user, has_keys, read_file
+from legs.io.locking import contents, lock_file, one_writer
+from legs.io.messages import BoundedError, printable
+from legs.io.paths import check_outputs
+from legs.io.reading import expand_user, has_keys, read_file
 
 __all__ = [
     "BoundedError",

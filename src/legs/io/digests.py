@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from legs.files.messages import BoundedError
+from legs.io.messages import BoundedError
 
 KEY, FILES = "sha256", "files"
 WEIGHTS = "weights"  # in results.json: the digest of the model's weights

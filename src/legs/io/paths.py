@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from legs.files.digests import FileError
+from legs.io.digests import FileError
 
 
 def check_outputs(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
@@ -28,7 +28,7 @@ def check_outputs(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -
     >>> check_outputs([file], [file])
     Traceback (most recent call last):
     ...
-    legs.files.digests.FileError: ...some.csv would replace ...some.csv, ...
+    legs.io.digests.FileError: ...some.csv would replace ...some.csv, ...
     """
     read = [(name, _resolve(name)) for name in inputs if os.path.exists(os.path.expanduser(name))]
     for output in outputs:
