@@ -11,8 +11,7 @@ import pandas as pd
 
 from legs.report import parameter_figure, response_panels
 from legs.report.responses import Bank
-from legs.report.static import panels
-from legs.report.theme import NoPictures, drawing, save
+from legs.report.theme import NoPictures, drawing, panels, save
 from reproduction.cell import Row
 
 Array = np.ndarray[Any, Any]

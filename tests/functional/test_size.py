@@ -7,7 +7,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from legs import functional as fn
 from legs.data import GraphDataset, merge_alike
-from legs.explain.paths import path_columns
+from legs.explain.attributing import path_columns
 from legs.models import create
 from legs.nn import Moments, Scattering
 from legs.sklearn import GeometricScattering

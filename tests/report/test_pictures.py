@@ -14,9 +14,9 @@ from matplotlib.image import imread
 from legs import report
 from legs.nn import Scattering
 from legs.report.heatmaps import by_path
-from legs.report.plots import MOST_CLASSES, SYMBOLS, confusion_plot, reliability
+from legs.report.plots import MOST_CLASSES, SYMBOLS, confusion, reliability
 from legs.report.static import MARKERS
-from legs.report.theme import MARKS, THEMES
+from legs.report.theme import THEMES
 
 RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
 SALMETEROL = "OCc1cc(ccc1O)C(O)CNCCCCCCOCCCCc1ccccc1"
@@ -153,12 +153,11 @@ def test_numbers_behind_the_pictures():
     np.testing.assert_allclose(table.mean(1), 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("shapes", [MARKS, SYMBOLS], ids=["pictures", "pages"])
-def test_ten_methods_look_different(shapes):
+def test_ten_methods_look_different():
     colors = THEMES["light"]
-    assert len({(shapes[k % len(shapes)], colors.color(k)) for k in range(10)}) == 10
+    assert len({(SYMBOLS[k % len(SYMBOLS)], colors.color(k)) for k in range(10)}) == 10
     # In a color that repeats, a polygon looks like a circle.
-    assert not {"h", "8", "hexagon", "octagon"} & {*shapes[8:10]}
+    assert not {"hexagon", "octagon"} & {*SYMBOLS[8:10]}
 
 
 def test_files_have_the_symbols_of_pages():
@@ -170,9 +169,9 @@ def test_a_large_confusion_matrix_is_bounded():
     """Of 1,000 classes those with most errors are drawn."""
     names = [f"class {k}" for k in range(1000)]
     predicted = [*names[:990], *names[:10]]
-    (heat,) = confusion_plot(names, predicted, names).data
+    (heat,) = confusion(names, predicted, names).data
     assert np.shape(heat.z) == (MOST_CLASSES, MOST_CLASSES)
-    ticks = confusion_plot(names, predicted, names).layout.xaxis.ticktext
+    ticks = confusion(names, predicted, names).layout.xaxis.ticktext
     assert {f"class {k}" for k in (*range(10), *range(990, 1000))} <= set(ticks)
 
 

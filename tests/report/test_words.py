@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from legs.report import words
 from legs.report.folders import CrossValidation, Run
 from legs.report.page import environment
 from legs.report.views import cv_words, train_command, train_words, usual_setting
-from legs.report.words import ABOUT, METHODS, about_method
+from legs.report.words import ABOUT, about_method, method_name
+from legs.training import methods
 
 
 def lead(template, view):
@@ -65,9 +67,7 @@ def test_an_error_stands_beside_that_of_the_baseline():
     assert "do not rely" not in second
     assert "how signals on its atoms spread along its bonds" in last
     assert "predict logP on 400 molecules from “mine”, with 50 others for early stopping." in last
-    words = train_words(run)
-    assert words["title"] == "Predicting logP with LEGS-FCN"
-    assert [value for value, _ in words["facts"]] == ["0.833", "2", "70%", "400"]
+    assert train_words(run)["title"] == "Predicting logP with LEGS-FCN"
 
 
 @pytest.mark.parametrize("r2", [-0.3, 0.05])
@@ -124,8 +124,11 @@ def test_a_tiny_test_set_is_named_first():
 
 
 def test_every_method_is_explained():
-    assert set(ABOUT) == set(METHODS)
-    for method in METHODS:
+    assert set(ABOUT) == set(methods())
+    assert [method_name(m) for m in ("legs-fcn", "graphsage", "mine")] == [
+        *("LEGS-FCN", "GraphSAGE", "mine")
+    ]
+    for method in ABOUT:
         for molecules in (False, True):
             text = about_method(method, molecules)
             assert text.endswith(".")
@@ -210,8 +213,8 @@ def test_the_command_of_one_model():
         "legs cv --target=kind --balanced 'my file.csv' --model gcn --folds 5 --on-error skip "
         "--seed 3 --tune lr=1,2 -o x"
     )
-    words = shlex.split(train_command(command, "gcn", "x/one-model", {"lr": 0.1, "lowpass": True}))
-    assert words == [
+    parts = shlex.split(train_command(command, "gcn", "x/one-model", {"lr": 0.1, "lowpass": True}))
+    assert parts == [
         *["legs", "train", "my file.csv", "--target", "kind", "--balanced", "--on-error", "skip"],
         *["--seed", "3", "--model", "gcn"],
         *["--lr", "0.1", "--set", "lowpass=true", "-o", "x/one-model"],
@@ -222,3 +225,38 @@ def test_the_command_of_one_model():
     run.results["methods"][1]["chosen"] = [1, 0, 1]
     assert usual_setting(run, "gcn") == {"lr": 2}
     assert usual_setting(run, "gin") == {}
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "text"),
+    [
+        ("number", (0.12345,), "0.123"),
+        ("number", (1234.5,), "1,234"),
+        ("number", (None,), ""),
+        ("number", (1e-7,), "1e-07"),
+        ("number", (-0.0,), "0"),
+        ("percent", (0.8333,), "83.3%"),
+        ("percent", (1.0,), "100%"),
+        ("percent", (0.105, 0), "10%"),
+        ("listed", (["a", "b", "c"],), "a, b and c"),
+        ("listed", (list("abcdefg"), 3), "a, b, c and 4 more"),
+        ("duration", (3.21,), "3.2 seconds"),
+        ("duration", (200,), "3.3 minutes"),
+        ("duration", (9000,), "2.5 hours"),
+        ("things", (True, 1), "1 molecule"),
+        ("things", (False, 1200, "test "), "1,200 test graphs"),
+        ("moment", ("2026-01-31T19:54:00+00:00",), "2026-01-31 19:54 UTC"),
+        ("moment", ("yesterday",), "yesterday"),
+        ("setting_words", ({"seed": 0, "lr": 0.1, "clip": None, "x": False},), "lr 0.1"),
+        (
+            "about_method",
+            ("baseline", True),
+            "uses the features of the atoms of a molecule, and none of its bonds.",
+        ),
+        ("score_name", ("r2",), "R²"),
+        ("loses", ({"accuracy": 0.5}, {"accuracy": 0.6}), True),
+        ("loses", ({"whitened_mse": 0.9}, {}), False),
+    ],
+)
+def test_words_and_numbers(function, arguments, text):
+    assert getattr(words, function)(*arguments) == text

@@ -41,8 +41,7 @@ def report(
     from legs.cli.console import Console
     from legs.cli.paper import paper_number
     from legs.explain.runs import explain_folder
-    from legs.report.page import page_file, write_page
-    from legs.report.saving import write_pictures
+    from legs.report.page import page_file, write_page, write_pictures
 
     console = Console(highlight=False)
     page_file(run, output)

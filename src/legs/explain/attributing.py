@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from legs.explain.integration import integrate
-from legs.explain.lines import Baseline, Copies, baselines, head_slopes, node_features, reader
-from legs.explain.paths import path_columns
-from legs.models import Network
+from legs.models import MPLEGS, Ensemble, LEGSNet, Network
 from legs.nn import Scattering
+from legs.nn.columns import SIZE_COLUMNS
 from legs.training.inputs import unchecked
 from legs.training.predictor import Predictor
+from legs.training.task import Task
 
 Floats = npt.NDArray[np.float64]
+Baseline = Literal["shuffled", "mean", "zero"] | Tensor
+# Network outputs [graphs, outputs] -> what is explained [graphs].
+Read = Callable[[Tensor], Tensor]
+# Nodes of all copies of a graph that pass through a network at a time.
+AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """How a prediction is shared out.
+    """Contributions to a prediction.
 
     Args:
-        target: what was explained: the log-odds of a class, a number in its units, or an output.
+        target: what was explained: the log-odds of a class, a target in its units, or an output.
         value: of the graph.
         baseline: of the baseline.
-        nodes: what each node added, ``[nodes]``; with ``gap`` they sum to ``value - baseline``.
+        nodes: contribution of each node, ``[nodes]``; with ``gap`` they sum to
+            ``value - baseline``.
         channels: the same by node feature, ``[nodes, channels]``.
-        paths: what each scattering path added, by its name; they sum to the same. Empty for
+        paths: contribution of each scattering path, by its name, with the same sum. Empty for
             networks without scattering.
         moments: the same by moment.
-        gap: what is missing to the sum of the nodes, for want of finer steps.
+        gap: the error of the numerical integration.
 
-    All are zero for a graph whose nodes are all alike: there is nothing to tell them apart by.
+    All are zero for a graph whose nodes have equal features.
     """
 
     target: str
@@ -66,23 +74,23 @@ def attribute(
         model: a trained model, or a bare network.
         graph: with the node features that the model reads (``x``, ``edge_index``, perhaps
             ``edge_weight``), both directions of every edge.
-        target: the class or number to explain, by name or place; default: the class that the model
-            chooses, or the first number. Of a class the log-odds
-            :math:`\log p / (1 - p)` are shared out; of a bare network the plain output.
-        baseline: what the graph is compared with. ``"shuffled"`` (default): the same graph, its
-            nodes' features dealt out at random, the mean of some draws. ``"mean"``: the mean of
-            its nodes at every node. ``"zero"``: no signal; normalized moments do not depend on the
-            size of a signal, so shares of single nodes become large and cancel. Or node features of
-            your own, ``[nodes, channels]``.
+        target: the class or target to explain, by name or index (default: the predicted class, or
+            the first target). Of a class, the log-odds :math:`\log p / (1 - p)` are attributed; of
+            a bare network, the output itself.
+        baseline: what the graph is compared with. ``"shuffled"`` (default): the same graph with
+            its nodes' features permuted at random, the mean over some draws. ``"mean"``: the mean
+            of its nodes at every node. ``"zero"``: no signal; normalized moments do not depend on
+            the size of a signal, so contributions of single nodes become large and cancel. Or node
+            features of your own, ``[nodes, channels]``.
         draws: of ``"shuffled"`` (default 8; always the same ones).
-        tolerance: by how much the shares may miss the difference, relative to it (default 0.001).
-        most: evaluations of the network for one baseline at most, roughly (default 4,000).
+        tolerance: error of the sum of contributions, relative to it (default 0.001).
+        most: evaluations of the network per baseline, roughly (default 4,000).
 
     >>> from legs.models import create
     >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
     >>> graph = Data(x=torch.tensor([[1.0], [0.5], [0.0]]), edge_index=ring)
-    >>> found = attribute(create("legs-fcn", 1, 2), graph, target=1, baseline="mean")
-    >>> round(abs(float(found.nodes.sum()) - (found.value - found.baseline)), 2)
+    >>> shares = attribute(create("legs-fcn", 1, 2), graph, target=1, baseline="mean")
+    >>> round(abs(float(shares.nodes.sum()) - (shares.value - shares.baseline)), 2)
     0.0
     """
     task = model.task if isinstance(model, Predictor) else None
@@ -92,26 +100,32 @@ def attribute(
     for module in network.modules():
         if isinstance(module, Scattering):
             module.backend = "reference"
-    x = node_features(graph)
-    starts = baselines(baseline, x, draws)
+    if graph.x is None or graph.x.dim() != 2 or not len(graph.x):
+        raise ValueError("the graph has no node features x [nodes, channels]")
+    x = graph.x.double()
+    starts = _baselines(baseline, x, draws)
     with unchecked(network):
-        copies = Copies(network, graph, len(x))
-        read, name = reader(task, target, copies.outputs(x.unsqueeze(0)))
-        values = read(copies.outputs(torch.cat([x.unsqueeze(0), starts])))
+        with torch.no_grad():
+            embedded = network.embed(*_copies(graph, torch.cat([x.unsqueeze(0), starts])))
+            outputs = network.predict_from(embedded)
+        read, name = _reader(task, target, outputs[:1])
+        values = read(outputs)
         value, before = float(values[0]), float(values[1:].mean())
         miss = tolerance * max(abs(value - before), 1e-4 * (abs(value) + abs(before)), 1e-12)
-        lines = [
-            integrate(partial(copies.slopes, start=start, end=x, read=read), miss, most)
-            for start in starts
+
+        def of_features(features: Tensor) -> Tensor:
+            return read(network.predict_from(features))
+
+        def of_nodes(x: Tensor) -> Tensor:
+            return of_features(network.embed(*_copies(graph, x)))
+
+        by_node = [integrate(_slopes(of_nodes, start, x), miss, most) for start in starts]
+        by_feature = [
+            integrate(_slopes(of_features, start, embedded[0]), miss) for start in embedded[1:]
         ]
-        ends = copies.embed(torch.cat([x.unsqueeze(0), starts]))
-        features = [
-            integrate(partial(head_slopes, network, start=start, end=ends[0], read=read), miss)
-            for start in ends[1:]
-        ]
-    channels = torch.stack([line.shares for line in lines]).mean(0).numpy()
-    by_feature = torch.stack([line.shares for line in features]).mean(0).numpy()
-    columns = path_columns(network, len(by_feature))
+    channels = torch.stack([integral.shares for integral in by_node]).mean(0).numpy()
+    features = torch.stack([integral.shares for integral in by_feature]).mean(0).tolist()
+    columns = path_columns(network, len(features))
     nodes = channels.sum(1)
     return Attribution(
         name,
@@ -119,14 +133,118 @@ def attribute(
         before,
         nodes,
         channels,
-        _summed([column.path for column in columns], by_feature) if columns else {},
-        _summed([column.moment for column in columns], by_feature) if columns else {},
+        _summed([column.path for column in columns], features),
+        _summed([column.moment for column in columns], features),
         value - before - float(nodes.sum()),
     )
 
 
-def _summed(names: list[str], values: Floats) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, value in zip(names, values.tolist(), strict=True):
-        found[name] = found.get(name, 0.0) + value
-    return found
+def _copies(graph: Data, x: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor, int]:
+    """Copies of a graph with node features ``x``, ``[copies, nodes, channels]``, as one batch."""
+    count, nodes = x.shape[:2]
+    edges = graph.edge_index.unsqueeze(1) + (torch.arange(count) * nodes).view(1, -1, 1)
+    weight = graph.get("edge_weight")
+    weight = None if weight is None else weight.double().repeat(count)
+    batch = torch.arange(count).repeat_interleave(nodes)
+    return x.reshape(-1, x.shape[-1]), edges.flatten(1), weight, batch, count
+
+
+def _slopes(
+    function: Callable[[Tensor], Tensor], start: Tensor, end: Tensor
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Values at points of a line, and how much each entry contributes to the slope there."""
+
+    def evaluate(points: Tensor) -> tuple[Tensor, Tensor]:
+        values, slopes = [], []
+        for some in points.split(max(1, AT_ONCE // len(start)) if start.dim() > 1 else AT_ONCE):
+            x = start + some.view(-1, *[1] * start.dim()) * (end - start)
+            value = function(x.requires_grad_(True))
+            (gradient,) = torch.autograd.grad(value.sum(), x)
+            values.append(value.detach())
+            slopes.append(gradient * (end - start))
+        return torch.cat(values), torch.cat(slopes)
+
+    return evaluate
+
+
+def _baselines(baseline: Baseline, x: Tensor, draws: int) -> Tensor:
+    """What a graph with node features ``x`` is compared with, ``[baselines, nodes, channels]``."""
+    if isinstance(baseline, Tensor):
+        if baseline.shape != x.shape:
+            raise ValueError(
+                f"the baseline has shape {list(baseline.shape)}, the graph {list(x.shape)}"
+            )
+        return baseline.to(x).unsqueeze(0)
+    if baseline == "shuffled":
+        if draws < 1:
+            raise ValueError(f"draws must be at least 1; got {draws}")
+        generator = torch.Generator().manual_seed(0)
+        return torch.stack([x[torch.randperm(len(x), generator=generator)] for _ in range(draws)])
+    if baseline == "mean":
+        return x.mean(0, keepdim=True).expand_as(x).clone().unsqueeze(0)
+    if baseline == "zero":
+        return torch.zeros_like(x).unsqueeze(0)
+    raise ValueError(f'baseline must be "shuffled", "mean", "zero" or a tensor; got {baseline!r}')
+
+
+def _reader(task: Task | None, target: str | int | None, out: Tensor) -> tuple[Read, str]:
+    """What is explained, as a function of the network's outputs, and its name."""
+    names = tuple(map(str, range(out.shape[1]))) if task is None else task.names
+    if target is None:
+        classes = task is not None and task.kind == "classification"
+        index = int(out[0].argmax()) if classes else 0
+    elif isinstance(target, str):
+        if target not in names:
+            raise ValueError(f"no target is called {target!r}; there are {', '.join(names)}")
+        index = names.index(target)
+    elif not -len(names) <= target < len(names):
+        raise ValueError(f"target {target} of {len(names)}")
+    else:
+        index = target % len(names)
+    if task is None:
+        return (lambda out: out[:, index]), names[index]
+    if task.kind == "regression":
+        return (lambda out: task.answers(out)[:, index]), names[index]
+    others = [k for k in range(out.shape[1]) if k != index]
+    return (lambda out: out[:, index] - out[:, others].logsumexp(1)), names[index]
+
+
+class PathColumn(NamedTuple):
+    """Path and moment of a graph feature, by name."""
+
+    path: str
+    moment: str
+
+
+def path_columns(network: Network, width: int) -> list[PathColumn]:
+    """Paths of a network's graph features; empty if it has no scattering.
+
+    Args:
+        network: any.
+        width: number of its graph features.
+
+    >>> from legs.models import create
+    >>> network = create("legs-fcn", 1, 2)
+    >>> path_columns(network, network.scattering.out_channels)[-1]
+    PathColumn(path='Ψ3 Ψ4', moment='kurtosis')
+    """
+    second = network.second if isinstance(network, Ensemble) else network
+    if not isinstance(second, LEGSNet | MPLEGS):
+        return []
+    columns, last = second.scattering.columns(), second.scattering.selection.num_scales
+    named = []
+    for column in columns:
+        path = " ".join("Φ" if j == last else f"Ψ{j}" for j in column.path) or "x"
+        if column.channel < 0:
+            path = "size" if column in SIZE_COLUMNS else "mixed"
+        named.append(PathColumn(path, column.moment))
+    # Features of the first network of an ensemble have no path.
+    other = [PathColumn("other network", "other network")] * (width - len(named))
+    return [*other, *named] if second is not network else named
+
+
+def _summed(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    sums = dict.fromkeys(names, 0.0)
+    for name, value in zip(names, values, strict=False):  # no names: no scattering
+        sums[name] += value
+    return sums

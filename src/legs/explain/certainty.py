@@ -1,9 +1,8 @@
-"""How sure the answers of a cross-validation are, from what its models have left in its folder."""
+"""How sure the predictions of a cross-validation are, from the answers kept in its folder."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,31 +22,31 @@ DIGITS = 4
 
 
 def write_certainty(folder: str | Path) -> Path | None:
-    """Writes ``certainty.json``: how sure the best method was of each of its answers.
+    """Writes ``certainty.json``: how sure the best method was of each of its predictions.
 
-    The models of a cross-validation are not kept, but what they answered is. The certainty of an
-    answer is the mean probability that the models which voted on it gave it.
+    The models of a cross-validation are not kept, but their answers are. The certainty of a
+    prediction is the mean probability that the models which voted on it gave it.
 
     Args:
         folder: of ``legs cv``.
 
     Returns:
-        The file; ``None`` where numbers were predicted, or the answers are no longer there.
+        The file; ``None`` for a regression, or if the answers are no longer there.
     """
     folder = Path(folder)
     run = read_cv(folder)
     if not run.classes or run.predictions is None:
         return None
-    known = next(m for m in run.methods if m["method"] == run.lead)
+    chosen = next(m for m in run.methods if m["method"] == run.lead)["chosen"]
     try:
-        by_set = kept_answers(folder, run.lead, run.results["options"]["grid"], known["chosen"])
+        by_set = kept_answers(folder, run.lead, run.results["options"]["grid"], chosen)
     except (ModelError, OSError, ValueError):
         return None
     sure = torch.cat([certainty(answers) for answers in by_set]).tolist()
     if len(sure) != len(run.predictions):
         return None
-    found = {"method": run.lead, "sure": [round(value, DIGITS) for value in sure]}
-    write_atomically(folder / CERTAINTY, json.dumps(with_digest(found)).encode())
+    content = {"method": run.lead, "sure": [round(value, DIGITS) for value in sure]}
+    write_atomically(folder / CERTAINTY, json.dumps(with_digest(content)).encode())
     return folder / CERTAINTY
 
 
@@ -66,18 +65,18 @@ def certainty(answers: Tensor) -> Tensor:
 def kept_answers(
     folder: Path, method: str, grid: list[dict[str, Any]], chosen: list[int]
 ) -> list[Tensor]:
-    """Answers of the models behind each test set's vote, ``[models, graphs, classes]`` each.
+    """Answers of the models behind the vote on each test set, ``[models, graphs, classes]`` each.
 
     Args:
         folder: of ``legs cv``.
         method: whose answers.
         grid: the settings that were tried.
-        chosen: number of the setting that each test set chose.
+        chosen: index of the setting chosen for each test set.
     """
     settings = dict(parse_json((folder / "settings.json").read_bytes()))
     store = Store(folder, settings)
     count = len(chosen) if method == "gs-svm" else len(settings["splits"])
-    models = {k: _kept(store, method, grid, k, count) for k in Counter(chosen)}
+    models = {k: _kept(store, method, grid, k, count) for k in set(chosen)}
     each = count // len(chosen)
     return [
         torch.stack([m.answers for m in models[setting][number * each : (number + 1) * each]])
@@ -89,21 +88,18 @@ def _kept(
     store: Store, method: str, grid: list[dict[str, Any]], setting: int, count: int
 ) -> list[Trained]:
     """All models of a setting, in the order of the splits."""
-    if method == "gs-svm":
-        return [_part(store, f"gs-svm-{k}")[0] for k in range(count)]
-    if method in ENSEMBLES:
-        name = method if grid == [{}] else f"{method}-{setting}"
+    if method == "gs-svm" or method in ENSEMBLES:
+        name = method if method == "gs-svm" or grid == [{}] else f"{method}-{setting}"
         return [_part(store, f"{name}-{k}")[0] for k in range(count)]
     group = next(some for some in stacks(grid) if setting in some)
-    found: list[Trained] = []
-    while len(found) < count * len(group):
-        found += _part(store, f"{method}-{group[0]}-{len(found)}")
+    models: list[Trained] = []
+    while len(models) < count * len(group):
+        models += _part(store, f"{method}-{group[0]}-{len(models)}")
     first = count * group.index(setting)
-    return found[first : first + count]
+    return models[first : first + count]
 
 
 def _part(store: Store, name: str) -> list[Trained]:
-    part = store.load(name)
-    if not part:
-        raise ModelError(f"{name} is not in {store.directory}")
-    return part
+    if part := store.load(name):
+        return part
+    raise ModelError(f"{name} is not in {store.directory}")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from legs.explain.attributing import Attribution, attribute
+from legs.explain.attributing import attribute
 from legs.explain.certainty import write_certainty
 from legs.io import FileWarning, expand_user, file_digests, read_arrays, with_digest
 from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
@@ -21,25 +21,24 @@ from legs.report.folders import (
     CLEAR,
     DIGEST,
     EXPLAINED,
+    GRAPHS,
     ONE,
     RESULTS,
     ReportError,
     kind_of,
-    ordered_runs,
     read_json,
     read_model,
     read_results,
     reading,
+    runs_in,
 )
 from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
 from legs.training.runs import find_model
-from legs.training.shown import GRAPHS
 
-FILE = EXPLAINED
 # Larger graphs would take minutes.
 LARGEST = 400
 # Enough for a picture: a graph takes about a second.
-QUALITY = {"draws": 4, "tolerance": 0.01, "most": 300}
+QUALITY: dict[str, Any] = {"draws": 4, "tolerance": 0.01, "most": 300}
 DIGITS = 5
 
 
@@ -48,11 +47,11 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
 
     Args:
         folder: of a run of ``legs train``.
-        targets: numbers to explain (default: the one that the model predicts best); of classes
-            always the predicted one.
+        targets: of a regression, those to explain (default: the one that the model predicts best);
+            of a classification, always the predicted class.
 
     Returns:
-        The file; ``None`` where there is nothing to explain: no network, or graphs that an earlier
+        The file; ``None`` if there is nothing to explain: no network, or graphs that an earlier
         version of this package did not keep.
     """
     folder = Path(folder)
@@ -61,24 +60,24 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
     predictor = load_predictor(find_model(folder))
     if not isinstance(predictor.answerer, NetworkAnswerer) or not (folder / GRAPHS).is_file():
         return None
-    names = _wanted(predictor, targets, folder)
+    names = _targets(predictor, targets, folder)
     weights = _weights(folder)  # before anything is computed
     with reading(folder / GRAPHS):
         graphs = drawn_graphs(folder / GRAPHS)
     with reading(folder / GRAPHS, CLEAR):
-        found = [
-            {"place": place, "found": [_kept(_explain(predictor, graph, name)) for name in names]}
-            for place, graph in enumerate(graphs)
+        rows = [
+            {"place": index, "found": [_explain(predictor, graph, name) for name in names]}
+            for index, graph in enumerate(graphs)
             if int(graph.num_nodes or 0) <= LARGEST
         ]
-    known = {
+    content = {
         "kind": predictor.task.kind,
-        "graphs": found,
+        "graphs": rows,
         "weights": weights,
         "files": file_digests(folder, [GRAPHS]),
     }
-    write_atomically(folder / FILE, json.dumps(with_digest(known)).encode())
-    return folder / FILE
+    write_atomically(folder / EXPLAINED, json.dumps(with_digest(content)).encode())
+    return folder / EXPLAINED
 
 
 def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
@@ -86,42 +85,39 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
 
     Args:
         folder: of ``legs train`` or ``legs demo``. Of ``legs cv``, the model that was trained in
-            its folder ``one-model``, if there is one; and how sure its answers are is noted. Of
-            others nothing is explained.
+            its folder ``one-model``, if there is one; and how sure its predictions are is noted.
         targets: as in :func:`explain_run`.
     """
     folder = expand_user(folder)
     kind = kind_of(folder)
     if kind == "cv":
-        one = folder / ONE
-        made = _explained(one, targets) if "scores" in read_json(one / RESULTS) else None
-        certainty = folder / CERTAINTY
+        one, certainty = folder / ONE, folder / CERTAINTY
+        explained = _explained(one, targets) if "scores" in read_json(one / RESULTS) else None
         if not _whole(certainty):
             certainty.unlink()
         if not _newer(certainty, folder / RESULTS):
             with reading(folder, CLEAR):
                 write_certainty(folder)
-        return made
-    if kind == "demo":
-        folder = ordered_runs(folder)[0]
-    elif kind != "train":
-        return None
-    return _explained(folder, targets)
+        return explained
+    return _explained(runs_in(folder)[0] if kind == "demo" else folder, targets)
 
 
 def _explained(folder: Path, targets: Sequence[str]) -> Path | None:
-    return folder / FILE if not targets and _current(folder) else explain_run(folder, targets)
+    if targets or not _current(folder):
+        return explain_run(folder, targets)
+    return folder / EXPLAINED
 
 
 def _current(folder: Path) -> bool:
     """Whether the graphs of a run have been explained by its model, and the file is whole."""
-    if not _whole(folder / FILE):
+    if not _whole(folder / EXPLAINED):
         return False
-    known = read_json(folder / FILE)
-    if "weights" not in known:  # of version 0.1.0
-        return _newer(folder / FILE, folder / GRAPHS)
+    explained = read_json(folder / EXPLAINED)
+    if "weights" not in explained:  # of version 0.1.0
+        return _newer(folder / EXPLAINED, folder / GRAPHS)
     files = file_digests(folder, [GRAPHS])
-    return _weights(folder) in (None, known["weights"]) and bool(known.get("files") == files)
+    same = _weights(folder) in (None, explained["weights"])
+    return same and bool(explained.get("files") == files)
 
 
 def _whole(file: Path) -> bool:
@@ -152,30 +148,22 @@ def drawn_graphs(file: Path) -> list[Data]:
         file: ``shown.npz`` of the run.
     """
     arrays = read_arrays(file)
-    count = int(arrays["best"]) + int(arrays["worst"])
-    if not count:
-        return []
-    ptr, edge_ptr, edges, x = (arrays[name] for name in ("ptr", "edge_ptr", "edges", "x"))
-    weights = arrays.get("weights")
     graphs = []
-    for k in range(count):
-        span = slice(edge_ptr[k], edge_ptr[k + 1])
-        pairs = edges[span].astype(np.int64)
-        there = pairs[:, 0] != pairs[:, 1]  # a loop has one direction
-        both = np.concatenate([pairs, pairs[there, ::-1]]).T.copy()
-        graph = Data(x=torch.from_numpy(x[ptr[k] : ptr[k + 1]]), edge_index=torch.from_numpy(both))
-        if weights is not None:
-            weight = weights[span]
-            graph.edge_weight = torch.from_numpy(np.concatenate([weight, weight[there]]))
+    for k in range(int(arrays["best"]) + int(arrays["worst"])):
+        nodes, edges = (slice(*arrays[name][k : k + 2]) for name in ("ptr", "edge_ptr"))
+        pairs = arrays["edges"][edges].astype(np.int64)
+        no_loop = pairs[:, 0] != pairs[:, 1]  # a loop has one direction
+        both = np.concatenate([pairs, pairs[no_loop, ::-1]]).T.copy()
+        graph = Data(x=torch.from_numpy(arrays["x"][nodes]), edge_index=torch.from_numpy(both))
+        if "weights" in arrays:
+            weight = arrays["weights"][edges]
+            graph.edge_weight = torch.from_numpy(np.concatenate([weight, weight[no_loop]]))
         graphs.append(graph)
     return graphs
 
 
-def _explain(predictor: Predictor, graph: Data, name: str | None) -> Attribution:
-    return attribute(predictor, graph, name, **QUALITY)  # type: ignore[arg-type]
-
-
-def _wanted(predictor: Predictor, targets: Sequence[str], folder: Path) -> list[str | None]:
+def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> list[str | None]:
+    """What to explain: ``None`` for the predicted class."""
     task = predictor.task
     if task.kind == "classification":
         return [None]
@@ -184,35 +172,24 @@ def _wanted(predictor: Predictor, targets: Sequence[str], folder: Path) -> list[
             raise ValueError(f"the model predicts no {name!r}; it predicts {', '.join(task.names)}")
     if targets:
         return list(targets)
-    # Reasons for answers that are wrong anyway tell little.
+    # There is little to learn from why wrong predictions were made.
     assert task.deviation is not None
-    scores = _scores(folder)
-    error = {
-        name: scores.get(f"rmse:{name}", np.inf) / float(deviation)
-        for name, deviation in zip(task.names, task.deviation, strict=True)
-    }
-    return [min(error, key=lambda name: error[name])]
+    with reading(folder, CLEAR):
+        scores = read_json(folder / RESULTS).get("scores", {}).get("test", {})
+        errors = [np.inf if (e := scores.get(f"rmse:{n}")) is None else e for n in task.names]
+        return [task.names[int(np.argmin(np.array(errors, dtype=float) / task.deviation.numpy()))]]
 
 
-def _scores(folder: Path) -> dict[str, float]:
-    try:
-        known = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        return {k: v for k, v in known["scores"]["test"].items() if v is not None}
-    except (OSError, ValueError, KeyError, AttributeError):
-        return {}
+def _explain(predictor: Predictor, graph: Data, target: str | None) -> dict[str, Any]:
+    attribution = attribute(predictor, graph, target, **QUALITY)
+    names = ("value", "baseline", "gap", "nodes", "paths", "moments")
+    rounded = {name: _rounded(getattr(attribution, name)) for name in names}
+    return {"target": attribution.target, **rounded}
 
 
-def _kept(found: Attribution) -> dict[str, Any]:
-    return {
-        "target": found.target,
-        "value": _rounded(found.value),
-        "baseline": _rounded(found.baseline),
-        "gap": _rounded(found.gap),
-        "nodes": [_rounded(value) for value in found.nodes.tolist()],
-        "paths": {name: _rounded(value) for name, value in found.paths.items()},
-        "moments": {name: _rounded(value) for name, value in found.moments.items()},
-    }
-
-
-def _rounded(value: float) -> float:
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return [_rounded(part) for part in value.tolist()]
     return float(f"{value:.{DIGITS}g}")

@@ -1,9 +1,9 @@
 """Plots of what was learned, and a page about a run."""
 
-from legs.report.drawings import Drawing
 from legs.report.heatmaps import coefficient_figure, scale_map
 from legs.report.maps import map_figure, map_places
-from legs.report.page import write_page
+from legs.report.molecules import Drawing
+from legs.report.page import write_page, write_pictures
 from legs.report.plots import (
     confusion_figure,
     curve_figure,
@@ -13,7 +13,6 @@ from legs.report.plots import (
     residual_figure,
 )
 from legs.report.responses import filter_bank, response_figure, response_panels
-from legs.report.saving import write_pictures
 from legs.report.theme import NoPictures, save
 from legs.report.wavelets import atom_drawing, node_figure, wavelet_drawing, wavelet_figure
 

@@ -29,13 +29,8 @@ from legs.io import (
     read_arrays,
 )
 
-RESULTS, EXPLAINED, CERTAINTY, DEMO = (
-    "results.json",
-    "explained.json",
-    "certainty.json",
-    "demo.json",
-)
-MODEL, WEIGHTS = "model.json", "weights.safetensors"
+RESULTS, EXPLAINED, CERTAINTY = "results.json", "explained.json", "certainty.json"
+DEMO, GRAPHS, MODEL, WEIGHTS = "demo.json", "shown.npz", "model.json", "weights.safetensors"
 # A run of legs train inside the folder of a cross-validation; its model is explained.
 ONE = "one-model"
 DIGEST = "sha256"
@@ -53,35 +48,19 @@ class ReportError(BoundedError):
 
 @dataclass(frozen=True)
 class Shown:
-    """Graphs kept for display; the best and worst predictions come first.
+    """Graphs kept for display; the best and worst predictions come first."""
 
-    Args:
-        table: one row per graph: ``id``, ``smiles`` of molecules, and the predictions.
-        numbers: indices of the graphs in the data set, ``[graphs]``.
-        parts: 0 training, 1 validation, 2 test, ``[graphs]``.
-        ptr: where the nodes of each graph begin, ``[graphs + 1]``.
-        edge_ptr: where its edges begin, ``[graphs + 1]``.
-        edges: pairs of nodes within a graph, ``[edges, 2]``.
-        features: principal components of the graphs' features, ``[graphs, components]``.
-        share: of the variance that each component explains.
-        best: number of best predictions.
-        worst: number of worst predictions.
-        aligned: for these, whether nodes are in the order of the atoms of the SMILES.
-        source: the method that computed the features.
-    """
-
-    table: pd.DataFrame
-    numbers: npt.NDArray[np.int64]
-    parts: npt.NDArray[np.int8]
-    ptr: npt.NDArray[np.int64]
-    edge_ptr: npt.NDArray[np.int64]
-    edges: npt.NDArray[np.int32]
-    features: Floats
-    share: Floats
-    best: int
+    table: pd.DataFrame  # one row per graph: id, smiles of molecules, and the predictions
+    numbers: npt.NDArray[np.int64]  # indices of the graphs in the data set
+    parts: npt.NDArray[np.int8]  # 0 training, 1 validation, 2 test
+    ptr: npt.NDArray[np.int64]  # where the nodes of each graph begin, [graphs + 1]
+    edge_ptr: npt.NDArray[np.int64]  # where its edges begin, [graphs + 1]
+    edges: npt.NDArray[np.int32]  # pairs of nodes within a graph, [edges, 2]
+    features: Floats  # principal components of the graphs' features, [graphs, components]
+    share: Floats  # of the variance that each component explains
+    best: int  # number of best predictions
     worst: int
-    aligned: list[bool]
-    source: str
+    aligned: list[bool]  # for these, whether nodes are in the order of the atoms of the SMILES
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -99,34 +78,20 @@ class Shown:
         """Whether nodes of a graph are known to be in the order of its SMILES."""
         return index < len(self.aligned) and self.aligned[index]
 
-    def name(self, index: int) -> str:
-        """The id of a graph in the user's file."""
-        return str(self.table["id"].iloc[index])
-
 
 @dataclass(frozen=True)
 class Scales:
-    """Learned scales over epochs or test sets.
+    """Learned scales over epochs or test sets."""
 
-    Args:
-        labels: of the states: epochs, or test sets.
-        weights: ``F`` of each, ``[states, scales, steps]``.
-        laziness: of each, the mean over channels, ``[states]``.
-    """
-
-    labels: list[int]
-    weights: Floats
-    laziness: Floats
+    labels: list[int]  # epochs, or test sets
+    weights: Floats  # F of each, [states, scales, steps]
+    laziness: Floats  # of each, the mean over channels
 
     @property
     def means(self) -> Floats:
         """Mean diffusion times, ``[states, scales]``."""
         times = np.arange(1, self.weights.shape[-1] + 1)
         return np.asarray(self.weights @ times, dtype=np.float64)
-
-    def nearest(self, label: int) -> int:
-        """Index of the state nearest to a label."""
-        return int(np.argmin(np.abs(np.array(self.labels) - label)))
 
 
 @dataclass(frozen=True)
@@ -151,8 +116,7 @@ class Run:
     def classes(self) -> bool:
         """Whether this is a classification, also where the run does not say so."""
         kind = self.results.get("task", {}).get("kind")
-        train = self.results["scores"].get("train", {})
-        return bool(kind == "classification" if kind else "accuracy" in train)
+        return bool(kind == "classification" if kind else "accuracy" in self.scores("train"))
 
     @property
     def names(self) -> list[str]:
@@ -174,14 +138,14 @@ class Run:
         return int(self.results.get("split", {}).get(part) or 0)
 
     @property
-    def fixed_scales(self) -> Floats | None:
-        """The selection matrix of a model with fixed scales; ``None`` if it has none."""
+    def fixed_scales(self) -> Scales | None:
+        """The scales of a model whose scales are fixed; ``None`` if it has none."""
         options = self.model.get("network", {}).get("description", {}).get("scattering")
         if not isinstance(options, dict) or not isinstance(options.get("scales"), list):
             return None
         weights = np.zeros((len(options["scales"]), int(options["steps"])))
         weights[np.arange(len(weights)), np.array(options["scales"]) - 1] = 1
-        return weights
+        return Scales([0], weights[None], np.array([0.5]))
 
 
 @dataclass(frozen=True)
@@ -231,57 +195,51 @@ class CrossValidation:
         return {str(name): np.array(values, dtype=np.float64) for name, values in weights.items()}
 
 
-@dataclass(frozen=True)
-class Demo:
-    """A folder of ``legs demo``; the first run is shown in detail."""
-
-    folder: Path
-    runs: list[Run]
-    command: str
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file; empty if there is none."""
-    known = _parsed(path)
-    try:  # tables that do not say so have no digest, or one of another kind
-        return check_digest(known, path, MADE) if isinstance(known.get(DIGEST), str) else known
-    except FileError as error:
-        raise ReportError(str(error)) from error
+@contextmanager
+def reading(path: Path, others: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Names a file or folder that is damaged, whatever error but ``others`` its readers raise."""
+    try:
+        yield
+    except others:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160]
+        raise ReportError(f"{path} is damaged: {type(error).__name__}: {reason}; {MADE}") from error
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def read_json(path: Path, warn: bool = False) -> dict[str, Any]:
+    """A JSON file without its checksum, which is verified; empty if there is no file.
+
+    Args:
+        path: of the file.
+        warn: whether to warn of a missing checksum: version 0.1.0 wrote none.
+    """
     if not path.is_file():
         return {}
     try:
-        known = parse_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
+        # That of a model is a table of several, see read_model.
+        if isinstance(content, dict) and not isinstance(content.get(DIGEST, ""), str):
+            return content
+        checked = check_digest(content, path, MADE)
+    except FileError as error:
+        raise ReportError(str(error)) from error
     except ValueError as error:
         raise ReportError(f"{path} is damaged: {error}") from error
-    if not isinstance(known, dict):
-        raise ReportError(f"{path} is damaged: it holds no table")
-    return known
-
-
-def read_checked_json(path: Path) -> dict[str, Any]:
-    """As :func:`read_json`; a warning if the file has no checksum, as version 0.1.0 wrote it."""
-    known = read_json(path)
-    if known and DIGEST not in _parsed(path):
-        warnings.warn(
-            f"{path} has no checksum, as an earlier version wrote it; damage to it would go "
-            "unnoticed",
-            FileWarning,
-            stacklevel=1,
-        )
-    return known
+    if warn and DIGEST not in content:
+        lacking = f"{path} has no checksum, as an earlier version wrote it; "
+        warnings.warn(f"{lacking}damage to it would go unnoticed", FileWarning, stacklevel=1)
+    return checked
 
 
 def read_results(folder: Path, name: str = RESULTS) -> dict[str, Any]:
     """``results.json`` of a run, or a file like it, with the files verified that it names."""
-    known = read_checked_json(folder / name)
+    results = read_json(folder / name, warn=True)
     try:
-        check_files(folder, known.get("files", {}))
+        check_files(folder, results.get("files", {}))
     except FileError as error:
         raise ReportError(f"{error}; {MADE}") from error
-    return known
+    return results
 
 
 def read_table(path: Path, words: tuple[str, ...] = ()) -> pd.DataFrame | None:
@@ -298,25 +256,8 @@ def read_table(path: Path, words: tuple[str, ...] = ()) -> pd.DataFrame | None:
             names = next(csv.reader(file), [])
         text = {name: "string" for name in names if name in words}
         empty = [""] if text else None
-        found = pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=empty)
-        return plain_cells(found)
-
-
-@contextmanager
-def reading(path: Path, others: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Names a file or folder that is damaged, whatever error its readers raise.
-
-    Args:
-        path: of it.
-        others: errors that pass as they are.
-    """
-    try:
-        yield
-    except others:
-        raise
-    except Exception as error:
-        told = " ".join(str(error).split())[:160]
-        raise ReportError(f"{path} is damaged: {type(error).__name__}: {told}; {MADE}") from error
+        table = pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=empty)
+        return plain_cells(table)
 
 
 def read_train(folder: Path) -> Run:
@@ -352,48 +293,30 @@ def read_cv(folder: Path) -> CrossValidation:
         predictions,
         read_shown(folder),
         about,
-        read_checked_json(folder / CERTAINTY),
+        read_json(folder / CERTAINTY, warn=True),
         read_train(one) if "scores" in read_json(one / RESULTS) else None,
     )
 
 
-def read_demo(folder: Path) -> Demo:
-    """Reads a folder of ``legs demo``."""
-    runs = [read_train(path) for path in ordered_runs(folder)]
-    return Demo(folder, runs, str(read_json(folder / DEMO).get("command") or "legs demo"))
-
-
-def ordered_runs(folder: Path) -> list[Path]:
-    """Folders of the runs of a demonstration, the one that is shown in detail first."""
-    models = {path: read_json(path / RESULTS)["settings"]["model"] for path in runs_in(folder)}
-    rank = {name: k for k, name in enumerate(DEMO_ORDER)}
-    return sorted(models, key=lambda path: rank.get(models[path], len(rank)))
-
-
 def read_model(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
-    """The description of a run's model, verified with its weights; empty if there is none.
-
-    Args:
-        folder: of the run.
-        results: of the run.
-    """
+    """The description of a run's model, verified with its weights; empty if there is none."""
     place = folder / "model"
-    known = read_json(place / MODEL)
-    if not known:
+    description = read_json(place / MODEL)
+    if not description:
         return {}
-    digests = known.get(DIGEST)
-    rest = {name: value for name, value in known.items() if name != DIGEST}
-    if not isinstance(digests, dict):
-        raise ReportError(f"{place / MODEL} is damaged: it has no checksums; {MADE}")
-    # Models of early versions have a checksum of their weights alone.
-    if digests.get(MODEL, own := digest_of(rest)) != own:
-        raise ReportError(f"{place / MODEL} is damaged: its checksum is wrong; {MADE}")
+    digests = description.get(DIGEST)
+    rest = {name: value for name, value in description.items() if name != DIGEST}
     try:
+        if not isinstance(digests, dict):
+            raise FileError(f"{place / MODEL} is damaged: it has no checksums")
+        # Models of early versions have a checksum of their weights alone.
+        if digests.get(MODEL, own := digest_of(rest)) != own:
+            raise FileError(f"{place / MODEL} is damaged: its checksum is wrong")
         check_files(place, {WEIGHTS: digests.get(WEIGHTS)})
         check_weights(folder / RESULTS, results, digests.get(WEIGHTS))
     except FileError as error:
         raise ReportError(f"{error}; {MADE}") from error
-    return known
+    return description
 
 
 def read_explained(folder: Path, weights: str | None) -> dict[str, Any] | None:
@@ -403,14 +326,14 @@ def read_explained(folder: Path, weights: str | None) -> dict[str, Any] | None:
         folder: of the run.
         weights: digest of the weights of its model; ``None`` if the model was deleted.
     """
-    path = folder / EXPLAINED
-    known = read_checked_json(path)
-    if "weights" not in known:  # of version 0.1.0
-        return known or None
-    files = file_digests(folder, ["shown.npz"])
-    if weights not in (None, known["weights"]) or known.get("files") != files:
+    explained = read_json(folder / EXPLAINED, warn=True)
+    if "weights" not in explained:  # of version 0.1.0
+        return explained or None
+    files = file_digests(folder, [GRAPHS])
+    if weights not in (None, explained["weights"]) or explained.get("files") != files:
+        path = folder / EXPLAINED
         raise ReportError(f"{path} explains another model; delete it, legs report makes it again")
-    return known
+    return explained
 
 
 def read_scales(path: Path) -> Scales | None:
@@ -441,34 +364,29 @@ def read_scales(path: Path) -> Scales | None:
 def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown | None:
     """``shown.npz`` and ``shown.csv`` of a run; ``None`` if there are none."""
     table = read_table(folder / "shown.csv", words)
-    if table is None or not (folder / "shown.npz").is_file():
+    if table is None or not (folder / GRAPHS).is_file():
         return None
-    with reading(folder / "shown.npz"):
-        arrays = read_arrays(folder / "shown.npz")
+    with reading(folder / GRAPHS):
+        arrays = read_arrays(folder / GRAPHS)
         return Shown(
             table,
-            arrays["numbers"],
-            arrays["parts"],
-            arrays["ptr"],
-            arrays["edge_ptr"],
-            arrays["edges"],
+            *(arrays[name] for name in ("numbers", "parts", "ptr", "edge_ptr", "edges")),
             arrays["places"].astype(np.float64),
             arrays["share"],
             int(arrays["best"]),
             int(arrays["worst"]),
             arrays["aligned"].tolist(),
-            str(arrays["source"]),
         )
 
 
 def kind_of(folder: Path) -> str:
-    """What a folder is of: ``"train"``, ``"cv"`` or ``"demo"``."""
+    """The kind of a folder: ``"train"``, ``"cv"`` or ``"demo"``."""
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such folder of a run")
-    known = read_json(folder / RESULTS)
-    if {"methods", "guess", "options"} <= known.keys():
+    results = read_json(folder / RESULTS)
+    if {"methods", "guess", "options"} <= results.keys():
         return "cv"
-    if _is_train(known):
+    if _is_train(results):
         return "train"
     runs = runs_in(folder)
     if runs and (folder / DEMO).is_file():
@@ -485,11 +403,17 @@ def kind_of(folder: Path) -> str:
     raise ReportError(f"{folder} holds no run: a folder of legs train, cv or demo has {RESULTS}")
 
 
-def _is_train(known: dict[str, Any]) -> bool:
+def _is_train(results: dict[str, Any]) -> bool:
     """Whether this is ``results.json`` of ``legs train``; other programs use that name, too."""
-    return isinstance(known.get("scores"), dict) and {"settings", "data"} <= known.keys()
+    return isinstance(results.get("scores"), dict) and {"settings", "data"} <= results.keys()
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """Folders of ``legs train`` inside a folder."""
-    return sorted(path.parent for path in folder.glob(f"*/{RESULTS}") if _is_train(read_json(path)))
+    """Folders of ``legs train`` inside a folder; of a demo, the one shown in detail first."""
+    models = {}
+    for path in sorted(folder.glob(f"*/{RESULTS}")):
+        if _is_train(results := read_json(path)):
+            with reading(path):
+                models[path.parent] = str(results["settings"]["model"])
+    rank = {name: k for k, name in enumerate(DEMO_ORDER)}
+    return sorted(models, key=lambda path: rank.get(models[path], len(rank)))

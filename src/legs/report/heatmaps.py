@@ -28,30 +28,24 @@ class ColumnLike(Protocol):
 def by_path(
     features: Floats, columns: Sequence[ColumnLike]
 ) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
-    """Standardized coefficients, averaged over channels; the size of graphs is left out.
+    """Moments, paths, and standardized coefficients ``[moments, graphs, paths]``.
 
-    Args:
-        features: ``[graphs, columns]``.
-        columns: of the features.
-
-    Returns:
-        Names of moments and of paths, and ``[moments, graphs, paths]``.
+    Coefficients are averaged over channels; the size of graphs is left out.
     """
     features = np.asarray(features, dtype=np.float64)
     if features.shape[1] != len(columns):
         raise ValueError(f"{features.shape[1]} features, but {len(columns)} columns")
     spread = features.std(0)
     scaled = (features - features.mean(0)) / np.where(spread > 0, spread, 1)
-    of_paths = [column for column in columns if column.moment != "size"]
-    moments = list(dict.fromkeys(column.moment for column in of_paths))
-    paths = list(dict.fromkeys(column.path for column in of_paths))
+    keys = [(column.moment, column.path) for column in columns]
+    moments = list(dict.fromkeys(moment for moment, _ in keys if moment != "size"))
+    paths = list(dict.fromkeys(path for moment, path in keys if moment != "size"))
     means = np.zeros((len(moments), len(features), len(paths)))
     for i, moment in enumerate(moments):
         for k, path in enumerate(paths):
-            chosen = [n for n, c in enumerate(columns) if c.moment == moment and c.path == path]
-            means[i, :, k] = scaled[:, chosen].mean(1) if chosen else 0
-    names = [" ".join(f"Ψ{j}" for j in path) or "x" for path in paths]
-    return moments, names, means
+            channels = [n for n, key in enumerate(keys) if key == (moment, path)]
+            means[i, :, k] = scaled[:, channels].mean(1) if channels else 0
+    return moments, [" ".join(f"Ψ{j}" for j in path) or "x" for path in paths], means
 
 
 def coefficient_figure(
@@ -82,15 +76,9 @@ def coefficient_figure(
         height = max(1.4, 0.28 * len(rows) + 0.9) if len(rows) <= 40 else 4.0
         figure = new_figure(max(6.0, 0.34 * len(paths) + 2), height * len(moments))
         axes = figure.subplots(len(moments), 1, sharex=True, squeeze=False)[:, 0]
+        shades = colors.colormap("diverging")
         for axis, moment, values in zip(axes, moments, means, strict=True):
-            image = axis.imshow(
-                values,
-                aspect="auto",
-                cmap=colors.colormap("diverging"),
-                vmin=-largest,
-                vmax=largest,
-                interpolation="nearest",
-            )
+            image = axis.imshow(values, shades, aspect="auto", vmin=-largest, vmax=largest)
             axis.set_title(moment or "coefficient")
             axis.grid(False)
             if len(rows) <= 40:
@@ -123,20 +111,21 @@ def scale_map(
             f"weights must be [epochs, scales, steps]; got {weights.shape} for {len(epochs)} epochs"
         )
     _, scales, steps = weights.shape
-    times = np.arange(1, steps + 1)
+    at = np.asarray(epochs, dtype=np.float64)
+    between = (at[1:] + at[:-1]) / 2
+    # Borders of the cells; the first and last are as wide on both sides of their epochs.
+    ends = (
+        (2 * at[0] - between[0], 2 * at[-1] - between[-1]) if len(at) > 1 else at[0] + [-0.5, 0.5]
+    )
+    borders = np.array([ends[0], *between, ends[1]])
     with drawing(theme) as colors:
         figure = new_figure(1.9 * scales + 1.2, 3.0)
         axes = figure.subplots(1, scales, sharey=True, squeeze=False)[0]
+        up, shades = np.arange(0.5, steps + 1), colors.colormap()
         for number, axis in enumerate(axes):
-            image = axis.pcolormesh(
-                _edges(np.asarray(epochs, dtype=np.float64)),
-                np.arange(0.5, steps + 1),
-                weights[:, number].T,
-                cmap=colors.colormap(),
-                vmin=0,
-                vmax=1,
-            )
-            mean = weights[:, number] @ times
+            cells = weights[:, number].T
+            image = axis.pcolormesh(borders, up, cells, cmap=shades, vmin=0, vmax=1)
+            mean = weights[:, number] @ np.arange(1, steps + 1)
             axis.plot(epochs, mean, color=colors.series[1], lw=1.6, label="mean")
             if best is not None:
                 axis.axvline(best, color=colors.muted, ls=":", lw=1.2)
@@ -147,12 +136,3 @@ def scale_map(
         figure.supxlabel("epoch", fontsize=9)
         figure.colorbar(image, ax=list(axes), label="weight F", shrink=0.9)
     return figure
-
-
-def _edges(middles: Floats) -> Floats:
-    """Borders between cells around their midpoints."""
-    if len(middles) == 1:
-        return np.array([middles[0] - 0.5, middles[0] + 0.5])
-    between = (middles[1:] + middles[:-1]) / 2
-    first, last = middles[0] - (between[0] - middles[0]), middles[-1] + (middles[-1] - between[-1])
-    return np.concatenate([[first], between, [last]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,8 +32,6 @@ def available_maps() -> list[How]:
     >>> available_maps()[:2]
     ['tsne', 'pca']
     """
-    from importlib.util import find_spec
-
     return ["tsne", "pca", "umap"] if find_spec("umap") else ["tsne", "pca"]
 
 
@@ -48,39 +47,32 @@ def map_places(features: Floats, how: How = "pca", seed: int = SEED) -> Floats:
     (4, 2)
     """
     features = np.asarray(features, dtype=np.float64)
+    model: Any
     if how not in HOW:
         raise ValueError(f'how must be "pca", "tsne" or "umap"; got {how!r}')
     if how == "pca" or len(features) < FEWEST:
-        return _pca(features)
+        left, singular, _ = np.linalg.svd(features - features.mean(0), full_matrices=False)
+        scores = (left * singular)[:, :2]
+        return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
     if how == "tsne":
         from sklearn.manifold import TSNE
 
         perplexity = min(30.0, (len(features) - 1) / 4)
         model = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
-        return np.asarray(model.fit_transform(features), dtype=np.float64)
-    try:
-        from umap import UMAP  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        raise ImportError('how="umap" needs umap-learn: pip install umap-learn') from error
-    neighbours = min(15, len(features) - 1)
-    model = UMAP(n_neighbors=neighbours, random_state=seed, n_jobs=1)
+    else:
+        try:
+            from umap import UMAP  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise ImportError('how="umap" needs umap-learn: pip install umap-learn') from error
+        neighbors = min(15, len(features) - 1)
+        model = UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1)
     return np.asarray(model.fit_transform(features), dtype=np.float64)
 
 
-def _pca(features: Floats) -> Floats:
-    centred = features - features.mean(0)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    scores = (left * singular)[:, :2]
-    return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
-
-
 def map_plot(values: Sequence[str] | Sequence[float] | Floats, name: str, train: Any = ()) -> Any:
-    """Graphs by class or by value, without coordinates: ``customdata`` are indices of graphs.
+    """Graphs by class (strings) or by value; ``customdata`` are indices, coordinates are added.
 
-    Args:
-        values: classes (strings) or numbers, one per graph.
-        name: of the values.
-        train: whether a graph was trained on; these are hollow (default: none was).
+    ``train`` says which graphs were trained on; these are hollow.
     """
     hollow = np.zeros(len(values), dtype=bool)
     hollow[: len(train)] = train
@@ -98,6 +90,8 @@ def map_plot(values: Sequence[str] | Sequence[float] | Floats, name: str, train:
         groups = {one: np.flatnonzero(words == one) for one in classes.tolist()}
     data: list[dict[str, Any]] = []
     for k, (one, inside) in enumerate(groups.items()):
+        if not len(inside):
+            continue
         symbol = SYMBOLS[k % len(SYMBOLS)]
         marker: dict[str, Any] = {"size": 8, "opacity": 0.85}
         marker["symbol"] = [f"{symbol}-open" if h else symbol for h in hollow[inside]]
@@ -107,8 +101,7 @@ def map_plot(values: Sequence[str] | Sequence[float] | Floats, name: str, train:
         shown = {"mode": "markers", "hoverinfo": "none", "showlegend": "color" not in marker}
         data.append({**trace, **shown})
     hidden = {"showticklabels": False, "zeroline": False, "showgrid": False}
-    some = [trace for trace in data if trace["customdata"]]
-    return new_plot(some, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
+    return new_plot(data, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
 
 
 def map_figure(

@@ -1,25 +1,49 @@
-"""Molecules, drawn by RDKit: with a theme's colours for files, with classes for the page."""
+"""Molecules, drawn by RDKit: with a theme's colors for files, without colors for the page."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
 
-from legs.report.drawings import Drawing, clean_svg
 from legs.report.theme import NoPictures, Theme, ThemeName, theme_of
 
 Floats = npt.NDArray[np.float64]
+Color = tuple[float, float, float]
 ADVICE = "drawings of molecules need RDKit: pip install torch-legs[chem]"
-# Highlights that the page gives its own colours; no atom of RDKit's palette has these.
+# Highlights to which the page gives its own colors.
 PLUS, MINUS = (1.0, 0.5, 0.25), (0.25, 0.5, 1.0)
-_NAMED = {"FF7F3F": "plus", "3F7FFF": "minus"}
-_STROKE = re.compile(r"stroke:#([0-9A-Fa-f]{6})")
-_FILL = re.compile(r"fill:#([0-9A-Fa-f]{6})")
+_CLASSES = {"fill:#FF7F3F": "plus", "fill:#3F7FFF": "minus"}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing as file contents.
+
+    Args:
+        svg: the SVG file.
+        png: the PNG file, empty if there is none.
+    """
+
+    svg: str
+    png: bytes = b""
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Saves it as SVG, and as PNG where there is one; ``path`` without suffix."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files = [path.with_name(path.name + ".svg")]
+        files[0].write_text(self.svg, encoding="utf-8")
+        if self.png:
+            files.append(path.with_name(path.name + ".png"))
+            files[1].write_bytes(self.png)
+        return files
 
 
 def molecule_svg(
@@ -28,18 +52,18 @@ def molecule_svg(
     size: tuple[int, int] = (260, 180),
     hydrogens: bool = False,
 ) -> str | None:
-    """A molecule as a small SVG, coloured by the page's style sheet.
+    """A molecule as a small SVG, colored by the page's style sheet.
 
     Args:
         smiles: the molecule.
-        values: one an atom; dots of class ``plus`` or ``minus``, as large as the value is
+        values: one per atom; dots of class ``plus`` or ``minus``, as large as the value is
             (default: none).
         size: width and height.
         hydrogens: whether hydrogens are atoms that have values.
 
     Returns:
-        ``None`` where RDKit is not installed, or cannot read the molecule, or it has another number
-        of atoms than there are values.
+        ``None`` if RDKit is not installed or cannot read the molecule, or the molecule has another
+        number of atoms than there are values.
 
     >>> "plus" in molecule_svg("CCO", [0.0, 0.0, 1.0])
     True
@@ -53,8 +77,10 @@ def molecule_svg(
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size)
-    _options(canvas)
-    marks = {} if values is None else _marks(np.asarray(values, dtype=np.float64))
+    options = _options(canvas)
+    options.useBWAtomPalette()
+    options.clearBackground = False
+    marks = {} if values is None else _marks(np.asarray(values, dtype=np.float64), PLUS, MINUS)
     rdMolDraw2D.PrepareAndDrawMolecule(canvas, mol, highlightBonds=[], **marks)
     canvas.FinishDrawing()
     return _compact(canvas.GetDrawingText(), size)
@@ -66,42 +92,34 @@ def molecule_panels(
     names: Sequence[str],
     theme: ThemeName | Theme = "light",
     size: tuple[int, int] = (280, 200),
-    columns: int = 3,
 ) -> Drawing:
-    """The same molecule several times, coloured by other values of its atoms each time.
-
-    Args:
-        smiles: the molecule.
-        values: ``[panels, atoms]``.
-        names: of the panels.
-        theme: ``"light"`` (default) or ``"dark"``.
-        size: of a panel.
-        columns: panels in a row.
-    """
+    """The same molecule several times, with dots for other values ``[panels, atoms]`` each time."""
     colors = theme_of(theme)
     values = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    mol = read_molecule(smiles, False)
+    mol = read_molecule(smiles)
     if mol is None:
         raise ValueError(f"RDKit cannot read the molecule {smiles!r}")
     if mol.GetNumAtoms() != values.shape[1]:
         raise ValueError(f"{values.shape[1]} values for a molecule of {mol.GetNumAtoms()} atoms")
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    columns = min(columns, len(values))
+    columns = min(3, len(values))
     whole = size[0] * columns, size[1] * -(-len(values) // columns)
-    marks = [_shaded(row, colors) for row in values]
+    minus, plus = _rgb(colors.diverging[1]), _rgb(colors.diverging[3])
+    marks = [_marks(row, plus, minus) for row in values]
     texts: list[Any] = []
     for kind in (rdMolDraw2D.MolDraw2DSVG, rdMolDraw2D.MolDraw2DCairo):
         canvas = kind(*whole, *size)
-        _options(canvas)
-        _paint(canvas, colors)
-        ready = rdMolDraw2D.PrepareMolForDrawing(mol)
+        options = _options(canvas)
+        if colors.name == "dark":
+            rdMolDraw2D.SetDarkMode(options)
+        options.setBackgroundColour(_rgb(colors.paper))
+        options.setLegendColour(_rgb(colors.ink))
         canvas.DrawMolecules(
-            [ready] * len(values),
-            highlightAtoms=[list(mark) for mark in marks],
-            highlightAtomColors=marks,
+            [rdMolDraw2D.PrepareMolForDrawing(mol)] * len(values),
             highlightBonds=[[]] * len(values),
             legends=list(names),
+            **{name: [mark[name] for mark in marks] for name in marks[0]},
         )
         canvas.FinishDrawing()
         texts.append(canvas.GetDrawingText())
@@ -119,85 +137,49 @@ def read_molecule(smiles: str, hydrogens: bool = False) -> Any:
     return Chem.AddHs(mol) if mol is not None and hydrogens else mol
 
 
-def _options(canvas: Any) -> None:
+def _options(canvas: Any) -> Any:
     options = canvas.drawOptions()
-    options.clearBackground = False
     options.atomHighlightsAreCircles = True
     options.standardColoursForHighlightedAtoms = True
     options.padding = 0.04
     options.bondLineWidth = 1.4
     options.fixedBondLength = 30
     options.legendFontSize = 15
+    return options
 
 
-def _paint(canvas: Any, colors: Theme) -> None:
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    options = canvas.drawOptions()
-    if colors.name == "dark":
-        rdMolDraw2D.SetDarkMode(options)
-    options.clearBackground = True
-    options.setBackgroundColour(_rgb(colors.paper))
-    options.setLegendColour(_rgb(colors.ink))
-
-
-def _marks(values: Floats) -> dict[str, Any]:
+def _marks(values: Floats, plus: Color, minus: Color) -> dict[str, Any]:
     """What RDKit is to highlight: large values with large circles."""
     largest = float(np.abs(values).max(initial=0))
-    if not largest > 0:
-        return {}
     share = {k: float(v) / largest for k, v in enumerate(values) if abs(v) > 0.03 * largest}
     return {
         "highlightAtoms": list(share),
-        "highlightAtomColors": {k: PLUS if v > 0 else MINUS for k, v in share.items()},
+        "highlightAtomColors": {k: plus if v > 0 else minus for k, v in share.items()},
         "highlightAtomRadii": {k: 0.12 + 0.36 * abs(v) ** 0.5 for k, v in share.items()},
     }
 
 
-def _shaded(values: Floats, colors: Theme) -> dict[int, tuple[float, float, float]]:
-    largest = float(np.abs(values).max(initial=0))
-    if not largest > 0:
-        return {}
-    try:
-        shade = colors.colormap("diverging")
-    except ImportError as error:
-        raise NoPictures("pip install torch-legs[report]") from error
-    found = {}
-    for atom, value in enumerate(values / largest):
-        red, green, blue, _ = shade(0.5 + 0.5 * float(value))
-        found[atom] = (float(red), float(green), float(blue))
-    return found
-
-
-def _rgb(color: str) -> tuple[float, float, float]:
+def _rgb(color: str) -> Color:
     red, green, blue = (int(color[k : k + 2], 16) / 255 for k in (1, 3, 5))
     return red, green, blue
 
 
 def _compact(text: str, size: tuple[int, int]) -> str:
-    """A tenth of RDKit's SVG: lines of a colour are one path, colours are classes."""
-    root = ElementTree.fromstring(clean_svg(text))
-    marks, lines, fills = [], {}, {}  # type: ignore[var-annotated]
-    for shape in root:
-        style = shape.get("style", "")
-        if shape.tag in ("ellipse", "circle"):
-            kind = _class(_FILL.search(style))
-            at = f'cx="{shape.get("cx")}" cy="{shape.get("cy")}" r="{shape.get("rx")}"'
-            marks.append(f'<circle class="{kind}" {at}/>')
-        elif shape.tag == "path":
-            path = re.sub(r"\s+", " ", shape.get("d", "").replace(",", " ")).strip()
-            filled = _FILL.search(style) or re.match("#(.{6})", shape.get("fill", ""))
-            if filled is not None:
-                fills.setdefault(_class(filled), []).append(path)
-            else:
-                lines.setdefault(_class(_STROKE.search(style)), []).append(path)
-    width, height = size
-    parts = [f'<svg viewBox="0 0 {width} {height}" class="molecule">', *marks]
-    parts += [f'<path class="line {kind}" d="{"".join(some)}"/>' for kind, some in lines.items()]
-    parts += [f'<path class="{kind}" d="{"".join(some)}"/>' for kind, some in fills.items()]
-    return "".join([*parts, "</svg>"])
+    """A tenth of RDKit's SVG: its circles, one path of lines and one of filled shapes.
 
-
-def _class(found: re.Match[str] | None) -> str:
-    color = "000000" if found is None else found[1].upper()
-    return _NAMED.get(color, f"atom-{color.lower()}")
+    Only coordinates are taken over, so that no text from a file can become code on a page.
+    """
+    circles, lines, shapes = [], [], []
+    for element in ElementTree.fromstring(text).iter():
+        tag, style = str(element.tag).rpartition("}")[2], element.get("style", "")
+        if tag in ("ellipse", "circle"):
+            kind = _CLASSES.get(style.partition(";")[0], "node")
+            x, y, r = (float(element.get(name, 0)) for name in ("cx", "cy", "rx"))
+            circles.append(f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{r:g}"/>')
+        elif tag == "path":
+            path = " ".join(re.findall(r"[A-Za-z]|-?\d+\.?\d*", element.get("d", "")))
+            (lines if "fill:none" in style else shapes).append(path)
+    return (
+        f'<svg viewBox="0 0 {size[0]} {size[1]}" class="molecule">{"".join(circles)}'
+        f'<path class="line" d="{" ".join(lines)}"/><path d="{" ".join(shapes)}"/></svg>'
+    )

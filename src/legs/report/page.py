@@ -1,33 +1,32 @@
-"""One self-contained HTML file about a run."""
+"""One self-contained HTML file about a run, and its pictures as files."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from legs.io import expand_user, write_atomically, writing
 from legs.report import words
-from legs.report.folders import (
-    CLEAR,
-    ReportError,
-    kind_of,
-    read_cv,
-    read_demo,
-    read_train,
-    reading,
-)
+from legs.report.folders import CLEAR, ReportError, kind_of, read_cv, read_train, reading, runs_in
+from legs.report.graphs import explanations
+from legs.report.heatmaps import scale_map
+from legs.report.molecules import Drawing, read_molecule
 from legs.report.plots import MOST_CLASSES
-from legs.report.theme import THEMES, NoPictures
+from legs.report.static import to_matplotlib
+from legs.report.theme import ADVICE, THEMES, NoPictures, Theme, save
 from legs.report.views import Paper, View, cv_view, demo_view, train_view
+from legs.report.wavelets import atom_drawing, node_figure
 
-FILE = "report.html"
+FILE, PICTURES = "report.html", "pictures"
 BRAND = b'<span class="brand">torch-legs</span>'
-ADVICE = "the page needs plotly and Jinja2: pip install torch-legs[report]"
 
 
 def write_page(
@@ -71,22 +70,20 @@ def read_page(folder: Path, paper: Paper = lambda data, method: None) -> View:
         return train_view(read_train(folder), paper)
     if kind == "cv":
         return cv_view(read_cv(folder), paper)
-    return demo_view(read_demo(folder), paper)
+    return demo_view(folder, [read_train(path) for path in runs_in(folder)], paper)
 
 
 def render(view: View) -> str:
     """A page as HTML. Everything that comes from files of users is escaped."""
     template = environment().get_template(view["template"])
-    try:
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise NoPictures(ADVICE) from error
-    figures, graphs = dict(view["figures"]), view.get("map")
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    figures, graphs = dict(view["figures"]), view["map"]
     if graphs:
         figures["map"] = graphs["figure"]
     data = {
-        "figures": figures,
+        "figures": {name: figure.to_dict() for name, figure in figures.items()},
         "map": graphs and graphs["data"],
         "templates": {name: theme.template() for name, theme in THEMES.items()},
     }
@@ -99,7 +96,7 @@ def render(view: View) -> str:
         scripts=[Markup(script) for script in scripts],
         hashes=[_hash(script) for script in scripts],
         data=Markup(script_json(data)),
-        drawing=Markup,  # drawings consist of shapes alone, see legs.report.drawings
+        drawing=Markup,  # drawings consist of shapes and coordinates alone
     )
     return text
 
@@ -112,12 +109,8 @@ def environment() -> Any:
     except ImportError as error:
         raise NoPictures(ADVICE) from error
     loader = PackageLoader("legs.report", "web")
-    made = Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=StrictUndefined,
-        lstrip_blocks=True,
-    )
+    strict: Any = {"autoescape": True, "undefined": StrictUndefined, "lstrip_blocks": True}
+    made = Environment(loader=loader, **strict)
     made.globals |= {name: each for name, each in vars(words).items() if callable(each)}
     return made
 
@@ -141,3 +134,48 @@ def _hash(script: str) -> str:
 
 def _read(name: str) -> str:
     return (files("legs.report") / "web" / name).read_text(encoding="utf-8")
+
+
+def write_pictures(run: str | Path) -> list[Path]:
+    """Writes the plots and explanations of a page as PNG and SVG, light and dark.
+
+    Args:
+        run: folder of ``legs train``, ``legs cv`` or ``legs demo``; they are in ``pictures`` there.
+    """
+    folder = expand_user(run)
+    view, written = read_page(folder), []
+    for name, theme in THEMES.items():
+        for title, figure in _pictures(view, theme):
+            path = folder / PICTURES / f"{title}-{name}"
+            written += figure.save(path) if isinstance(figure, Drawing) else save(figure, path)
+    return written
+
+
+def _pictures(view: View, theme: Theme) -> Iterator[tuple[str, Any]]:
+    for name, figure in view["figures"].items():
+        spec = figure.to_dict()
+        frames = spec.get("frames") or [spec]
+        if name in ("weights", "responses"):  # as the page shows them first
+            frames = [frames[view["scales"]["start"]]]
+        for k, frame in enumerate(frames):
+            size = (8.0, 3.6) if name == "residuals" else (6.4, 3.8)
+            yield f"{name}-{k}" if len(frames) > 1 else name, to_matplotlib(frame, theme, size)
+    for how, places in view["map"]["data"]["places"].items() if view["map"] else ():
+        spec = view["map"]["figure"].to_dict()
+        for trace in spec["data"]:
+            trace["x"], trace["y"] = zip(*(places[k] for k in trace["customdata"]), strict=True)
+        yield f"map-{how}", to_matplotlib(spec, theme, (5.6, 4.4))
+    run = view["run"]
+    if view["template"] != "cv.html" and run.scales is not None:
+        best = int(run.results.get("best_epoch") or 0) or None
+        yield "scales", scale_map(run.scales.weights, run.scales.labels, best, theme)
+    one = run.one if view["template"] == "cv.html" else run
+    for index, attribution in (explanations(one) if one else {}).items():
+        shares, target = np.array(attribution["nodes"]), attribution["target"]
+        smiles = one.shown.smiles(index) if one.shown.is_aligned(index) else ""
+        mol = read_molecule(smiles) if smiles else None
+        if mol is not None and mol.GetNumAtoms() == len(shares):  # hydrogens may be nodes
+            yield f"explained-{index}", atom_drawing(smiles, shares, target, theme)
+        else:
+            edges, _ = one.shown.graph(index)
+            yield f"explained-{index}", node_figure(edges, shares, target, theme=theme)

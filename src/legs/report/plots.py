@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from legs.report.static import to_matplotlib, to_panels
-from legs.report.theme import NoPictures, Theme, ThemeName
+from legs.report.theme import ADVICE, NoPictures, Theme, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-ADVICE = "plots need plotly: pip install torch-legs[report]"
 # More symbols than colors, so that the ninth series differs from the first.
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"]
 SYMBOLS += ["triangle-left", "pentagon", "triangle-right"]
@@ -36,15 +35,11 @@ def new_plot(data: Sequence[dict[str, Any]], **layout: Any) -> Any:
     return Figure(list(data), {"template": None, **layout})
 
 
-def page_figure(figure: Any, frames: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """A Plotly figure as JSON for a page.
-
-    Args:
-        figure: the figure.
-        frames: ``data``, ``layout`` and ``caption`` of each state of a slider or list.
-    """
-    spec = figure.to_dict()
-    return {"data": spec["data"], "layout": spec["layout"], "frames": list(frames)}
+def with_frames(figures: Mapping[str, Any]) -> Any:
+    """The first of several figures, with all of them as frames: states of a slider or list."""
+    specs = {name: figure.to_dict() for name, figure in figures.items()}
+    frames = [{"name": n, "data": s["data"], "layout": s["layout"]} for n, s in specs.items()]
+    return next(iter(figures.values())).update(frames=frames)
 
 
 def label(text: Any, most: int = 24) -> str:
@@ -81,11 +76,9 @@ def curves(
         points = {"x": at[finite].tolist(), "y": numbers(losses[finite]), "name": "validation"}
         data.append({**points, "mode": "lines+markers", "marker": {"size": 5}})
     figure = new_plot(data, xaxis_title="epoch", yaxis_title="loss", height=320)
-    if best is not None:
-        figure.add_shape(type="line", x0=best, x1=best, y0=0, y1=1, yref="paper")
-        # To the left: the best epoch is often the last.
-        place = {"x": best, "y": 1, "yref": "paper", "xanchor": "right", "yanchor": "top"}
-        figure.add_annotation(text=f"best: epoch {best}", **place)
+    if best is not None:  # the text is on the left: the best epoch is often the last
+        text = f"best: epoch {best}"
+        figure.add_vline(best, annotation_text=text, annotation_position="top left")
     return figure
 
 
@@ -108,25 +101,14 @@ def curve_figure(
     >>> len(curve_figure([1, 2], [1.0, 0.5], [float("nan"), 0.7]).axes)
     1
     """
-    return to_matplotlib(curves(epochs, train, validation, best), theme, (6.4, 3.4))
+    return to_matplotlib(curves(epochs, train, validation, best), theme)
 
 
-def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> Counts:
-    """How often each class (row) is predicted as each (column).
-
-    >>> confusion(["a", "a", "b"], ["a", "b", "b"], ["a", "b"]).tolist()
-    [[1, 1], [0, 1]]
-    """
-    index = {name: k for k, name in enumerate(names)}
-    counts = np.zeros((len(names), len(names)), dtype=np.int64)
-    rows, columns = [index[name] for name in truth], [index[name] for name in predicted]
-    np.add.at(counts, (rows, columns), 1)
-    return counts
-
-
-def confusion_plot(truth: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> Any:
+def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> Any:
     """The confusion matrix; of many classes, those that are involved in most errors."""
-    counts = confusion(truth, predicted, names)
+    index = {name: k for k, name in enumerate(names)}
+    counts: Counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(counts, ([index[name] for name in truth], [index[name] for name in predicted]), 1)
     errors = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
     most = np.sort(np.argsort(-errors, kind="stable")[:MOST_CLASSES])
     total = np.maximum(counts.sum(1), 1)[most]
@@ -134,6 +116,7 @@ def confusion_plot(truth: Sequence[str], predicted: Sequence[str], names: Sequen
     shown = [label(names[k], 14) for k in most]
     # Shortened names may be equal: classes are told apart by their index.
     at = list(range(len(shown)))
+    few = len(at) <= 20
     heat = {
         "type": "heatmap",
         "x": at,
@@ -142,16 +125,15 @@ def confusion_plot(truth: Sequence[str], predicted: Sequence[str], names: Sequen
         "zmin": 0,
         "zmax": 1,
         "showscale": False,
-        "xgap": 2 if len(at) <= 20 else 0.5,
-        "ygap": 2 if len(at) <= 20 else 0.5,
+        "xgap": 2 if few else 0.5,
+        "ygap": 2 if few else 0.5,
         "hoverinfo": "text",
         "hovertext": [
             [f"{shown[i]} predicted as {shown[j]}: {counts[i, j]} of {total[i]}" for j in at]
             for i in at
         ],
+        **({"text": counts.astype(str).tolist(), "texttemplate": "%{text}"} if few else {}),
     }
-    if len(at) <= 20:
-        heat |= {"text": counts.astype(str).tolist(), "texttemplate": "%{text}"}
     ticks = {"tickvals": at, "ticktext": shown, "showgrid": False, "zeroline": False}
     turned = {"tickangle": -45} if max(map(len, shown), default=0) > 4 else {}
     return new_plot(
@@ -177,32 +159,20 @@ def confusion_figure(
         theme: ``"light"`` (default) or ``"dark"``.
     """
     side = max(3.4, 0.5 * min(len(names), 30) + 1.8)
-    return to_matplotlib(confusion_plot(truth, found, names), theme, (side + 0.9, side))
+    return to_matplotlib(confusion(truth, found, names), theme, (side + 0.9, side))
 
 
 class Reliability(NamedTuple):
-    """Confidence and accuracy by bin of confidence.
+    """Confidence and accuracy by bin of confidence."""
 
-    Args:
-        sure: mean probability of the predicted class, ``[bins]``.
-        right: share of correct predictions, ``[bins]``.
-        graphs: in each bin, ``[bins]``.
-        error: expected calibration error: the mean difference of the first two.
-    """
-
-    sure: Floats
-    right: Floats
-    graphs: Counts
-    error: float
+    sure: Floats  # mean probability of the predicted class, [bins]
+    right: Floats  # share of correct predictions, [bins]
+    graphs: Counts  # in each bin, [bins]
+    error: float  # expected calibration error: the mean difference of the first two
 
 
 def reliability(probability: Floats, right: npt.NDArray[np.bool_], bins: int = 10) -> Reliability:
     """Predictions in bins of their probability; empty bins are left out.
-
-    Args:
-        probability: of the predicted class, ``[graphs]``.
-        right: whether the prediction is correct, ``[graphs]``.
-        bins: of equal width between 0 and 1.
 
     >>> binned = reliability(np.array([0.95, 0.95]), np.array([True, False]))
     >>> binned.right.tolist(), round(binned.error, 2)
@@ -252,7 +222,7 @@ def reliability_figure(
     Args:
         probability: of the predicted class, ``[graphs]``.
         right: whether the prediction is correct, ``[graphs]``.
-        bins: of equal width (default 10).
+        bins: of equal width between 0 and 1 (default 10).
         theme: ``"light"`` (default) or ``"dark"``.
     """
     binned = reliability(probability, right, bins)
@@ -267,8 +237,6 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
     finite = np.isfinite(true) & np.isfinite(ours)
     true, ours = true[finite], ours[finite]
     some = np.random.default_rng(0).permutation(len(true))[:MOST_POINTS]
-    low = float(min(true.min(initial=np.inf), ours.min(initial=np.inf)))
-    high = float(max(true.max(initial=-np.inf), ours.max(initial=-np.inf)))
     points = {
         "x": numbers(true[some]),
         "y": numbers(ours[some]),
@@ -295,6 +263,7 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
         height=380,
     )
     if len(true):
+        low, high = min(true.min(), ours.min()), max(true.max(), ours.max())
         figure.add_shape(type="line", x0=low, x1=high, y0=low, y1=high)
     return figure
 
@@ -349,33 +318,6 @@ def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
 Point = tuple[str, int, float, float]
 
 
-def parameters(points: Sequence[Point], score: str, methods: Sequence[str] = ()) -> Any:
-    """Scores of methods against their numbers of parameters.
-
-    Args:
-        points: method, number of parameters, mean score and its standard deviation.
-        score: name of the score.
-        methods: the order that colors and symbols follow (default: that of the points).
-    """
-    order = list(methods or (point[0] for point in points))
-    data = []
-    for name, count, mean, std in points:
-        k = order.index(name)
-        trace = {
-            "x": [max(count, 1)],
-            "y": numbers([mean]),
-            "error_y": {"array": numbers([std]), "thickness": 1.2},
-            "name": label(name),
-            "meta": k,
-            "mode": "markers",
-            "marker": {"size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]},
-            "hovertemplate": "%{fullData.name}: %{y} with %{x} parameters<extra></extra>",
-        }
-        data.append(trace)
-    across = {"title": {"text": "parameters"}, "type": "log", "dtick": "D2"}
-    return new_plot(data, xaxis=across, yaxis_title=score, showlegend=True, height=360)
-
-
 def parameter_figure(
     sets: Mapping[str, Sequence[Point]],
     score: str = "accuracy, %",
@@ -393,18 +335,24 @@ def parameter_figure(
     'MUTAG'
     """
     methods = list(dict.fromkeys(point[0] for points in sets.values() for point in points))
-    figures = {title: parameters(points, score, methods) for title, points in sets.items()}
+    figures = {}
+    for title, points in sets.items():
+        data = []
+        for name, count, mean, std in points:
+            k = methods.index(name)
+            point = {"x": [max(count, 1)], "y": [mean], "error_y": {"array": [std]}, "meta": k}
+            marker = {"size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]}
+            data.append({**point, "name": label(name), "mode": "markers", "marker": marker})
+        across = {"title": {"text": "parameters"}, "type": "log"}
+        figures[title] = new_plot(data, xaxis=across, yaxis_title=score)
     return to_panels(figures, theme)
 
 
-def path_bars(values: Mapping[str, float], name: str) -> Any:
+def path_bars(paths: Mapping[str, float], name: str) -> Any:
     """Bars: the contribution of each scattering path."""
-    bars = {
-        "type": "bar",
-        "x": list(values),
-        "y": numbers(list(values.values())),
-        "hovertemplate": "%{x}: %{y}<extra></extra>",
-    }
+    heights = numbers(list(paths.values()))
+    hover = "%{x}: %{y}<extra></extra>"
+    bars = {"type": "bar", "x": list(paths), "y": heights, "hovertemplate": hover}
     across = {"tickangle": -50, "type": "category"}
     return new_plot([bars], xaxis=across, yaxis_title=label(name, 40), height=340)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legs.report.theme import Theme, ThemeName, drawing, new_figure
+from legs.report.theme import Theme, ThemeName, drawing, new_figure, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v",
-    "cross": "P", "x": "X", "star": "*", "pentagon": "p", "line-ns-open": "|",
+    "cross": "P", "x": "X", "star": "*", "pentagon": "p", "line-ns": "|",
     "triangle-left": "<", "triangle-right": ">",
 }  # fmt: skip
 DASHES = {"dash": "--", "dot": ":", "solid": "-"}
 
 
 def to_matplotlib(
-    figure: Any, theme: ThemeName | Theme = "light", size: tuple[float, float] = (6.0, 3.6)
+    figure: Any, theme: ThemeName | Theme = "light", size: tuple[float, float] = (6.4, 3.8)
 ) -> Figure:
     """A matplotlib figure of a Plotly figure.
 
@@ -31,11 +31,11 @@ def to_matplotlib(
     shapes, annotations, and subplots by ``layout.grid``.
 
     Args:
-        figure: a Plotly figure.
+        figure: a Plotly figure, or a dictionary of ``data`` and ``layout``.
         theme: ``"light"`` (default) or ``"dark"``.
         size: width and height in inches.
     """
-    spec = figure.to_dict()
+    spec = figure if isinstance(figure, dict) else figure.to_dict()
     grid = spec["layout"].get("grid", {})
     with drawing(theme) as colors:
         static = new_figure(*size)
@@ -49,12 +49,7 @@ def to_matplotlib(
 
 
 def to_panels(figures: Mapping[str, Any], theme: ThemeName | Theme = "light") -> Figure:
-    """A matplotlib figure of several Plotly figures, one panel each, with a common legend.
-
-    Args:
-        figures: by title.
-        theme: ``"light"`` (default) or ``"dark"``.
-    """
+    """A matplotlib figure of several Plotly figures by title, with a common legend."""
     with drawing(theme) as colors:
         static, axes = panels(len(figures))
         legend: dict[str, Any] = {}
@@ -67,32 +62,36 @@ def to_panels(figures: Mapping[str, Any], theme: ThemeName | Theme = "light") ->
     return static
 
 
-def panels(count: int, across: str = "", up: str = "") -> tuple[Figure, list[Axes]]:
-    """A figure of so many small panels, at most four per row, and their axes."""
-    columns = min(count, 4)
-    rows = -(-count // columns)
-    figure = new_figure(3 * columns + 0.5, 2.4 * rows + 0.8)
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axis in axes[count:]:
-        axis.remove()
-    figure.supxlabel(across, fontsize=9)
-    figure.supylabel(up, fontsize=9)
-    return figure, axes[:count]
-
-
 def _draw(axes: list[Axes], spec: dict[str, Any], colors: Theme) -> None:
     layout = spec["layout"]
     for number, trace in enumerate(spec["data"]):
-        color = trace.get("meta", number)  # the number of its color, if not that of the trace
-        draw = _TRACES[trace.get("type", "scatter")]
-        draw(axes[_number(trace.get("xaxis"))], trace, colors, color)
+        color = colors.color(trace.get("meta", number))  # meta: another number than the trace's
+        axis = axes[_number(trace.get("xaxis"))]
+        match trace.get("type", "scatter"):
+            case "bar":
+                axis.bar(trace["x"], trace["y"], color=color)
+            case "heatmap":
+                _heatmap(axis, trace, colors)
+            case "histogram":
+                x = np.array(trace["x"], dtype=np.float64)
+                bins = min(trace["nbinsx"], max(5, len(x) // 4))
+                axis.hist(x, bins=bins, color=colors.series[0])
+            case _:
+                _scatter(axis, trace, colors, color)
     for shape in layout.get("shapes", ()):
-        _line(axes[_number(shape.get("xref"))], shape, colors)
+        axis = axes[_number(shape.get("xref"))]
+        style: dict[str, Any] = {"color": colors.muted, "ls": ":", "lw": 1.2}
+        x, y = ([shape[f"{name}0"], shape[f"{name}1"]] for name in "xy")
+        axis.plot(x, y, transform=_transform(axis, shape), **style)
     for note in layout.get("annotations", ()):
-        _note(axes[_number(note.get("xref"))], note, colors)
+        axis = axes[_number(note.get("xref"))]
+        place = {"ha": note.get("xanchor", "center"), "va": note.get("yanchor", "bottom")}
+        axis.text(note["x"], note["y"], note["text"], transform=_transform(axis, note), fontsize=8,
+                  color=colors.muted, **place)  # fmt: skip
     for number, axis in enumerate(axes):
         suffix = "" if number == 0 else str(number + 1)
-        _style(axis, layout.get(f"xaxis{suffix}", {}), layout.get(f"yaxis{suffix}", {}))
+        for name in "xy":
+            _style(axis, name, layout.get(f"{name}axis{suffix}", {}))
 
 
 def _number(name: str | None) -> int:
@@ -101,49 +100,49 @@ def _number(name: str | None) -> int:
     return int(digits) - 1 if digits.isdigit() else 0
 
 
-def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, number: int) -> None:
-    y = np.array(trace["y"], dtype=object if isinstance(trace["y"][:1], str) else None)
-    x = (
-        np.array(trace["x"])
-        if "x" in trace
-        else trace.get("x0", 0) + trace["dx"] * np.arange(len(y))
-    )
+def _transform(axis: Axes, shape: dict[str, Any]) -> Any:
+    """Coordinates of a shape: of the data, or of the axes where it refers to their domain."""
+    if str(shape.get("yref", "")).endswith("domain"):
+        return axis.get_xaxis_transform()
+    if str(shape.get("xref", "")).endswith("domain"):
+        return axis.get_yaxis_transform()
+    return axis.transData
+
+
+def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, color: str) -> None:
+    y = np.array(trace["y"])
+    x = np.array(trace["x"]) if "x" in trace else trace["x0"] + trace["dx"] * np.arange(len(y))
     marker, line, mode = trace.get("marker", {}), trace.get("line", {}), trace.get("mode", "lines")
-    color = marker.get("color", line.get("color", colors.color(number)))
     label = unescape(trace["name"]) if trace.get("showlegend", True) and "name" in trace else None
     if "lines" in mode:
-        style = DASHES[line.get("dash", "solid")]
-        axis.plot(x, y, style, color=line.get("color", colors.color(number)), label=label,
-                  lw=0.8 * line.get("width", 2))  # fmt: skip
+        style, width = DASHES[line.get("dash", "solid")], 0.8 * line.get("width", 2)
+        axis.plot(x, y, style, color=color, label=label, lw=width)
         label = None
     if "markers" in mode:
-        area = (0.75 * np.asarray(marker.get("size", 6))) ** 2
         symbol = marker.get("symbol", "circle")
         symbol = symbol if isinstance(symbol, str) else symbol[0]
-        more: dict[str, Any] = {"color": color}
-        if not isinstance(color, str):
-            more = {"c": color, "cmap": colors.colormap("points")}
-        shape = MARKERS.get(symbol.removesuffix("-open"), MARKERS.get(symbol, "o"))
-        dots = axis.scatter(x, y, s=area, marker=shape, alpha=marker.get("opacity", 1.0),
-                            label=label, zorder=3, **more)  # fmt: skip
-        if not isinstance(color, str):
+        style = {"s": (0.75 * np.asarray(marker.get("size", 6))) ** 2, "zorder": 3, "label": label}
+        style |= {"marker": MARKERS[symbol.removesuffix("-open")], "alpha": marker.get("opacity")}
+        if "color" in marker:
+            values = marker["color"]
+            dots = axis.scatter(x, y, c=values, cmap=colors.colormap("points"), **style)
             axis.figure.colorbar(dots, ax=axis, label=trace.get("name", ""))
+        else:
+            axis.scatter(x, y, color=color, **style)
     if "error_y" in trace:
         axis.errorbar(x, y, trace["error_y"]["array"], fmt="none", color=color, lw=0.9)
 
 
-def _bar(axis: Axes, trace: dict[str, Any], colors: Theme, number: int) -> None:
-    color = trace.get("marker", {}).get("color", colors.color(number))
-    if trace.get("orientation") == "h":
-        axis.barh(trace["y"], trace["x"], color=color)
-    else:
-        axis.bar(trace["x"], trace["y"], color=color)
-
-
-def _heatmap(axis: Axes, trace: dict[str, Any], colors: Theme, number: int) -> None:
+def _heatmap(axis: Axes, trace: dict[str, Any], colors: Theme) -> None:
     z = np.array(trace["z"], dtype=np.float64)
-    image = axis.imshow(z, cmap=colors.colormap(), vmin=trace.get("zmin"), vmax=trace.get("zmax"),
-                        origin="lower")  # fmt: skip
+    x, y = trace["x"], trace["y"]
+    extent = (x[0] - 0.5, x[-1] + 0.5, y[0] - 0.5, y[-1] + 0.5)
+    style: dict[str, Any] = {
+        "cmap": colors.colormap(),
+        "vmin": trace["zmin"],
+        "vmax": trace["zmax"],
+    }
+    image = axis.imshow(z, origin="lower", aspect="auto", extent=extent, **style)
     light = "#ffffff" if colors.name == "light" else "#10141a"
     for row, texts in enumerate(trace.get("text", ())):
         for column, text in enumerate(texts):
@@ -153,47 +152,19 @@ def _heatmap(axis: Axes, trace: dict[str, Any], colors: Theme, number: int) -> N
     axis.figure.colorbar(image, ax=axis, shrink=0.8)
 
 
-def _histogram(axis: Axes, trace: dict[str, Any], colors: Theme, number: int) -> None:
-    x = np.array(trace["x"], dtype=np.float64)
-    axis.hist(x, bins=min(trace["nbinsx"], max(5, len(x) // 4)), color=colors.series[0])
-
-
-_TRACES = {"scatter": _scatter, "bar": _bar, "heatmap": _heatmap, "histogram": _histogram}
-
-
-def _line(axis: Axes, shape: dict[str, Any], colors: Theme) -> None:
-    style: dict[str, Any] = {"color": colors.muted, "ls": ":", "lw": 1.2}
-    if str(shape.get("yref", "")).endswith(("paper", "domain")):
-        axis.axvline(shape["x0"], **style)
-    elif str(shape.get("xref", "")).endswith(("paper", "domain")):
-        axis.axhline(shape["y0"], **style)
-    else:
-        axis.plot([shape["x0"], shape["x1"]], [shape["y0"], shape["y1"]], **style)
-
-
-def _note(axis: Axes, note: dict[str, Any], colors: Theme) -> None:
-    across = "axes fraction" if str(note.get("xref", "")).endswith(("paper", "domain")) else "data"
-    up = "axes fraction" if str(note.get("yref", "")).endswith(("paper", "domain")) else "data"
-    axis.annotate(note["text"], (note["x"], note["y"]), xycoords=(across, up), fontsize=8,
-                  color=colors.muted, ha=note.get("xanchor", "center"),
-                  va=note.get("yanchor", "bottom"))  # fmt: skip
-
-
-def _style(axis: Axes, x: dict[str, Any], y: dict[str, Any]) -> None:
-    axis.set_xlabel(unescape(x.get("title", {}).get("text", "")))
-    axis.set_ylabel(unescape(y.get("title", {}).get("text", "")))
-    for kind, options in ((axis.xaxis, x), (axis.yaxis, y)):
-        if options.get("type") == "log":
-            axis.set(**{f"{kind.axis_name}scale": "log"})
-        if "tickvals" in options:
-            kind.set_ticks(options["tickvals"], [unescape(text) for text in options["ticktext"]])
-        if options.get("showticklabels") is False:
-            kind.set_ticks([])
-        if options.get("autorange") == "reversed":
-            getattr(axis, f"invert_{kind.axis_name}axis")()
-    if "tickangle" in x:
-        axis.tick_params(axis="x", labelrotation=-x["tickangle"])
-    if "range" in x:
-        axis.set_xlim(*x["range"])
-    if "range" in y:
-        axis.set_ylim(*y["range"])
+def _style(axis: Axes, name: str, options: dict[str, Any]) -> None:
+    """The title, scale, ticks and range of an axis called ``"x"`` or ``"y"``."""
+    kind = getattr(axis, f"{name}axis")
+    kind.set_label_text(unescape(options.get("title", {}).get("text", "")))
+    if options.get("type") == "log":
+        axis.set(**{f"{name}scale": "log"})
+    if "tickvals" in options:
+        kind.set_ticks(options["tickvals"], [unescape(text) for text in options["ticktext"]])
+    if options.get("showticklabels") is False:
+        kind.set_ticks([])
+    if "tickangle" in options:
+        axis.tick_params(axis=name, labelrotation=-options["tickangle"])
+    if options.get("autorange") == "reversed":
+        kind.set_inverted(True)
+    if "range" in options:
+        axis.set(**{f"{name}lim": options["range"]})

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 ThemeName = Literal["light", "dark"]
-ENDINGS = (".png", ".svg")
-ADVICE = "figures need matplotlib: pip install torch-legs[report]"
-MARKS = "osD^v<>pX*hP"
+ADVICE = "figures need plotly, matplotlib and Jinja2: pip install torch-legs[report]"
 
 
 class NoPictures(ImportError):
@@ -24,29 +23,17 @@ class NoPictures(ImportError):
 
 @dataclass(frozen=True)
 class Theme:
-    """Colors of a figure.
-
-    Args:
-        name: ``"light"`` or ``"dark"``.
-        paper: background.
-        ink: text.
-        muted: secondary text and reference lines.
-        grid: grid lines.
-        series: distinct colors, after Okabe and Ito (2008).
-        sequential: from low to high, one hue.
-        diverging: from negative over zero to positive.
-        points: from low to high for markers, all visible on the background (cividis).
-    """
+    """Colors of a figure."""
 
     name: ThemeName
     paper: str
     ink: str
-    muted: str
+    muted: str  # secondary text and reference lines
     grid: str
-    series: tuple[str, ...]
-    sequential: tuple[str, ...]
-    diverging: tuple[str, ...]
-    points: tuple[str, ...]
+    series: tuple[str, ...]  # distinct colors, after Okabe and Ito (2008)
+    sequential: tuple[str, ...]  # from low to high, one hue
+    diverging: tuple[str, ...]  # from negative over zero to positive
+    points: tuple[str, ...]  # for markers, all visible on the background (cividis)
 
     def color(self, number: int) -> str:
         """The color of the ``number``-th series; colors repeat after the last."""
@@ -72,32 +59,59 @@ class Theme:
             "fixedrange": True,
         }
         bar = {"thickness": 12, "len": 0.9, "outlinewidth": 0, "tickfont": axis["tickfont"]}
-        scale = [[k / 4, color] for k, color in enumerate(self.sequential)]
+        shades = [[k / 4, color] for k, color in enumerate(self.sequential)]
         points = [[k / 4, color] for k, color in enumerate(self.points)]
+        note = {"showarrow": False, "font": {"color": self.muted, "size": 12}}
+        layout = {
+            "colorway": self.series,
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "dragmode": False,
+            "hovermode": "closest",
+            "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+            "font": {"family": "system-ui, sans-serif", "color": self.ink, "size": 13},
+            "hoverlabel": {"bgcolor": self.paper, "bordercolor": self.grid},
+            "legend": {"orientation": "h", "x": 0, "y": 1.03, "yanchor": "bottom"},
+            "xaxis": axis,
+            "yaxis": axis,
+            "coloraxis": {"colorscale": points, "colorbar": bar},
+            "shapedefaults": {"line": {"color": self.muted, "dash": "dot", "width": 1.5}},
+            "annotationdefaults": note,
+        }
+        data = {
+            "heatmap": [{"colorscale": shades, "colorbar": bar}],
+            "histogram": [{"marker": {"color": self.series[0]}}],
+        }
+        return {"layout": layout, "data": data}
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of matplotlib."""
+        from matplotlib.rcsetup import cycler
+
         return {
-            "layout": {
-                "colorway": self.series,
-                "paper_bgcolor": "rgba(0,0,0,0)",
-                "plot_bgcolor": "rgba(0,0,0,0)",
-                "dragmode": False,
-                "hovermode": "closest",
-                "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
-                "font": {"family": "system-ui, sans-serif", "color": self.ink, "size": 13},
-                "hoverlabel": {"bgcolor": self.paper, "bordercolor": self.grid},
-                "legend": {"orientation": "h", "x": 0, "y": 1.03, "yanchor": "bottom"},
-                "xaxis": axis,
-                "yaxis": axis,
-                "coloraxis": {"colorscale": points, "colorbar": bar},
-                "shapedefaults": {"line": {"color": self.muted, "dash": "dot", "width": 1.5}},
-                "annotationdefaults": {
-                    "showarrow": False,
-                    "font": {"color": self.muted, "size": 12},
-                },
-            },
-            "data": {
-                "heatmap": [{"colorscale": scale, "colorbar": bar}],
-                "histogram": [{"marker": {"color": self.series[0]}}],
-            },
+            "figure.facecolor": self.paper,
+            "axes.facecolor": self.paper,
+            "axes.edgecolor": self.muted,
+            "axes.labelcolor": self.ink,
+            "axes.titlecolor": self.ink,
+            "axes.titlesize": 10,
+            "axes.titlelocation": "left",
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.prop_cycle": cycler(color=self.series),
+            "grid.color": self.grid,
+            "text.color": self.ink,
+            "xtick.color": self.muted,
+            "ytick.color": self.muted,
+            "xtick.labelsize": 8,
+            "ytick.labelsize": 8,
+            "legend.frameon": False,
+            "legend.fontsize": 8,
+            "font.size": 9,
+            "axes.labelsize": 9,
+            "text.parse_math": False,  # names of classes and targets may contain $
         }
 
 
@@ -127,11 +141,7 @@ THEMES: dict[str, Theme] = {"light": LIGHT, "dark": DARK}
 
 
 def theme_of(name: ThemeName | Theme) -> Theme:
-    """A theme by name.
-
-    >>> theme_of("dark").paper
-    '#14181d'
-    """
+    """A theme by name."""
     if isinstance(name, Theme):
         return name
     if name not in THEMES:
@@ -147,16 +157,31 @@ def drawing(name: ThemeName | Theme) -> Iterator[Theme]:
         from matplotlib import rc_context
     except ImportError as error:
         raise NoPictures(ADVICE) from error
-    settings: Any = _settings(theme)
+    settings: Any = theme.settings()
     with rc_context(settings):
         yield theme
 
 
-def new_figure(width: float, height: float, **more: Any) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure, its size in inches. Not from pyplot, which keeps figures alive."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained", **more)
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def panels(
+    count: int, across: str = "", up: str = "", most: int = 4, size: tuple[float, float] = (3, 2.4)
+) -> tuple[Figure, list[Axes]]:
+    """A figure of so many small panels, at most ``most`` per row, and their axes."""
+    columns = min(count, most)
+    rows = -(-count // columns)
+    figure = new_figure(size[0] * columns + 0.5, size[1] * rows + 0.8)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axis in axes[count:]:
+        axis.remove()
+    figure.supxlabel(across, fontsize=9)
+    figure.supylabel(up, fontsize=9)
+    return figure, axes[:count]
 
 
 def save(figure: Figure, path: str | Path) -> list[Path]:
@@ -173,45 +198,10 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    files = []
-    for ending in ENDINGS:
-        file = path.with_name(path.name + ending)
-        # Without dates and random ids, so that the same figure gives the same file.
-        more = {"metadata": {"Date": None}} if ending == ".svg" else {"dpi": 150}
+    # Without dates and random ids, so that the same figure gives the same file.
+    more: dict[str, dict[str, Any]] = {".png": {"dpi": 150}, ".svg": {"metadata": {"Date": None}}}
+    files = [path.with_name(path.name + ending) for ending in more]
+    for file in files:
         with rc_context({"svg.hashsalt": "legs"}):
-            figure.savefig(file, facecolor=figure.get_facecolor(), **more)
-        files.append(file)
+            figure.savefig(file, facecolor=figure.get_facecolor(), **more[file.suffix])
     return files
-
-
-def _settings(theme: Theme) -> dict[str, Any]:
-    from matplotlib.rcsetup import cycler
-
-    return {
-        "figure.facecolor": theme.paper,
-        "axes.facecolor": theme.paper,
-        "axes.edgecolor": theme.muted,
-        "axes.labelcolor": theme.ink,
-        "axes.titlecolor": theme.ink,
-        "axes.titlesize": 10,
-        "axes.titlelocation": "left",
-        "axes.labelsize": 9,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.prop_cycle": cycler(color=theme.series),
-        "grid.color": theme.grid,
-        "grid.linewidth": 0.8,
-        "text.color": theme.ink,
-        "xtick.color": theme.muted,
-        "ytick.color": theme.muted,
-        "xtick.labelsize": 8,
-        "ytick.labelsize": 8,
-        "legend.frameon": False,
-        "legend.fontsize": 8,
-        "lines.linewidth": 1.8,
-        "font.size": 9,
-        "image.cmap": "cividis",
-        "text.parse_math": False,  # names of classes and targets may contain $
-    }

@@ -7,22 +7,15 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from legs.report import plots
-from legs.report.folders import ONE, CrossValidation, Demo, Floats, Run, Scales
-from legs.report.graphs import (
-    cv_graphs,
-    explanations,
-    mean_paths,
-    run_cards,
-    run_map,
-    wavelet_cards,
-)
-from legs.report.plots import page_figure
+from legs.report.folders import DEMO, ONE, CrossValidation, Floats, Run, Scales, read_json
+from legs.report.graphs import cv_graphs, mean_paths, run_graphs
 from legs.report.responses import scale_figures
 from legs.report.words import (
     duration,
@@ -38,6 +31,7 @@ from legs.report.words import (
 )
 
 View = dict[str, Any]
+Table = list[tuple[str, ...]]
 # The paper's score (mean, std) for a data set and method; None if it has none.
 Paper = Callable[[str, str], Any]
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
@@ -52,92 +46,74 @@ SIGNIFICANT = 0.05
 NOTHING = 0.1
 
 
-def train_view(run: Run, paper: Paper = lambda data, method: None) -> View:
+def train_view(run: Run, paper: Paper) -> View:
     """The page of ``legs train``."""
     figures: View = {}
     if len(run.history):
         losses = run.history.get("validation_loss", np.full(len(run.history), np.nan))
         best = int(run.results.get("best_epoch") or 0) or None
-        train = run.history["train_loss"].tolist()
-        epochs = run.history["epoch"].tolist()
-        figures["curves"] = page_figure(plots.curves(epochs, train, list(losses), best))
-    calibration = _predictions(run, figures)
+        epochs, train = run.history["epoch"].tolist(), run.history["train_loss"].tolist()
+        figures["curves"] = plots.curves(epochs, train, list(losses), best)
     parts = [p for p in ("test", "guess", "validation", "train") if p in run.results["scores"]]
     heads = {"guess": "baseline (test)", "train": "training"}
+    sizes = {part: f" ({run.size(part):,})" if run.size(part) else "" for part in parts}
+    settings, data = run.results["settings"], run.results["data"]
+    training = settings.get("training", {})
+    again = [
+        ("seed", str(training.get("seed", ""))),
+        ("data", f"{data['name']} (fingerprint {settings.get('data', '')})"),
+        ("split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"),
+        ("node features", listed([str(n) for n in data.get("features", [])], 8)),
+        ("training", setting_words(training)),
+        ("model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())),
+    ]
     return {
         **train_words(run),
         **_explained(run, figures),
         "template": "train.html",
         "figures": figures,
-        "calibration": calibration,
-        "scores": {
-            "columns": ["", *(_head(heads.get(p, p), run.size(p)) for p in parts)],
-            "rows": [
-                [score_name(name), *(number(run.scores(p).get(name)) for p in parts)]
-                for name in run.scores(parts[0])
-                if ":" not in name
-            ],
-        },
+        "calibration": _predictions(run, figures),
+        "columns": ["", *(heads.get(part, part) + sizes[part] for part in parts)],
+        "scores": [
+            (score_name(name), *(number(run.scores(part).get(name)) for part in parts))
+            for name in run.scores(parts[0])
+            if ":" not in name
+        ],
         "targets": [] if run.classes else _target_rows(run),
-        "paper": paper(str(run.results["data"]["name"]), run.method),
+        "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
-        "map": run_map(run),
-        "again": _again(run),
+        "again": _with_origin(again, run.results, run.folder),
     }
 
 
 def train_words(run: Run) -> View:
-    """What the title, the summary and the facts of a trained model are made of."""
+    """What the title and the summary of a trained model are made of."""
     test, base, names = run.scores("test"), run.scores("guess"), run.names
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    accuracy, size = test.get("accuracy"), run.size("test")
-    error = 0.0
-    if accuracy is not None and size:
-        error = math.sqrt(max(accuracy * (1 - accuracy), 0) / size)
+    accuracy, size = test.get("accuracy") or 0.0, run.size("test")
     if run.classes:
         what = f"classes of {run.results['data']['name'] or 'your data'}"
     else:
         what = listed(names) if len(names) <= 3 else f"{len(names)} targets"
     return {
         "title": f"Predicting {what} with {method_name(run.method)}",
-        "facts": _train_facts(run, single),
         "run": run,
         "noun": "molecule" if run.molecules else "graph",
         "test": test,
         "base": base,
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
-        "accuracy_error": error,
+        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / max(size, 1)),
         "useless": test.get("r2") is not None and test["r2"] < NOTHING and not loses(test, base),
         "extremes": _extremes(names, test, base),
     }
-
-
-def _train_facts(run: Run, single: str) -> list[tuple[str, str]]:
-    many = "molecules" if run.molecules else "graphs"
-    test, base, facts = run.scores("test"), run.scores("guess"), []
-    if "accuracy" in test:
-        facts.append((percent(test["accuracy"]), f"accuracy on unseen {many}"))
-        facts.append((percent(base["accuracy"]), "always predicting the most frequent class"))
-    if single:
-        facts.append((f"{test[f'mae:{single}']:.3g}", f"mean absolute error of {single}"))
-        if (mean := base.get(f"mae:{single}")) is not None:
-            facts.append((f"{mean:.3g}", "always predicting the mean"))
-    if test.get("r2") is not None:
-        facts.append((percent(max(test["r2"], 0), 0), "of the variance explained (R²)"))
-    facts.append((f"{run.size('train') or run.results['data']['graphs']:,}", f"training {many}"))
-    if run.size("test") and len(facts) < 4:
-        facts.append((f"{run.size('test'):,}", f"test {many}"))
-    return facts
 
 
 def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     """The standard error of a mean absolute error."""
     if table is None or not {name, f"truth:{name}"} <= set(table.columns):
         return math.nan
-    error = np.abs(table[name].to_numpy(float) - table[f"truth:{name}"].to_numpy(float))
-    error = error[np.isfinite(error)]
-    return float(error.std(ddof=1) / math.sqrt(len(error))) if len(error) > 1 else math.nan
+    return float((table[name].astype(float) - table[f"truth:{name}"].astype(float)).abs().sem())
 
 
 def _extremes(names: Sequence[str], test: View, base: View) -> View:
@@ -159,113 +135,86 @@ def _predictions(run: Run, figures: View) -> float | None:
     if table is None:
         return None
     if not run.classes:
-        columns = {n: (f"truth:{n}", n) for n in names if {n, f"truth:{n}"} <= set(table.columns)}
-        _residuals(table, columns, figures)
-        return None
+        return _residuals(table, {name: (f"truth:{name}", name) for name in names}, figures)
     if not {"truth", "prediction"} <= set(table.columns):
         return None
-    truth, predicted = table["truth"].astype(str), table["prediction"].astype(str)
-    columns_of = [f"probability:{n}" for n in names if f"probability:{n}" in table]
-    sure = table[columns_of].to_numpy(dtype=np.float64).max(1) if columns_of else None
-    return _classes(truth.tolist(), predicted.tolist(), names, sure, figures)
+    columns = [f"probability:{n}" for n in names if f"probability:{n}" in table]
+    sure = table[columns].to_numpy(dtype=np.float64).max(1) if columns else None
+    return _classes(table["truth"], table["prediction"], names, sure, figures)
 
 
 def _residuals(table: pd.DataFrame, columns: dict[str, tuple[str, str]], figures: View) -> None:
-    frames = []
+    by_target = {}
     for name, pair in columns.items():
-        truth, predicted = (pd.to_numeric(table[column], errors="coerce") for column in pair)
-        spec = page_figure(plots.residuals(truth, predicted, name))
-        frames.append({"name": name, "data": spec["data"], "layout": spec["layout"]})
-    if frames:
-        figures["residuals"] = {**frames[0], "frames": frames}
+        if set(pair) <= set(table.columns):
+            truth, predicted = (pd.to_numeric(table[column], errors="coerce") for column in pair)
+            by_target[name] = plots.residuals(truth, predicted, name)
+    if by_target:
+        figures["residuals"] = plots.with_frames(by_target)
 
 
 def _classes(
-    truth: list[str], predicted: list[str], names: Sequence[str], sure: Any, figures: View
+    true: Any, predictions: Any, names: Sequence[str], sure: Floats | None, figures: View
 ) -> float | None:
+    truth, predicted = true.astype(str).tolist(), predictions.astype(str).tolist()
     every = list(dict.fromkeys([*names, *sorted({*truth, *predicted})]))
-    figures["confusion"] = page_figure(plots.confusion_plot(truth, predicted, every))
+    figures["confusion"] = plots.confusion(truth, predicted, every)
     if sure is None:
         return None
     binned = plots.reliability(sure, np.array(truth) == np.array(predicted))
-    figures["reliability"] = page_figure(plots.reliability_plot(binned))
+    figures["reliability"] = plots.reliability_plot(binned)
     return binned.error
 
 
 def _explained(run: Run, figures: View) -> View:
-    """Drawings of the best and worst predictions, with attributions where there are any."""
-    attributions, sizes = explanations(run), mean_paths(run)
-    if sizes:
-        bars = plots.path_bars(sizes, "mean size of the contribution")
-        figures["paths"] = page_figure(bars)
-    target = next(iter(attributions.values()))["target"] if attributions else ""
-    explained = "log-odds of the predicted class" if run.classes else f"predicted {target}"
-    return {"cards": run_cards(run), "explained": explained if attributions else ""}
+    """Map and drawings of a model's graphs, with attributions where there are any."""
+    graphs = run_graphs(run)
+    if sizes := mean_paths(run):
+        figures["paths"] = plots.path_bars(sizes, "mean size of the contribution")
+    return graphs
 
 
 def _run_scales(run: Run, figures: View) -> View | None:
     """Learned or fixed scales of a trained model; ``None`` if it has none."""
-    scales = run.scales
+    fixed, scales = run.scales is None, run.scales or run.fixed_scales
     if scales is None:
-        weights = run.fixed_scales
-        if weights is None:
-            return {"old": True} if run.method in LEARNED else None
-        slider = _scale_slider(Scales([0], weights[None], np.array([0.5])), "", 0, figures)
-        return {**slider, "fixed": True, "wavelets": wavelet_cards(run.shown, weights, 0.5)}
+        return {"old": True} if run.method in LEARNED else None
     # Epochs in the history of an ensemble are those of its head, trained afterwards.
     ensemble = run.method in ENSEMBLES
     best = scales.labels[-1] if ensemble else int(run.results.get("best_epoch") or 0)
-    state = scales.nearest(best)
-    weights, laziness = scales.weights[state], float(scales.laziness[state])
+    state = int(np.argmin(np.abs(np.array(scales.labels) - best)))
     return {
-        **_scale_slider(scales, "epoch", best, figures),
+        **_slider(scales, "epoch", scales.labels[state], figures),
+        "fixed": fixed,
         "ensemble": ensemble,
         "epoch": scales.labels[state],
         "first": _means(scales.means[0]),
         "last": _means(scales.means[state]),
         "change": float(np.abs(scales.means[state] - scales.means[0]).max()),
-        "wavelets": wavelet_cards(run.shown, weights, laziness),
     }
 
 
-def _scale_slider(scales: Scales, label: str, best: int, figures: View) -> View:
-    slides = scale_figures(scales, label, best)
-    labels = slides.pop("labels")
-    figures |= slides if len(labels) > 1 else {k: v for k, v in slides.items() if k != "expected"}
-    start = min(range(len(labels)), key=lambda k: abs(labels[k] - best))
-    return {"label": label, "labels": labels, "start": start}
+def _slider(scales: Scales, label: str, best: int, figures: View) -> View:
+    slides, labels = scale_figures(scales, best)
+    figures |= slides
+    return {"label": label, "labels": labels, "start": labels.index(best)}
 
 
 def _means(means: Floats) -> str:
     return ", ".join(f"{value:.2f}" for value in means)
 
 
-def _target_rows(run: Run) -> list[list[str]]:
+def _target_rows(run: Run) -> Table:
     """Errors of every target in its own units, beside the baseline's."""
     test, base, rows = run.scores("test"), run.scores("guess"), []
     for name in run.names if test else ():
         error, mean = test.get(f"rmse:{name}"), base.get(f"rmse:{name}")
         smaller = percent(1 - error / mean, 0) if error is not None and mean else ""
-        rows.append([name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller])
+        rows.append((name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller))
     return rows
 
 
-def _again(run: Run) -> list[tuple[str, str]]:
-    results = run.results
-    settings = results["settings"]
-    training = settings.get("training", {})
-    rows = [
-        ("seed", str(training.get("seed", ""))),
-        ("data", f"{results['data']['name']} (fingerprint {settings.get('data', '')})"),
-        ("split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"),
-        ("node features", listed([str(n) for n in results["data"].get("features", [])], 8)),
-        ("training", setting_words(training)),
-        ("model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())),
-    ]
-    return _with_origin(rows, results, run.folder)
-
-
-def _with_origin(rows: list[tuple[str, str]], results: View, folder: Any) -> list[tuple[str, str]]:
+def _with_origin(rows: Table, results: View, folder: Path) -> Table:
     """Rows with versions, machine, date and folder; rows that say nothing are left out."""
     rows += [
         ("versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())),
@@ -276,67 +225,41 @@ def _with_origin(rows: list[tuple[str, str]], results: View, folder: Any) -> lis
     return [row for row in rows if row[1]]
 
 
-def _head(name: str, count: int) -> str:
-    return f"{name} ({count:,})" if count else name
-
-
-def demo_view(demo: Demo, paper: Paper = lambda data, method: None) -> View:
+def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
     """The page of ``legs demo``: all models, and the first in detail."""
-    run = demo.runs[0]
-    view = train_view(run, paper)
-    ranked = sorted(demo.runs, key=lambda one: _score(one, "whitened_mse"))
-    points = [
-        (method_name(one.method), one.results["parameters"], _score(one, "r2"), math.nan)
-        for one in demo.runs
-    ]
-    view["figures"]["models"] = page_figure(plots.parameters(points, "R² on test molecules"))
-    rows = [["mean of the training set", *_demo_cells(run.scores("guess")), "0", ""]]
-    for one in demo.runs:
-        cells = [method_name(one.method), *_demo_cells(one.scores("test"))]
-        size, seconds = one.results["parameters"], one.results["seconds"]
-        rows.append([*cells, f"{size:,}", f"{seconds:.0f} s"])
-    r2 = percent(max(_score(run, "r2"), 0), 0)
-    seconds = sum(float(one.results["seconds"]) for one in demo.runs)
+
+    def score(run: Run, name: str) -> float:
+        value = run.scores("test").get(name)
+        return math.nan if value is None else float(value)
+
+    run = runs[0]
+    names, base = ("r2", "whitened_mse"), run.scores("guess")
+    rows: Table = [("mean of the training set", *(number(base.get(n)) for n in names), "0", "")]
+    for one in runs:
+        cells = (method_name(one.method), *(number(score(one, name)) for name in names))
+        rows.append((*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"))
+    ranked = sorted(runs, key=lambda one: score(one, "whitened_mse"))
     seed = str(run.results["settings"]["training"].get("seed", ""))
-    other = f"legs report {demo.folder}/MODEL makes the page of any of them"
+    other = f"legs report {folder}/MODEL makes the page of any of them"
     return {
-        **view,
+        **train_view(run, paper),
         "template": "demo.html",
         "title": "Demonstration: properties of molecules",
-        "facts": [
-            (f"{run.results['data']['graphs']:,}", "molecules"),
-            (f"{len(run.names)}", "properties of each"),
-            (r2, f"of the variance explained by {method_name(run.method)} (R²)"),
-            (duration(seconds), "for all models"),
-        ],
         "models": rows,
         "ranked": [method_name(one.method) for one in ranked],
-        "best_r2": max(_score(ranked[0], "r2"), 0),
-        "command": demo.command,
-        "again": _with_origin([("seed", seed), ("other models", other)], run.results, demo.folder),
+        "best_r2": max(score(ranked[0], "r2"), 0),
+        "command": str(read_json(folder / DEMO).get("command") or "legs demo"),
+        "again": _with_origin([("seed", seed), ("other models", other)], run.results, folder),
     }
 
 
-def _demo_cells(scores: View) -> list[str]:
-    return [number(scores.get("r2")), number(scores.get("whitened_mse"))]
-
-
-def _score(run: Run, name: str) -> float:
-    value = run.scores("test").get(name)
-    return math.nan if value is None else float(value)
-
-
-def cv_view(run: CrossValidation, paper: Paper = lambda data, method: None) -> View:
+def cv_view(run: CrossValidation, paper: Paper) -> View:
     """The page of ``legs cv``."""
-    figures: View = {}
-    data = str(run.results["data"])
     score = "accuracy, %" if run.classes else "mean squared error"
     names = {str(m["method"]): method_name(str(m["method"])) for m in run.methods}
     scores = {names[m["method"]]: [run.factor * s for s in m["scores"]] for m in run.methods}
-    figures["folds"] = page_figure(plots.folds(scores, score))
-    if len(run.methods) > 1:
-        figures["parameters"] = page_figure(plots.parameters(cv_points(run), score))
-    one = {} if run.one is None else _explained(run.one, figures)
+    figures = {"folds": plots.folds(scores, score)}
+    printed = {name: paper(str(run.results["data"]), name) for name in names}
     training = run.results["options"].get("training", {})
     settings = [str(setting) for setting in run.results["options"].get("grid", []) if setting]
     again = [
@@ -346,81 +269,59 @@ def cv_view(run: CrossValidation, paper: Paper = lambda data, method: None) -> V
         ("node features", ", ".join(map(str, run.results.get("features", [])[:12]))),
         ("training", setting_words(training)),
     ]
+    digits = 2 if run.classes else 4
     return {
         **cv_words(run),
-        **cv_graphs(run.shown, run.predictions, run.classes),
+        **cv_graphs(run),
         "template": "cv.html",
         "figures": figures,
-        "scores": _cv_scores(run, {name: paper(data, name) for name in names}),
+        "scores": _cv_scores(run, printed if any(printed.values()) else {}),
+        "has_paper": any(printed.values()),
         "pairs": [
-            [
-                names[row["first"]],
-                names[row["second"]],
-                f"{row['difference']:+.{2 if run.classes else 4}f}",
-                number(row["p"]),
-            ]
-            for row in run.results.get("comparisons", ())
+            (
+                names[r["first"]],
+                names[r["second"]],
+                f"{r['difference']:+.{digits}f}",
+                number(r["p"]),
+            )
+            for r in run.results.get("comparisons", ())
         ],
         "calibration": _cv_predictions(run, figures),
         "scales": _cv_scales(run, figures),
         "parts_of": _parts(run),
-        "one": one,
+        "one": {} if run.one is None else _explained(run.one, figures),
         "again": _with_origin(again, run.results, run.folder),
     }
 
 
 def cv_words(run: CrossValidation) -> View:
-    """What the title, the summary and the facts of a cross-validation are made of."""
+    """What the title and the summary of a cross-validation are made of."""
     best, base = run.methods[0], np.array(run.results["guess"])
     sign = 1 if run.classes else -1
-    lost = bool(sign * best["mean"] <= sign * base.mean())
-    digits, unit = (1, "%") if run.classes else (3, "")
-    what = "accuracy of " if run.classes else "mean squared error of "
-    caveat: list[str] = []
-    if run.predictions is not None:
-        caveat = few_words(len(run.predictions) / max(len(base), 1), "a test set has about")
+    tested = 0.0 if run.predictions is None else len(run.predictions) / max(len(base), 1)
+    name = best["method"]
+    pairs = [r for r in run.results.get("comparisons", ()) if name in (r["first"], r["second"])]
+    p = {str(r["second"] if r["first"] == name else r["first"]): r["p"] for r in pairs}
+    sure = [m for m, value in p.items() if value is not None and value < SIGNIFICANT]
     return {
         "title": f"Cross-validation on {run.results['data'] or 'your data'}",
-        "facts": [
-            (f"{run.factor * best['mean']:.{digits}f}{unit}", what + method_name(best["method"])),
-            (
-                f"{run.factor * base.mean():.{digits}f}{unit}",
-                f"always predicting the {'most frequent class' if run.classes else 'mean'}",
-            ),
-            (f"{sum(m['models'] for m in run.methods):,}", "models trained"),
-            (duration(sum(m["seconds"] for m in run.methods)), "of training"),
-        ]
-        if "models" in best
-        else [],
         "run": run,
         "noun": "molecule" if run.molecules else "graph",
-        "best": method_name(str(best["method"])),
-        "score": cv_score(run, best["mean"], best["std"]),
-        "baseline": cv_score(run, float(base.mean()), float(base.std())),
-        "lost": lost,
-        "few": caveat,
+        "best": method_name(str(name)),
+        "score": _cv_score(run, best["mean"], best["std"]),
+        "baseline": _cv_score(run, float(base.mean()), float(base.std())),
+        "lost": bool(sign * best["mean"] <= sign * base.mean()),
+        "few": few_words(tested, "a test set has about"),
         "protocol": protocol(run),
-        **_lead(run),
+        "significant": [method_name(m) for m in sure],
+        "insignificant": [method_name(m) for m in p if m not in sure],
+        "level": SIGNIFICANT,
     }
 
 
-def cv_score(run: CrossValidation, mean: float, std: float) -> str:
-    """A mean and a standard deviation."""
+def _cv_score(run: CrossValidation, mean: float, std: float) -> str:
     digits = 2 if run.classes else 4
     return f"{run.factor * mean:.{digits}f} ± {run.factor * std:.{digits}f}"
-
-
-def cv_points(run: CrossValidation) -> list[plots.Point]:
-    """Methods with their numbers of parameters and scores."""
-    return [
-        (
-            method_name(m["method"]),
-            int(m["parameters"]),
-            run.factor * m["mean"],
-            run.factor * m["std"],
-        )
-        for m in run.methods
-    ]
 
 
 def protocol(run: CrossValidation) -> str:
@@ -433,39 +334,21 @@ def protocol(run: CrossValidation) -> str:
     return f"{sets} test sets, {f'{models} models vote' if models > 1 else 'one model'} on each"
 
 
-def _lead(run: CrossValidation) -> View:
-    """The methods over which the lead of the best is significant, and the others."""
-    name = run.methods[0]["method"]
-    pairs = [r for r in run.results.get("comparisons", ()) if name in (r["first"], r["second"])]
-    p = {str(r["second"] if r["first"] == name else r["first"]): r["p"] for r in pairs}
-    sure = [m for m, value in p.items() if value is not None and value < SIGNIFICANT]
-    return {
-        "significant": [method_name(m) for m in sure],
-        "insignificant": [method_name(m) for m in p if m not in sure],
-        "level": SIGNIFICANT,
-    }
-
-
-def _cv_scores(run: CrossValidation, paper: View) -> View:
+def _cv_scores(run: CrossValidation, paper: View) -> Table:
     """One row per method, the best first, then the baseline; the paper's scores if known."""
-    has_paper = any(value is not None for value in paper.values())
-    unit = "accuracy, %" if run.classes else "MSE of standardized targets"
-    rows = []
+    rows: Table = []
     for m in run.methods:
-        row = [method_name(m["method"]), cv_score(run, m["mean"], m["std"])]
-        row += [_printed(paper[m["method"]])] if has_paper else []
-        rows.append([*row, f"{m['parameters']:,}", f"{m['models']:,}", duration(m["seconds"])])
+        printed = paper.get(m["method"])
+        text = "" if printed is None else f"{printed.mean:g}"
+        if printed is not None and printed.std is not None:
+            text = f"{printed.mean:.2f} ± {printed.std:.2f}"
+        cells = (f"{m['parameters']:,}", f"{m['models']:,}", duration(m["seconds"]))
+        score = _cv_score(run, m["mean"], m["std"])
+        rows.append((method_name(m["method"]), score, *([text] if paper else []), *cells))
     base = np.array(run.results["guess"])
-    row = ["most frequent class" if run.classes else "mean of the training set"]
-    row += [cv_score(run, float(base.mean()), float(base.std())), *([""] if has_paper else [])]
-    columns = ["method", unit, *(["paper"] if has_paper else []), "parameters", "models", "time"]
-    return {"columns": columns, "rows": [*rows, [*row, "0", "0", ""]], "paper": has_paper}
-
-
-def _printed(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value.mean:g}" if value.std is None else f"{value.mean:.2f} ± {value.std:.2f}"
+    name = "most frequent class" if run.classes else "mean of the training set"
+    score = _cv_score(run, float(base.mean()), float(base.std()))
+    return [*rows, (name, score, *([""] if paper else []), "0", "0", "")]
 
 
 def _cv_predictions(run: CrossValidation, figures: View) -> float | None:
@@ -474,17 +357,14 @@ def _cv_predictions(run: CrossValidation, figures: View) -> float | None:
         return None
     if not run.classes:
         targets = [c.removeprefix("truth:") for c in table.columns if c.startswith("truth:")]
-        columns = {n: (f"truth:{n}", f"{lead}:{n}") for n in targets if f"{lead}:{n}" in table}
-        _residuals(table, columns, figures)
-        return None
+        return _residuals(table, {n: (f"truth:{n}", f"{lead}:{n}") for n in targets}, figures)
     if lead not in table:
         return None
-    truth, predicted = table["truth"].astype(str).tolist(), table[lead].astype(str).tolist()
     sure = run.certainty.get("sure", ())
-    valid = run.certainty.get("method") == lead and len(sure) == len(truth)
+    valid = run.certainty.get("method") == lead and len(sure) == len(table)
     names = [str(name) for name in run.about.get("names", [])]
     probability = np.array(sure, dtype=np.float64) if valid else None
-    return _classes(truth, predicted, names, probability, figures)
+    return _classes(table["truth"], table[lead], names, probability, figures)
 
 
 def _cv_scales(run: CrossValidation, figures: View) -> View | None:
@@ -496,12 +376,8 @@ def _cv_scales(run: CrossValidation, figures: View) -> View | None:
     method = run.lead if run.lead in run.scales else next(iter(run.scales))
     weights = run.scales[method]
     scales = Scales(list(range(1, len(weights) + 1)), weights, np.full(len(weights), 0.5))
-    return {
-        **_scale_slider(scales, "test set", 1, figures),
-        "method": method_name(method),
-        "deviation": _means(scales.means.std(0)),
-        "wavelets": wavelet_cards(run.shown, weights.mean(0), 0.5),
-    }
+    slider = _slider(scales, "test set", 1, figures)
+    return {**slider, "method": method_name(method), "deviation": _means(scales.means.std(0))}
 
 
 def _parts(run: CrossValidation) -> View:

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 
 from legs.functional import random_walk, wavelet_transform
-from legs.report.drawings import Drawing, graph_distances, graph_layout
-from legs.report.molecules import molecule_panels, read_molecule
-from legs.report.responses import filter_names
-from legs.report.theme import Theme, ThemeName, drawing, new_figure
+from legs.report.drawings import graph_distances, graph_layout
+from legs.report.molecules import Drawing, molecule_panels, read_molecule
+from legs.report.responses import cumulative_scales, filter_names
+from legs.report.theme import Theme, ThemeName, drawing, new_figure, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,45 +26,26 @@ def wavelets_around(
 ) -> Floats:
     r""":math:`\Psi_j` and :math:`\Phi` of a signal that is one at one node and zero elsewhere.
 
-    Args:
-        edges: pairs of nodes, each edge once, ``[edges, 2]``.
-        nodes: number of nodes.
-        weights: the selection matrix ``F``, ``[scales, steps]``.
-        centre: the node (default: a central one).
-        laziness: of the walk (default ½).
-
-    Returns:
-        ``[scales + 1, nodes]``; they sum to the signal.
+    They are ``[scales + 1, nodes]`` and sum to the signal; arguments as in :func:`wavelet_figure`.
 
     >>> wavelets_around(np.array([[0, 1], [1, 2]]), 3, np.eye(2), centre=1).sum(0).round(6)
     array([0., 1., 0.])
     """
     pairs = np.asarray(edges).reshape(-1, 2)
     if centre is None:
-        centre = central_node(pairs, nodes)
+        distance = graph_distances(pairs, nodes)
+        reached = np.isfinite(distance)
+        # The smallest mean distance to all others, in the largest component.
+        total = np.where(reached, distance, 0).sum(1) - nodes**2 * reached.sum(1)
+        centre = int(total.argmin())
     loops = pairs[:, 0] == pairs[:, 1]
     both = np.concatenate([pairs, pairs[~loops, ::-1]]).T.astype(np.int64)
     walk = random_walk(torch.from_numpy(both.copy()), None, nodes, torch.float64)
     signal = torch.zeros(nodes, 1, dtype=torch.float64)
     signal[centre] = 1
-    rows = np.asarray(weights, dtype=np.float64)
-    sums = np.cumsum(rows, axis=1)[:, :-1]
-    cumulative = torch.from_numpy(np.concatenate([np.zeros((len(rows), 1)), sums], axis=1))
+    cumulative = cumulative_scales(weights)
     bands = wavelet_transform(signal, walk, laziness, cumulative, lowpass=True)
     return np.asarray(bands.squeeze(-1).numpy(), dtype=np.float64)
-
-
-def central_node(edges: Pairs, nodes: int) -> int:
-    """The node with the smallest mean distance to all others.
-
-    >>> central_node(np.array([[0, 1], [1, 2]]), 3)
-    1
-    """
-    distance = graph_distances(edges, nodes)
-    reached = np.isfinite(distance)
-    # Among the nodes of the largest component.
-    total = np.where(reached, distance, 0).sum(1) - nodes**2 * reached.sum(1)
-    return int(total.argmin())
 
 
 def wavelet_figure(
@@ -90,13 +71,8 @@ def wavelet_figure(
     bands = wavelets_around(edges, nodes, weights, centre, laziness)
     places = graph_layout(edges, nodes) if places is None else places
     with drawing(theme) as colors:
-        columns = min(3, len(bands))
-        rows = -(-len(bands) // columns)
-        figure = new_figure(2.6 * columns, 2.1 * rows)
-        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axis in axes[len(bands) :]:
-            axis.remove()
-        for axis, values, name in zip(axes, bands, filter_names(len(bands)), strict=False):
+        figure, axes = panels(len(bands), most=3, size=(2.6, 2.1))
+        for axis, values, name in zip(axes, bands, filter_names(len(bands)), strict=True):
             _draw(axis, places, edges, values, colors)
             axis.set_title(name)
     return figure
@@ -112,17 +88,9 @@ def _draw(axis: Any, places: Floats, edges: Pairs, values: Floats, colors: Theme
     axis.set_aspect("equal")
     axis.margins(0.12)
     axis.set_axis_off()
-    return axis.scatter(
-        *places.T,
-        s=20 + 120 * np.abs(values) / largest,
-        c=values,
-        cmap=colors.colormap("diverging"),
-        vmin=-largest,
-        vmax=largest,
-        edgecolors=colors.muted,
-        linewidths=0.5,
-        zorder=2,
-    )
+    size, shades = 20 + 120 * np.abs(values) / largest, colors.colormap("diverging")
+    rim = {"edgecolors": colors.muted, "linewidths": 0.5, "zorder": 2}
+    return axis.scatter(*places.T, size, values, cmap=shades, vmin=-largest, vmax=largest, **rim)
 
 
 def node_figure(

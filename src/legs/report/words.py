@@ -7,24 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-METHODS = {
-    "legs-fixed": "LEGS-FIXED",
-    "legs-fcn": "LEGS-FCN",
-    "legs-rbf": "LEGS-RBF",
-    "legs-attn-fcn": "LEGS-ATTN-FCN",
-    "mp-legs-fcn": "MP-LEGS-FCN",
-    "gcn": "GCN",
-    "graphsage": "GraphSAGE",
-    "gat": "GAT",
-    "gin": "GIN",
-    "snowball": "Snowball",
-    "baseline": "Baseline",
-    "gs-svm": "GS-SVM",
-    "gcn-legs-fixed": "GCN-LEGS-FIXED",
-    "gcn-legs-fcn": "GCN-LEGS-FCN",
-}
 _SCATTERING = "describes a {graph} by how signals on its {nodes} spread along its {edges}"
 _MESSAGES = "is a graph neural network: the {nodes} of a {graph} send messages to their neighbors."
+_TWO = (
+    "combines two networks: one sends messages between the {nodes} of a {graph}, the other "
+    "follows how signals spread along its {edges}."
+)
 # How methods work, to follow their names.
 ABOUT = {
     "legs-fixed": f"{_SCATTERING}, at fixed distances (geometric scattering).",
@@ -35,14 +23,10 @@ ABOUT = {
     **dict.fromkeys(("gcn", "graphsage", "gat", "gin", "snowball"), _MESSAGES),
     "baseline": "uses the features of the {nodes} of a {graph}, and none of its {edges}.",
     "gs-svm": f"{_SCATTERING}, and classifies it with a support vector machine.",
-    **dict.fromkeys(
-        ("gcn-legs-fixed", "gcn-legs-fcn"),
-        "combines two networks: one sends messages between the {nodes} of a {graph}, the other "
-        "follows how signals spread along its {edges}.",
-    ),
+    **dict.fromkeys(("gcn-legs-fixed", "gcn-legs-fcn"), _TWO),
 }
+NAMES = {"graphsage": "GraphSAGE", "snowball": "Snowball", "baseline": "Baseline"}
 SCORES = {
-    "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "log_loss": "log loss",
     "whitened_mse": "MSE of standardized targets",
@@ -62,11 +46,7 @@ def baseline_name(classes: bool) -> str:
 
 
 def loses(test: Mapping[str, Any], baseline: Mapping[str, Any]) -> bool:
-    """Whether the test scores of a model are no better than the baseline's; not if unknown.
-
-    >>> loses({"accuracy": 0.5}, {"accuracy": 0.6}), loses({"whitened_mse": 0.9}, {})
-    (True, False)
-    """
+    """Whether the test scores of a model are no better than the baseline's; not if unknown."""
     for name, sign in (("accuracy", 1), ("whitened_mse", -1)):
         ours, theirs = test.get(name), baseline.get(name)
         if ours is not None and theirs is not None:
@@ -102,93 +82,60 @@ def caveats(test: Mapping[str, Any], baseline: Mapping[str, Any], tested: int) -
 
 def method_name(method: str) -> str:
     """A method as the paper writes it."""
-    return METHODS.get(method, method)
+    return NAMES.get(method, method.upper() if method in ABOUT else method)
 
 
 def about_method(method: str, molecules: bool = False) -> str:
-    """How a method works, to follow its name; empty if it is not known.
-
-    >>> about_method("baseline", molecules=True)
-    'uses the features of the atoms of a molecule, and none of its bonds.'
-    """
-    graph, nodes, edges = (
-        ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
+    """How a method works, to follow its name; empty if it is not known."""
+    words = ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
+    return ABOUT.get(method, "").format(
+        **dict(zip(("graph", "nodes", "edges"), words, strict=True))
     )
-    return ABOUT.get(method, "").format(graph=graph, nodes=nodes, edges=edges)
 
 
 def score_name(name: str) -> str:
-    """A score as readers know it.
-
-    >>> score_name("rmse:TPSA"), score_name("r2")
-    ('RMSE of TPSA', 'R²')
-    """
-    kind, colon, target = name.partition(":")
-    return f"{kind.upper()} of {target}" if colon else SCORES.get(name, name)
+    """A score as readers know it."""
+    return SCORES.get(name, name)
 
 
-def number(value: Any, digits: int = 3) -> str:
-    """A number for a table; empty for ``None`` and NaN.
-
-    >>> number(0.12345), number(1234.5), number(None), number(1e-7), number(-0.0)
-    ('0.123', '1,234', '', '1e-07', '0')
-    """
+def number(value: Any) -> str:
+    """A number for a table; empty for ``None`` and NaN."""
     if value is None or math.isnan(value):
         return ""
     size = abs(float(value))
     if size >= 1000:
         return f"{value:,.0f}"
-    return "0" if size == 0 else f"{value:.{digits}f}" if size >= 1e-3 else f"{value:.3g}"
+    return "0" if size == 0 else f"{value:.3f}" if size >= 1e-3 else f"{value:.3g}"
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A share in percent.
-
-    >>> percent(0.8333), percent(1.0)
-    ('83.3%', '100%')
-    """
+    """A share in percent, without a zero after the point."""
     text = f"{100 * value:.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
+    return f"{text.removesuffix('.0')}%"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Names in a sentence.
-
-    >>> listed(["a", "b", "c"]), listed(list("abcdefg"), 3)
-    ('a, b and c', 'a, b, c and 4 more')
-    """
+    """Names in a sentence."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def duration(seconds: float) -> str:
-    """A time span.
-
-    >>> duration(3.21), duration(200), duration(9000)
-    ('3.2 seconds', '3.3 minutes', '2.5 hours')
-    """
+    """A time span."""
     if seconds < 120:
         return f"{seconds:.1f} seconds" if seconds < 10 else f"{seconds:.0f} seconds"
     return f"{seconds / 60:.1f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def things(molecules: bool, count: int) -> str:
-    """A number of graphs or molecules.
-
-    >>> things(True, 1), things(False, 1200)
-    ('1 molecule', '1,200 graphs')
-    """
+def things(molecules: bool, count: int, kind: str = "") -> str:
+    """A number of graphs or molecules."""
     word = "molecule" if molecules else "graph"
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+    return f"{count:,} {kind}{word}{'' if count == 1 else 's'}"
 
 
 def moment(date: str) -> str:
-    """An ISO date for readers.
-
-    >>> moment("2026-01-31T19:54:00+00:00"), moment("yesterday")
-    ('2026-01-31 19:54 UTC', 'yesterday')
-    """
+    """An ISO date for readers."""
     try:
         return f"{datetime.fromisoformat(date).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -196,10 +143,6 @@ def moment(date: str) -> str:
 
 
 def setting_words(training: dict[str, Any]) -> str:
-    """Training options in a line; options that are off are left out.
-
-    >>> setting_words({"seed": 0, "lr": 0.001, "clip": None, "balanced": False})
-    'lr 0.001'
-    """
+    """Training options in a line; options that are off are left out."""
     on = {k: v for k, v in training.items() if k != "seed" and v is not None and v is not False}
     return ", ".join(k if v is True else f"{k} {v}" for k, v in on.items())

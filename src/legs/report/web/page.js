@@ -19,7 +19,7 @@
   const draw = (element) => {
     const name = element.dataset.plot;
     const figure = data.figures[name];
-    const frame = figure.frames[state[name] ?? 0] ?? {};
+    const frame = figure.frames?.[state[name] ?? 0] ?? {};
     const layout = { ...figure.layout, ...frame.layout, template: data.templates[root.dataset.theme] };
     if (layout.grid && narrow()) {  // panels above each other
       layout.grid = { ...layout.grid, rows: layout.grid.columns, columns: layout.grid.rows };
@@ -30,7 +30,7 @@
     if (name === "map") traces = traces.map(placed);
     Plotly.react(element, structuredClone(traces), structuredClone(layout), config);
     const caption = element.parentElement.querySelector(".state");
-    if (caption) caption.textContent = frame.caption ?? "";
+    if (caption) caption.textContent = layout.meta ?? "";
   };
 
   for (const select of document.querySelectorAll("select.frame")) {
@@ -51,21 +51,7 @@
       input.setAttribute("aria-valuetext", `${input.dataset.label} ${label}`);
       for (const element of inside) state[element.dataset.plot] = Number(input.value);
     };
-    const slide = () => { choose(); inside.forEach(draw); };
-    let timer = null;
-    const play = block.querySelector(".play");
-    const stop = () => { clearInterval(timer); timer = null; play.textContent = "play"; };
-    play.addEventListener("click", () => {
-      if (timer) return stop();
-      if (input.value === input.max) input.value = 0;
-      play.textContent = "stop";
-      timer = setInterval(() => {
-        input.value = Number(input.value) + 1;
-        slide();
-        if (input.value === input.max) stop();
-      }, 120);
-    });
-    input.addEventListener("input", slide);
+    input.addEventListener("input", () => { choose(); inside.forEach(draw); });
     choose();
   }
 
