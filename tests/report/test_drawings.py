@@ -28,7 +28,8 @@ def test_nothing_but_coordinates_is_left():
     dirty = (
         '<svg xmlns="http://www.w3.org/2000/svg" onload="f()"><!-- c --><script>f()</script>'
         '<foreignObject><img src="x" onerror="f()"/></foreignObject><a href="javascript:f()"/>'
-        '<path d="M0,-1.5 &lt;b&gt;" onclick="f()" style="fill:url(http://x/y)"/><text x="1">t</text>'
+        '<path d="M0,-1.5 &lt;b&gt;" onclick="f()" style="fill:url(http://x/y)"/>'
+        '<text x="1">t</text>'
         '<image href="http://x/y.png"/><style>*{}</style></svg>'
     )
     clean = _compact(dirty, (2, 1))

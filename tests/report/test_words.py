@@ -77,16 +77,12 @@ def test_a_model_that_learned_nothing_is_called_so(r2):
     assert f"explains {max(0, round(100 * r2))}% of the variance" in text
 
 
-def test_many_numbers_name_the_best_and_the_hardest():
-    names = ["a", "b", "c", "d"]
-    test = {"r2": 0.5, "rmse:a": 1.0, "rmse:b": 5.0, "rmse:c": 9.0, "rmse:d": 11.0}
-    run = run_of(test, {f"rmse:{name}": 10.0 for name in names}, names, molecules=False)
+def test_many_targets_are_counted():
+    run = run_of({"r2": 0.5}, {}, ["a", "b", "c", "d"], molecules=False)
     text = " ".join(summary(run))
     assert (
         "of 50 graphs that were not used for training (R² 0.50, the mean over all targets" in text
     )
-    assert "a is predicted best, with an error 90% smaller than the baseline's" in text
-    assert "d is predicted worst (no smaller)" in text
     assert train_words(run)["title"] == "Predicting 4 targets with LEGS-FCN"
 
 
@@ -253,7 +249,6 @@ def test_the_command_of_one_model():
             ("baseline", True),
             "uses the features of the atoms of a molecule, and none of its bonds.",
         ),
-        ("score_name", ("r2",), "R²"),
         ("loses", ({"accuracy": 0.5}, {"accuracy": 0.6}), True),
         ("loses", ({"whitened_mse": 0.9}, {}), False),
     ],

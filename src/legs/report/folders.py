@@ -31,6 +31,7 @@ from legs.io import (
 
 RESULTS, EXPLAINED, CERTAINTY = "results.json", "explained.json", "certainty.json"
 DEMO, GRAPHS, MODEL, WEIGHTS = "demo.json", "shown.npz", "model.json", "weights.safetensors"
+POINTERS = ("ptr", "edge_ptr", "edges")
 # A run of legs train inside the folder of a cross-validation; its model is explained.
 ONE = "one-model"
 DIGEST = "sha256"
@@ -370,12 +371,11 @@ def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown
         arrays = read_arrays(folder / GRAPHS)
         return Shown(
             table,
-            *(arrays[name] for name in ("numbers", "parts", "ptr", "edge_ptr", "edges")),
-            arrays["places"].astype(np.float64),
-            arrays["share"],
-            int(arrays["best"]),
-            int(arrays["worst"]),
-            arrays["aligned"].tolist(),
+            features=arrays["places"].astype(np.float64),
+            best=int(arrays["best"]),
+            worst=int(arrays["worst"]),
+            aligned=arrays["aligned"].tolist(),
+            **{name: arrays[name] for name in ("numbers", "parts", "share", *POINTERS)},
         )
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 
 from legs.report.drawings import graph_svg
 from legs.report.folders import CrossValidation, Run, Shown
-from legs.report.maps import FEWEST, HOW, available_maps, map_places, map_plot
+from legs.report.maps import FEWEST, HOW, How, available_maps, map_places, map_plot
 from legs.report.molecules import molecule_svg
 from legs.report.plots import numbers, with_frames
-from legs.report.words import method_name
+from legs.report.words import listed, method_name
 
 PARTS = ("training", "validation", "test")
 # Larger graphs are not drawn.
@@ -53,7 +53,7 @@ def map_view(
     """
     if not colors:
         return None
-    hows = available_maps() if len(shown) >= FEWEST else ["pca"]
+    hows: list[How] = available_maps() if len(shown) >= FEWEST else ["pca"]
     train, every = shown.parts == 0, range(len(shown))
     return {
         "hows": {how: HOW[how] for how in hows},
@@ -187,12 +187,8 @@ def _methods(row: Any, classes: bool) -> list[str]:
     predicted = {str(k): str(v) for k, v in row.items() if str(k) not in NOT_METHODS}
     correct = [method_name(k) for k, v in predicted.items() if v == truth]
     wrong = [f"{method_name(k)} predicts {v}" for k, v in predicted.items() if v != truth]
-    lines = [f"class {truth}"]
-    if correct:
-        lines.append(f"correct: {', '.join(correct) if len(correct) < 5 else len(correct)}")
-    if len(wrong) > MOST_METHODS:
-        wrong = [*wrong[:MOST_METHODS], f"and {len(wrong) - MOST_METHODS} more"]
-    return [*lines, *wrong]
+    right = [f"correct: {listed(correct)}"] if correct else []
+    return [f"class {truth}", *right, *wrong[:MOST_METHODS]]
 
 
 def explanations(run: Run) -> dict[int, dict[str, Any]]:

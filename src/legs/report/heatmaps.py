@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 
-class ColumnLike(Protocol):
-    """A column of features, as in ``Scattering.columns()``."""
-
-    @property
-    def path(self) -> tuple[int, ...]: ...
-    @property
-    def moment(self) -> str: ...
-
-
-def by_path(
-    features: Floats, columns: Sequence[ColumnLike]
-) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
+def by_path(features: Floats, columns: Sequence[Any]) -> tuple[list[str], list[str], Floats]:
     """Moments, paths, and standardized coefficients ``[moments, graphs, paths]``.
 
     Coefficients are averaged over channels; the size of graphs is left out.
@@ -50,7 +39,7 @@ def by_path(
 
 def coefficient_figure(
     features: Floats,
-    columns: Sequence[ColumnLike],
+    columns: Sequence[Any],
     classes: Sequence[str] | None = None,
     theme: ThemeName | Theme = "light",
 ) -> Figure:

@@ -169,7 +169,7 @@ def _compact(text: str, size: tuple[int, int]) -> str:
 
     Only coordinates are taken over, so that no text from a file can become code on a page.
     """
-    circles, lines, shapes = [], [], []
+    circles, lines, shapes = list[str](), list[str](), list[str]()
     for element in ElementTree.fromstring(text).iter():
         tag, style = str(element.tag).rpartition("}")[2], element.get("style", "")
         if tag in ("ellipse", "circle"):

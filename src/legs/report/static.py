@@ -73,9 +73,8 @@ def _draw(axes: list[Axes], spec: dict[str, Any], colors: Theme) -> None:
             case "heatmap":
                 _heatmap(axis, trace, colors)
             case "histogram":
-                x = np.array(trace["x"], dtype=np.float64)
-                bins = min(trace["nbinsx"], max(5, len(x) // 4))
-                axis.hist(x, bins=bins, color=colors.series[0])
+                bins = min(trace["nbinsx"], max(5, len(trace["x"]) // 4))
+                axis.hist(np.array(trace["x"], float), bins, color=colors.series[0])
             case _:
                 _scatter(axis, trace, colors, color)
     for shape in layout.get("shapes", ()):
@@ -115,14 +114,15 @@ def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, color: str) -> No
     marker, line, mode = trace.get("marker", {}), trace.get("line", {}), trace.get("mode", "lines")
     label = unescape(trace["name"]) if trace.get("showlegend", True) and "name" in trace else None
     if "lines" in mode:
-        style, width = DASHES[line.get("dash", "solid")], 0.8 * line.get("width", 2)
-        axis.plot(x, y, style, color=color, label=label, lw=width)
+        dash, width = DASHES[line.get("dash", "solid")], 0.8 * line.get("width", 2)
+        axis.plot(x, y, dash, color=color, label=label, lw=width)
         label = None
     if "markers" in mode:
         symbol = marker.get("symbol", "circle")
         symbol = symbol if isinstance(symbol, str) else symbol[0]
-        style = {"s": (0.75 * np.asarray(marker.get("size", 6))) ** 2, "zorder": 3, "label": label}
-        style |= {"marker": MARKERS[symbol.removesuffix("-open")], "alpha": marker.get("opacity")}
+        style: dict[str, Any] = {"zorder": 3, "label": label, "alpha": marker.get("opacity")}
+        style["s"] = (0.75 * np.asarray(marker.get("size", 6))) ** 2
+        style["marker"] = MARKERS[symbol.removesuffix("-open")]
         if "color" in marker:
             values = marker["color"]
             dots = axis.scatter(x, y, c=values, cmap=colors.colormap("points"), **style)
@@ -163,7 +163,7 @@ def _style(axis: Axes, name: str, options: dict[str, Any]) -> None:
     if options.get("showticklabels") is False:
         kind.set_ticks([])
     if "tickangle" in options:
-        axis.tick_params(axis=name, labelrotation=-options["tickangle"])
+        kind.set_tick_params(labelrotation=-options["tickangle"])
     if options.get("autorange") == "reversed":
         kind.set_inverted(True)
     if "range" in options:

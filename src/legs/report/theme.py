@@ -89,12 +89,9 @@ class Theme:
         from matplotlib.rcsetup import cycler
 
         return {
-            "figure.facecolor": self.paper,
-            "axes.facecolor": self.paper,
-            "axes.edgecolor": self.muted,
-            "axes.labelcolor": self.ink,
-            "axes.titlecolor": self.ink,
-            "axes.titlesize": 10,
+            **dict.fromkeys(("figure.facecolor", "axes.facecolor"), self.paper),
+            **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), self.ink),
+            **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), self.muted),
             "axes.titlelocation": "left",
             "axes.grid": True,
             "axes.axisbelow": True,
@@ -102,15 +99,8 @@ class Theme:
             "axes.spines.right": False,
             "axes.prop_cycle": cycler(color=self.series),
             "grid.color": self.grid,
-            "text.color": self.ink,
-            "xtick.color": self.muted,
-            "ytick.color": self.muted,
-            "xtick.labelsize": 8,
-            "ytick.labelsize": 8,
             "legend.frameon": False,
-            "legend.fontsize": 8,
-            "font.size": 9,
-            "axes.labelsize": 9,
+            "font.size": 8.5,
             "text.parse_math": False,  # names of classes and targets may contain $
         }
 

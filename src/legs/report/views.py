@@ -18,6 +18,7 @@ from legs.report.folders import DEMO, ONE, CrossValidation, Floats, Run, Scales,
 from legs.report.graphs import cv_graphs, mean_paths, run_graphs
 from legs.report.responses import scale_figures
 from legs.report.words import (
+    SCORES,
     duration,
     few_words,
     listed,
@@ -26,12 +27,11 @@ from legs.report.words import (
     moment,
     number,
     percent,
-    score_name,
     setting_words,
 )
 
 View = dict[str, Any]
-Table = list[tuple[str, ...]]
+Table = list[list[str]]
 # The paper's score (mean, std) for a data set and method; None if it has none.
 Paper = Callable[[str, str], Any]
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
@@ -60,29 +60,33 @@ def train_view(run: Run, paper: Paper) -> View:
     settings, data = run.results["settings"], run.results["data"]
     training = settings.get("training", {})
     again = [
-        ("seed", str(training.get("seed", ""))),
-        ("data", f"{data['name']} (fingerprint {settings.get('data', '')})"),
-        ("split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"),
-        ("node features", listed([str(n) for n in data.get("features", [])], 8)),
-        ("training", setting_words(training)),
-        ("model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())),
+        ["seed", str(training.get("seed", ""))],
+        ["data", f"{data['name']} (fingerprint {settings.get('data', '')})"],
+        ["split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"],
+        ["node features", listed([str(n) for n in data.get("features", [])], 8)],
+        ["training", setting_words(training)],
+        ["model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())],
     ]
+    names = [f"probability:{name}" for name in run.names]
+    sure = None
+    if run.predictions is not None and set(names) <= set(run.predictions.columns):
+        sure = run.predictions[names].to_numpy(dtype=np.float64).max(1, initial=0)
     return {
         **train_words(run),
         **_explained(run, figures),
         "template": "train.html",
         "figures": figures,
-        "calibration": _predictions(run, figures),
+        "calibration": _predictions(run, run.names, "prediction", "", sure, figures),
         "columns": ["", *(heads.get(part, part) + sizes[part] for part in parts)],
         "scores": [
-            (score_name(name), *(number(run.scores(part).get(name)) for part in parts))
+            [SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in parts)]
             for name in run.scores(parts[0])
             if ":" not in name
         ],
         "targets": [] if run.classes else _target_rows(run),
         "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
-        "again": _with_origin(again, run.results, run.folder),
+        "again": again + _origin(run.results, run.folder),
     }
 
 
@@ -105,7 +109,6 @@ def train_words(run: Run) -> View:
         "standard_error": _standard_error(run.predictions, single),
         "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / max(size, 1)),
         "useless": test.get("r2") is not None and test["r2"] < NOTHING and not loses(test, base),
-        "extremes": _extremes(names, test, base),
     }
 
 
@@ -113,55 +116,40 @@ def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     """The standard error of a mean absolute error."""
     if table is None or not {name, f"truth:{name}"} <= set(table.columns):
         return math.nan
-    return float((table[name].astype(float) - table[f"truth:{name}"].astype(float)).abs().sem())
+    error = (table[name].astype(float) - table[f"truth:{name}"].astype(float)).abs()
+    return float(error.std() / math.sqrt(max(error.count(), 1)))
 
 
-def _extremes(names: Sequence[str], test: View, base: View) -> View:
-    """The targets that are predicted best and worst, with how much smaller their errors are."""
-    smaller = {
-        name: 1 - test[f"rmse:{name}"] / base[f"rmse:{name}"]
-        for name in names
-        if test.get(f"rmse:{name}") is not None and base.get(f"rmse:{name}")
-    }
-    if len(smaller) < 3:
-        return {}
-    best, worst = max(smaller, key=lambda n: smaller[n]), min(smaller, key=lambda n: smaller[n])
-    return {"best": best, "gain": smaller[best], "worst": worst, "loss": smaller[worst]}
+def _predictions(
+    run: Run | CrossValidation,
+    names: Sequence[str],
+    column: str,
+    prefix: str,
+    sure: Floats | None,
+    figures: View,
+) -> float | None:
+    """Adds plots of predicted classes in a column, or of targets in columns with a prefix.
 
-
-def _predictions(run: Run, figures: View) -> float | None:
-    """Adds plots of the test predictions; returns the calibration error, if there is one."""
-    table, names = run.predictions, run.names
+    Returns the calibration error, if the predictions come with probabilities ``sure``.
+    """
+    table, targets = run.predictions, {}
     if table is None:
         return None
-    if not run.classes:
-        return _residuals(table, {name: (f"truth:{name}", name) for name in names}, figures)
-    if not {"truth", "prediction"} <= set(table.columns):
-        return None
-    columns = [f"probability:{n}" for n in names if f"probability:{n}" in table]
-    sure = table[columns].to_numpy(dtype=np.float64).max(1) if columns else None
-    return _classes(table["truth"], table["prediction"], names, sure, figures)
-
-
-def _residuals(table: pd.DataFrame, columns: dict[str, tuple[str, str]], figures: View) -> None:
-    by_target = {}
-    for name, pair in columns.items():
+    for name in () if run.classes else names:
+        pair = (f"truth:{name}", f"{prefix}{name}")
         if set(pair) <= set(table.columns):
-            truth, predicted = (pd.to_numeric(table[column], errors="coerce") for column in pair)
-            by_target[name] = plots.residuals(truth, predicted, name)
-    if by_target:
-        figures["residuals"] = plots.with_frames(by_target)
-
-
-def _classes(
-    true: Any, predictions: Any, names: Sequence[str], sure: Floats | None, figures: View
-) -> float | None:
-    truth, predicted = true.astype(str).tolist(), predictions.astype(str).tolist()
-    every = list(dict.fromkeys([*names, *sorted({*truth, *predicted})]))
-    figures["confusion"] = plots.confusion(truth, predicted, every)
+            truth, predicted = (pd.to_numeric(table[each], errors="coerce") for each in pair)
+            targets[name] = plots.residuals(truth, predicted, name)
+    if targets:
+        figures["residuals"] = plots.with_frames(targets)
+    if not run.classes or not {"truth", column} <= set(table.columns):
+        return None
+    true, found = table["truth"].astype(str), table[column].astype(str)
+    every = list(dict.fromkeys([*names, *sorted({*true, *found})]))
+    figures["confusion"] = plots.confusion(true.tolist(), found.tolist(), every)
     if sure is None:
         return None
-    binned = plots.reliability(sure, np.array(truth) == np.array(predicted))
+    binned = plots.reliability(sure, (true == found).to_numpy())
     figures["reliability"] = plots.reliability_plot(binned)
     return binned.error
 
@@ -206,23 +194,23 @@ def _means(means: Floats) -> str:
 
 def _target_rows(run: Run) -> Table:
     """Errors of every target in its own units, beside the baseline's."""
-    test, base, rows = run.scores("test"), run.scores("guess"), []
+    test, base = run.scores("test"), run.scores("guess")
+    rows = []
     for name in run.names if test else ():
         error, mean = test.get(f"rmse:{name}"), base.get(f"rmse:{name}")
         smaller = percent(1 - error / mean, 0) if error is not None and mean else ""
-        rows.append((name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller))
+        rows.append([name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller])
     return rows
 
 
-def _with_origin(rows: Table, results: View, folder: Path) -> Table:
-    """Rows with versions, machine, date and folder; rows that say nothing are left out."""
-    rows += [
-        ("versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())),
-        ("machine", str(results.get("machine", ""))),
-        ("date", moment(str(results.get("date", "")))),
-        ("folder", str(folder)),
+def _origin(results: View, folder: Path) -> Table:
+    """Versions, machine, date and folder."""
+    return [
+        ["versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())],
+        ["machine", str(results.get("machine", ""))],
+        ["date", moment(str(results.get("date", "")))],
+        ["folder", str(folder)],
     ]
-    return [row for row in rows if row[1]]
 
 
 def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
@@ -234,10 +222,10 @@ def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
 
     run = runs[0]
     names, base = ("r2", "whitened_mse"), run.scores("guess")
-    rows: Table = [("mean of the training set", *(number(base.get(n)) for n in names), "0", "")]
+    rows = [["mean of the training set", *(number(base.get(n)) for n in names), "0", ""]]
     for one in runs:
-        cells = (method_name(one.method), *(number(score(one, name)) for name in names))
-        rows.append((*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"))
+        cells = [method_name(one.method), *(number(score(one, name)) for name in names)]
+        rows.append([*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"])
     ranked = sorted(runs, key=lambda one: score(one, "whitened_mse"))
     seed = str(run.results["settings"]["training"].get("seed", ""))
     other = f"legs report {folder}/MODEL makes the page of any of them"
@@ -249,7 +237,7 @@ def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
         "ranked": [method_name(one.method) for one in ranked],
         "best_r2": max(score(ranked[0], "r2"), 0),
         "command": str(read_json(folder / DEMO).get("command") or "legs demo"),
-        "again": _with_origin([("seed", seed), ("other models", other)], run.results, folder),
+        "again": [["seed", seed], ["other models", other], *_origin(run.results, folder)],
     }
 
 
@@ -263,12 +251,18 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
     training = run.results["options"].get("training", {})
     settings = [str(setting) for setting in run.results["options"].get("grid", []) if setting]
     again = [
-        ("seeds", f"{training.get('seed', '')} (partitions, weights, batches)"),
-        ("protocol", protocol(run)),
-        ("tuned over", "; ".join(settings)),
-        ("node features", ", ".join(map(str, run.results.get("features", [])[:12]))),
-        ("training", setting_words(training)),
+        ["seeds", f"{training.get('seed', '')} (partitions, weights, batches)"],
+        ["protocol", protocol(run)],
+        ["tuned over", "; ".join(settings)],
+        ["node features", ", ".join(map(str, run.results.get("features", [])[:12]))],
+        ["training", setting_words(training)],
     ]
+    table, sure = run.predictions, run.certainty.get("sure", ())
+    columns = () if table is None else table.columns
+    targets = [str(c).removeprefix("truth:") for c in columns if str(c).startswith("truth:")]
+    classes = [str(name) for name in run.about.get("names", [])]
+    same = run.certainty.get("method") == run.lead and table is not None and len(sure) == len(table)
+    certainty = np.array(sure, dtype=np.float64) if same else None
     digits = 2 if run.classes else 4
     return {
         **cv_words(run),
@@ -278,19 +272,21 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         "scores": _cv_scores(run, printed if any(printed.values()) else {}),
         "has_paper": any(printed.values()),
         "pairs": [
-            (
+            [
                 names[r["first"]],
                 names[r["second"]],
                 f"{r['difference']:+.{digits}f}",
                 number(r["p"]),
-            )
+            ]
             for r in run.results.get("comparisons", ())
         ],
-        "calibration": _cv_predictions(run, figures),
+        "calibration": _predictions(
+            run, classes or targets, run.lead, f"{run.lead}:", certainty, figures
+        ),
         "scales": _cv_scales(run, figures),
         "parts_of": _parts(run),
         "one": {} if run.one is None else _explained(run.one, figures),
-        "again": _with_origin(again, run.results, run.folder),
+        "again": again + _origin(run.results, run.folder),
     }
 
 
@@ -336,35 +332,19 @@ def protocol(run: CrossValidation) -> str:
 
 def _cv_scores(run: CrossValidation, paper: View) -> Table:
     """One row per method, the best first, then the baseline; the paper's scores if known."""
-    rows: Table = []
+    rows = []
     for m in run.methods:
         printed = paper.get(m["method"])
         text = "" if printed is None else f"{printed.mean:g}"
         if printed is not None and printed.std is not None:
             text = f"{printed.mean:.2f} ± {printed.std:.2f}"
-        cells = (f"{m['parameters']:,}", f"{m['models']:,}", duration(m["seconds"]))
+        cells = [f"{m['parameters']:,}", f"{m['models']:,}", duration(m["seconds"])]
         score = _cv_score(run, m["mean"], m["std"])
-        rows.append((method_name(m["method"]), score, *([text] if paper else []), *cells))
+        rows.append([method_name(m["method"]), score, *([text] if paper else []), *cells])
     base = np.array(run.results["guess"])
     name = "most frequent class" if run.classes else "mean of the training set"
     score = _cv_score(run, float(base.mean()), float(base.std()))
-    return [*rows, (name, score, *([""] if paper else []), "0", "0", "")]
-
-
-def _cv_predictions(run: CrossValidation, figures: View) -> float | None:
-    table, lead = run.predictions, run.lead
-    if table is None:
-        return None
-    if not run.classes:
-        targets = [c.removeprefix("truth:") for c in table.columns if c.startswith("truth:")]
-        return _residuals(table, {n: (f"truth:{n}", f"{lead}:{n}") for n in targets}, figures)
-    if lead not in table:
-        return None
-    sure = run.certainty.get("sure", ())
-    valid = run.certainty.get("method") == lead and len(sure) == len(table)
-    names = [str(name) for name in run.about.get("names", [])]
-    probability = np.array(sure, dtype=np.float64) if valid else None
-    return _classes(table["truth"], table[lead], names, probability, figures)
+    return [*rows, [name, score, *([""] if paper else []), "0", "0", ""]]
 
 
 def _cv_scales(run: CrossValidation, figures: View) -> View | None:

@@ -93,11 +93,6 @@ def about_method(method: str, molecules: bool = False) -> str:
     )
 
 
-def score_name(name: str) -> str:
-    """A score as readers know it."""
-    return SCORES.get(name, name)
-
-
 def number(value: Any) -> str:
     """A number for a table; empty for ``None`` and NaN."""
     if value is None or math.isnan(value):
