@@ -233,6 +233,7 @@ def test_the_command_of_one_model():
         ("number", (-0.0,), "0"),
         ("percent", (0.8333,), "83.3%"),
         ("percent", (1.0,), "100%"),
+        ("percent", (-0.001, 0), "0%"),
         ("percent", (0.105, 0), "10%"),
         ("listed", (["a", "b", "c"],), "a, b and c"),
         ("listed", (list("abcdefg"), 3), "a, b, c and 4 more"),

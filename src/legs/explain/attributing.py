@@ -217,11 +217,7 @@ class PathColumn(NamedTuple):
 
 
 def path_columns(network: Network, width: int) -> list[PathColumn]:
-    """Paths of a network's graph features; empty if it has no scattering.
-
-    Args:
-        network: any.
-        width: number of its graph features.
+    """Paths of a network's graph features, ``width`` of them; empty if it has no scattering.
 
     >>> from legs.models import create
     >>> network = create("legs-fcn", 1, 2)

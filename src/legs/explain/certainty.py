@@ -51,10 +51,7 @@ def write_certainty(folder: str | Path) -> Path | None:
 
 
 def certainty(answers: Tensor) -> Tensor:
-    """The mean probability of the class that models vote for, ``[graphs]``.
-
-    Args:
-        answers: probabilities, ``[models, graphs, classes]``.
+    """The mean of ``[models, graphs, classes]`` for the class that models vote for, ``[graphs]``.
 
     >>> certainty(torch.tensor([[[0.6, 0.4]], [[0.1, 0.9]]]))
     tensor([0.6500])
@@ -67,11 +64,7 @@ def kept_answers(
 ) -> list[Tensor]:
     """Answers of the models behind the vote on each test set, ``[models, graphs, classes]`` each.
 
-    Args:
-        folder: of ``legs cv``.
-        method: whose answers.
-        grid: the settings that were tried.
-        chosen: index of the setting chosen for each test set.
+    ``chosen`` has the index, in the tuning ``grid``, of the setting of each test set.
     """
     settings = dict(parse_json((folder / "settings.json").read_bytes()))
     store = Store(folder, settings)

@@ -54,10 +54,8 @@ class _Panel(NamedTuple):
 def integrate(evaluate: Evaluate, tolerance: float = 1e-6, most: int = 4000) -> Integral:
     """Shares of the difference between the two ends of a line.
 
-    Args:
-        evaluate: values and shares of the derivative at points between 0 and 1.
-        tolerance: by how much the sum of shares may miss the difference (default 1e-6).
-        most: number of evaluations after which no panel is cut again (default 4,000).
+    Panels are cut until the sum of shares misses the difference by at most ``tolerance``, or there
+    were ``most`` evaluations.
 
     >>> integral = integrate(lambda a: (a**2, 2 * a.unsqueeze(1) * torch.tensor([0.25, 0.75])))
     >>> integral.shares, round(integral.gap, 9)

@@ -142,11 +142,7 @@ def _newer(file: Path, source: Path) -> bool:
 
 
 def drawn_graphs(file: Path) -> list[Data]:
-    """The best and worst predictions of a run, with their node features.
-
-    Args:
-        file: ``shown.npz`` of the run.
-    """
+    """The best and worst predictions of a run from its ``shown.npz``, with node features."""
     arrays = read_arrays(file)
     graphs = []
     for k in range(int(arrays["best"]) + int(arrays["worst"])):

@@ -23,11 +23,7 @@ def graph_svg(
 ) -> str:
     """A graph as SVG: classes ``edge``, ``node``, ``plus`` and ``minus``, colored by the page.
 
-    Args:
-        edges: pairs of nodes, ``[edges, 2]``.
-        nodes: number of nodes.
-        values: one per node: magnitude is the size of the dot, sign its class (default: none).
-        size: width and height.
+    A node with a value is a dot as large as the value; its sign is the class.
 
     >>> graph_svg(np.array([[0, 1]]), 2).count("<circle")
     2

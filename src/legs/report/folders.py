@@ -6,7 +6,7 @@ import csv
 import shlex
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,8 @@ MADE = "run the command that made it again"
 # The model of a demonstration that is shown in detail comes first.
 DEMO_ORDER = ("legs-fcn", "legs-fixed", "gcn", "baseline")
 Floats = npt.NDArray[np.float64]
-
-
-class ReportError(BoundedError):
-    """A folder that no page can be made of; the message says why."""
+# A folder that no page can be made of; the message says why.
+ReportError = FileError
 
 
 @dataclass(frozen=True)
@@ -185,11 +183,6 @@ class CrossValidation:
         return sorted(self.results["methods"], key=lambda m: sign * float(m["mean"]))
 
     @property
-    def factor(self) -> int:
-        """Accuracies are shown in percent."""
-        return 100 if self.classes else 1
-
-    @property
     def scales(self) -> dict[str, Floats]:
         """Learned scales by method, the mean over the models of each test set."""
         weights = self.about.get("scales", {})
@@ -211,22 +204,18 @@ def reading(path: Path, others: tuple[type[Exception], ...] = (OSError,)) -> Ite
 def read_json(path: Path, warn: bool = False) -> dict[str, Any]:
     """A JSON file without its checksum, which is verified; empty if there is no file.
 
-    Args:
-        path: of the file.
-        warn: whether to warn of a missing checksum: version 0.1.0 wrote none.
+    ``warn`` of a missing checksum: version 0.1.0 wrote none.
     """
     if not path.is_file():
         return {}
     try:
         content = parse_json(path.read_bytes())
-        # That of a model is a table of several, see read_model.
-        if isinstance(content, dict) and not isinstance(content.get(DIGEST, ""), str):
-            return content
-        checked = check_digest(content, path, MADE)
-    except FileError as error:
-        raise ReportError(str(error)) from error
     except ValueError as error:
         raise ReportError(f"{path} is damaged: {error}") from error
+    # That of a model is a table of several, see read_model.
+    if isinstance(content, dict) and not isinstance(content.get(DIGEST, ""), str):
+        return content
+    checked = check_digest(content, path, MADE)
     if warn and DIGEST not in content:
         lacking = f"{path} has no checksum, as an earlier version wrote it; "
         warnings.warn(f"{lacking}damage to it would go unnoticed", FileWarning, stacklevel=1)
@@ -236,19 +225,14 @@ def read_json(path: Path, warn: bool = False) -> dict[str, Any]:
 def read_results(folder: Path, name: str = RESULTS) -> dict[str, Any]:
     """``results.json`` of a run, or a file like it, with the files verified that it names."""
     results = read_json(folder / name, warn=True)
-    try:
-        check_files(folder, results.get("files", {}))
-    except FileError as error:
-        raise ReportError(f"{error}; {MADE}") from error
+    check_files(folder, results.get("files", {}))
     return results
 
 
 def read_table(path: Path, words: tuple[str, ...] = ()) -> pd.DataFrame | None:
     """A CSV file; ``None`` if there is none.
 
-    Args:
-        path: of the file.
-        words: columns that are text, whatever they look like (a class may be called 1, or NA).
+    Columns in ``words`` are text, whatever they look like (a class may be called 1, or NA).
     """
     if not path.is_file():
         return None
@@ -307,26 +291,18 @@ def read_model(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
         return {}
     digests = description.get(DIGEST)
     rest = {name: value for name, value in description.items() if name != DIGEST}
-    try:
-        if not isinstance(digests, dict):
-            raise FileError(f"{place / MODEL} is damaged: it has no checksums")
-        # Models of early versions have a checksum of their weights alone.
-        if digests.get(MODEL, own := digest_of(rest)) != own:
-            raise FileError(f"{place / MODEL} is damaged: its checksum is wrong")
-        check_files(place, {WEIGHTS: digests.get(WEIGHTS)})
-        check_weights(folder / RESULTS, results, digests.get(WEIGHTS))
-    except FileError as error:
-        raise ReportError(f"{error}; {MADE}") from error
+    if not isinstance(digests, dict):
+        raise ReportError(f"{place / MODEL} is damaged: it has no checksums; {MADE}")
+    # Models of early versions have a checksum of their weights alone.
+    if digests.get(MODEL, own := digest_of(rest)) != own:
+        raise ReportError(f"{place / MODEL} is damaged: its checksum is wrong; {MADE}")
+    check_files(place, {WEIGHTS: digests.get(WEIGHTS)})
+    check_weights(folder / RESULTS, results, digests.get(WEIGHTS))
     return description
 
 
 def read_explained(folder: Path, weights: str | None) -> dict[str, Any] | None:
-    """``explained.json`` of a run; ``None`` if there is none.
-
-    Args:
-        folder: of the run.
-        weights: digest of the weights of its model; ``None`` if the model was deleted.
-    """
+    """``explained.json`` of a run whose model's weights have this digest, or were deleted."""
     explained = read_json(folder / EXPLAINED, warn=True)
     if "weights" not in explained:  # of version 0.1.0
         return explained or None
@@ -343,18 +319,14 @@ def read_scales(path: Path) -> Scales | None:
         return None
     rows = {}
     with reading(path):
-        lines = path.read_text(encoding="utf-8").splitlines()
-    for line in lines:
-        try:
-            row = parse_json(line)
-            rows[int(row["epoch"])] = row
-        # Half a line, left by a run that was killed.
-        except (ValueError, KeyError, TypeError, OverflowError):
-            continue
-    if not rows:
-        return None
-    epochs = sorted(rows)
-    with reading(path):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            # Half a line may be left by a run that was killed.
+            with suppress(ValueError, KeyError, TypeError, OverflowError):
+                row = parse_json(line)
+                rows[int(row["epoch"])] = row
+        if not rows:
+            return None
+        epochs = sorted(rows)
         weights = np.array([rows[epoch]["weights"] for epoch in epochs], dtype=np.float64)
         if weights.ndim != 3:
             raise ValueError("scales that are no tables")

@@ -44,12 +44,9 @@ def graph_drawing(
 def map_view(
     shown: Shown, colors: Mapping[str, Sequence[str] | Sequence[float]], lines: list[list[str]]
 ) -> dict[str, Any] | None:
-    """The map of a run's graphs; ``None`` if there is nothing to color them by.
+    """The map of a run's graphs, with lines about each; ``None`` if there are no colors for them.
 
-    Args:
-        shown: the graphs.
-        colors: what the graphs can be colored by: classes or numbers, one per graph.
-        lines: description of each graph.
+    Colors are classes or numbers, one per graph, by name.
     """
     if not colors:
         return None
@@ -69,12 +66,12 @@ def map_view(
     }
 
 
-def run_graphs(run: Run) -> dict[str, Any]:
-    """The map of a trained model, its best and worst predictions, and what was explained."""
+def run_map(run: Run) -> dict[str, Any] | None:
+    """The map of a trained model; ``None`` if the run has kept no graphs."""
     shown = run.shown
     if shown is None:
-        return {"map": None, "cards": None, "explained": ""}
-    table, attributions = shown.table, explanations(run)
+        return None
+    table = shown.table
     if run.classes:
         truth, predicted = table["truth"].astype(str), table["prediction"].astype(str)
         correct = np.where(truth == predicted, "correct", "wrong").tolist()
@@ -86,21 +83,23 @@ def run_graphs(run: Run) -> dict[str, Any]:
         [*_prediction(run, k, run.names), f"{PARTS[shown.parts[k]]}; {_size(shown, k)}"]
         for k in range(len(shown))
     ]
-    cards = []
+    return map_view(shown, colors, lines)
+
+
+def run_cards(run: Run) -> dict[str, Any]:
+    """Best and worst predictions of a trained model, and what was explained."""
+    shown, attributions, target, cards = run.shown, explanations(run), "", []
+    if shown is None:
+        return {"cards": None, "explained": ""}
     for k in range(shown.best + shown.worst):
-        first = [attributions[k]["target"]] if k in attributions and not run.classes else []
-        names = list(dict.fromkeys([*first, *run.names]))  # the explained target first
-        nodes = np.array(attributions[k]["nodes"]) if k in attributions else None
-        error = _error(run, k)
+        names, error, nodes = run.names, _error(run, k), None
+        if k in attributions:
+            target, nodes = attributions[k]["target"], np.array(attributions[k]["nodes"])
+            names = names if run.classes else list(dict.fromkeys([target, *names]))
         words = [*_prediction(run, k, names[:1] if error else names), *error]
         cards.append(_card(shown, k, words, nodes))
-    target = next(iter(attributions.values()))["target"] if attributions else ""
-    explained = "log-odds of the predicted class" if run.classes else f"predicted {target}"
-    return {
-        "map": map_view(shown, colors, lines),
-        "cards": _groups(shown, cards),
-        "explained": explained if attributions else "",
-    }
+    what = "log-odds of the predicted class" if run.classes else f"predicted {target}"
+    return {"cards": _groups(shown, cards), "explained": what if attributions else ""}
 
 
 def cv_graphs(run: CrossValidation) -> dict[str, Any]:

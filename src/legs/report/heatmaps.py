@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from legs.report.theme import Theme, ThemeName, drawing, new_figure
+from legs.report.theme import ThemeName, drawing, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ def coefficient_figure(
     features: Floats,
     columns: Sequence[Any],
     classes: Sequence[str] | None = None,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """Scattering coefficients by path as heat maps, one panel per moment.
 
@@ -81,7 +81,7 @@ def scale_map(
     weights: Floats,
     epochs: Sequence[int],
     best: int | None = None,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """The selection matrix ``F`` over training as heat maps, one panel per scale.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from legs.report.plots import SYMBOLS, label, new_plot, numbers
 from legs.report.static import to_matplotlib
-from legs.report.theme import Theme, ThemeName
+from legs.report.theme import ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ def map_figure(
     places: Floats,
     values: Sequence[str] | Sequence[float] | Floats,
     label: str = "",
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """A map of graphs, colored by class (strings) or target (numbers).
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from legs.report.theme import NoPictures, Theme, ThemeName, theme_of
+from legs.report.theme import NoPictures, ThemeName, theme_of
 
 Floats = npt.NDArray[np.float64]
 Color = tuple[float, float, float]
@@ -38,11 +38,10 @@ class Drawing:
         """Saves it as SVG, and as PNG where there is one; ``path`` without suffix."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = [path.with_name(path.name + ".svg")]
-        files[0].write_text(self.svg, encoding="utf-8")
-        if self.png:
-            files.append(path.with_name(path.name + ".png"))
-            files[1].write_bytes(self.png)
+        contents = {".svg": self.svg.encode(), ".png": self.png}
+        files = [path.with_name(path.name + end) for end, content in contents.items() if content]
+        for file in files:
+            file.write_bytes(contents[file.suffix])
         return files
 
 
@@ -52,18 +51,10 @@ def molecule_svg(
     size: tuple[int, int] = (260, 180),
     hydrogens: bool = False,
 ) -> str | None:
-    """A molecule as a small SVG, colored by the page's style sheet.
+    """A molecule as a small SVG, colored by the page; dots as in :func:`drawings.graph_svg`.
 
-    Args:
-        smiles: the molecule.
-        values: one per atom; dots of class ``plus`` or ``minus``, as large as the value is
-            (default: none).
-        size: width and height.
-        hydrogens: whether hydrogens are atoms that have values.
-
-    Returns:
-        ``None`` if RDKit is not installed or cannot read the molecule, or the molecule has another
-        number of atoms than there are values.
+    ``None`` if RDKit is not installed or cannot read the molecule, or the molecule (with
+    ``hydrogens``, if they are nodes) has another number of atoms than there are values.
 
     >>> "plus" in molecule_svg("CCO", [0.0, 0.0, 1.0])
     True
@@ -90,7 +81,7 @@ def molecule_panels(
     smiles: str,
     values: Floats,
     names: Sequence[str],
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
     size: tuple[int, int] = (280, 200),
 ) -> Drawing:
     """The same molecule several times, with dots for other values ``[panels, atoms]`` each time."""

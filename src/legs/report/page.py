@@ -21,7 +21,7 @@ from legs.report.heatmaps import scale_map
 from legs.report.molecules import Drawing, read_molecule
 from legs.report.plots import MOST_CLASSES
 from legs.report.static import to_matplotlib
-from legs.report.theme import ADVICE, THEMES, NoPictures, Theme, save
+from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, save
 from legs.report.views import Paper, View, cv_view, demo_view, train_view
 from legs.report.wavelets import atom_drawing, node_figure
 
@@ -144,14 +144,14 @@ def write_pictures(run: str | Path) -> list[Path]:
     """
     folder = expand_user(run)
     view, written = read_page(folder), []
-    for name, theme in THEMES.items():
+    for theme in THEMES:
         for title, figure in _pictures(view, theme):
-            path = folder / PICTURES / f"{title}-{name}"
+            path = folder / PICTURES / f"{title}-{theme}"
             written += figure.save(path) if isinstance(figure, Drawing) else save(figure, path)
     return written
 
 
-def _pictures(view: View, theme: Theme) -> Iterator[tuple[str, Any]]:
+def _pictures(view: View, theme: ThemeName) -> Iterator[tuple[str, Any]]:
     for name, figure in view["figures"].items():
         spec = figure.to_dict()
         frames = spec.get("frames") or [spec]

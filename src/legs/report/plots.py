@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from legs.report.static import to_matplotlib, to_panels
-from legs.report.theme import ADVICE, NoPictures, Theme, ThemeName
+from legs.report.theme import ADVICE, NoPictures, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ def curve_figure(
     train: Sequence[float],
     validation: Sequence[float],
     best: int | None = None,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """Training and validation loss over the epochs.
 
@@ -148,7 +148,7 @@ def confusion_figure(
     truth: Sequence[str],
     found: Sequence[str],
     names: Sequence[str],
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """The confusion matrix: rows are true classes, columns predictions, shades shares of the row.
 
@@ -197,9 +197,6 @@ def reliability_plot(binned: Reliability) -> Any:
         "mode": "lines+markers",
         "marker": {"size": numbers(size)},
         "line": {"width": 1.5},
-        "customdata": binned.graphs.tolist(),
-        "hovertemplate": "%{customdata} graphs: confidence %{x:.0%}, correct %{y:.0%}"
-        "<extra></extra>",
     }
     figure = new_plot(
         [points],
@@ -215,7 +212,7 @@ def reliability_figure(
     probability: Floats,
     right: npt.NDArray[np.bool_],
     bins: int = 10,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """Accuracy against confidence; on the diagonal the model is calibrated.
 
@@ -242,7 +239,6 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
         "y": numbers(ours[some]),
         "mode": "markers",
         "marker": {"size": 6, "opacity": 0.6},
-        "hovertemplate": "true %{x}<br>predicted %{y}<extra></extra>",
     }
     errors = {
         "x": numbers(ours - true),
@@ -250,7 +246,6 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
         "nbinsx": 40,
         "xaxis": "x2",
         "yaxis": "y2",
-        "hovertemplate": "%{x}: %{y} graphs<extra></extra>",
     }
     figure = new_plot(
         [points, errors],
@@ -269,7 +264,7 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
 
 
 def residual_figure(
-    truth: Floats, found: Floats, name: str = "", theme: ThemeName | Theme = "light"
+    truth: Floats, found: Floats, name: str = "", theme: ThemeName = "light"
 ) -> Figure:
     """Predicted against true values, and the distribution of the errors.
 
@@ -293,15 +288,12 @@ def residual_figure(
 def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
     """Scores of every method on every test set, and their means; the first method at the top."""
     names = list(scores)[::-1]
-    each = [(value, label(name), k) for name in names for k, value in enumerate(scores[name])]
     every = {
-        "x": numbers([value for value, _, _ in each]),
-        "y": [name for _, name, _ in each],
-        "customdata": [k for _, _, k in each],
+        "x": numbers([value for name in names for value in scores[name]]),
+        "y": [label(name) for name in names for _ in scores[name]],
         "mode": "markers",
         "name": "test sets",
         "marker": {"size": 8, "opacity": 0.45},
-        "hovertemplate": "%{y}, test set %{customdata}: %{x}<extra></extra>",
     }
     mean = {
         "x": numbers([np.mean(scores[name]) for name in names]),
@@ -309,7 +301,6 @@ def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
         "mode": "markers",
         "name": "mean",
         "marker": {"size": 16, "symbol": "line-ns-open", "line": {"width": 3}},
-        "hovertemplate": "%{y}: mean %{x}<extra></extra>",
     }
     category = {"type": "category"}
     return new_plot([every, mean], xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
@@ -321,7 +312,7 @@ Point = tuple[str, int, float, float]
 def parameter_figure(
     sets: Mapping[str, Sequence[Point]],
     score: str = "accuracy, %",
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """Scores against the number of parameters, one panel per data set.
 
@@ -350,16 +341,12 @@ def parameter_figure(
 
 def path_bars(paths: Mapping[str, float], name: str) -> Any:
     """Bars: the contribution of each scattering path."""
-    heights = numbers(list(paths.values()))
-    hover = "%{x}: %{y}<extra></extra>"
-    bars = {"type": "bar", "x": list(paths), "y": heights, "hovertemplate": hover}
+    bars = {"type": "bar", "x": list(paths), "y": numbers(list(paths.values()))}
     across = {"tickangle": -50, "type": "category"}
     return new_plot([bars], xaxis=across, yaxis_title=label(name, 40), height=340)
 
 
-def path_figure(
-    paths: Mapping[str, float], label: str = "", theme: ThemeName | Theme = "light"
-) -> Figure:
+def path_figure(paths: Mapping[str, float], label: str = "", theme: ThemeName = "light") -> Figure:
     """The contribution of each scattering path, as bars.
 
     Args:

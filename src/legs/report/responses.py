@@ -13,7 +13,7 @@ from legs.functional.frame import filter_responses, frame_bounds
 from legs.report.folders import Scales
 from legs.report.plots import new_plot, numbers, with_frames
 from legs.report.static import to_matplotlib, to_panels
-from legs.report.theme import Theme, ThemeName
+from legs.report.theme import ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,7 +113,7 @@ def response_figure(
     weights: Floats,
     laziness: float = 0.5,
     fixed: Floats | None = None,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """Frequency responses of a filter bank, the sum of their squares, and the frame bounds.
 
@@ -133,7 +133,7 @@ def response_figure(
 def response_panels(
     banks: Mapping[str, tuple[Floats, Floats]],
     fixed: tuple[Floats, Floats],
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """Frequency responses of several banks, one panel each, those of fixed scales dashed.
 
@@ -148,11 +148,9 @@ def response_panels(
 
 
 def scale_figures(scales: Scales, best: int) -> tuple[dict[str, Any], list[int]]:
-    """Figures ``"weights"`` and ``"responses"`` with one frame per state, and the states' labels.
+    """Figures ``"weights"`` and ``"responses"``, one frame per state, and the states' labels.
 
-    Args:
-        scales: over epochs or test sets; of many, some are left out.
-        best: the label of a state that is always included.
+    Of many states some are left out, but not the one labelled ``best``.
     """
     count = len(scales.labels)
     states = {round(k) for k in np.linspace(0, count - 1, min(count, STATES))}
@@ -177,7 +175,6 @@ def _weights_plot(weights: Floats) -> Any:
         "zmax": 1,
         "xgap": 1,
         "ygap": 3,
-        "hovertemplate": "%{y}, %{x} steps: %{z}<extra></extra>",
     }
     names = {"tickvals": at, "ticktext": [f"scale {k + 1}" for k in at]}
     across = {"title": {"text": "diffusion steps"}, "showgrid": False}

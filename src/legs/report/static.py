@@ -23,17 +23,12 @@ DASHES = {"dash": "--", "dot": ":", "solid": "-"}
 
 
 def to_matplotlib(
-    figure: Any, theme: ThemeName | Theme = "light", size: tuple[float, float] = (6.4, 3.8)
+    figure: Any, theme: ThemeName = "light", size: tuple[float, float] = (6.4, 3.8)
 ) -> Figure:
-    """A matplotlib figure of a Plotly figure.
+    """A matplotlib figure, its size in inches, of a Plotly figure or its dictionary.
 
     Covers what :mod:`legs.report.plots` uses: scatter, bar, heatmap and histogram traces, lines as
     shapes, annotations, and subplots by ``layout.grid``.
-
-    Args:
-        figure: a Plotly figure, or a dictionary of ``data`` and ``layout``.
-        theme: ``"light"`` (default) or ``"dark"``.
-        size: width and height in inches.
     """
     spec = figure if isinstance(figure, dict) else figure.to_dict()
     grid = spec["layout"].get("grid", {})
@@ -48,7 +43,7 @@ def to_matplotlib(
     return static
 
 
-def to_panels(figures: Mapping[str, Any], theme: ThemeName | Theme = "light") -> Figure:
+def to_panels(figures: Mapping[str, Any], theme: ThemeName = "light") -> Figure:
     """A matplotlib figure of several Plotly figures by title, with a common legend."""
     with drawing(theme) as colors:
         static, axes = panels(len(figures))

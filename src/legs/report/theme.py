@@ -127,20 +127,18 @@ DARK = Theme(
     diverging=("#7cc4ee", "#2a6a98", "#262c33", "#b0581c", "#ffb37a"),
     points=("#4a78c2", "#7f93a8", "#a8a593", "#d6c268", "#fee838"),
 )
-THEMES: dict[str, Theme] = {"light": LIGHT, "dark": DARK}
+THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
 
 
-def theme_of(name: ThemeName | Theme) -> Theme:
+def theme_of(name: ThemeName) -> Theme:
     """A theme by name."""
-    if isinstance(name, Theme):
-        return name
     if name not in THEMES:
         raise ValueError(f'theme must be "light" or "dark"; got {name!r}')
     return THEMES[name]
 
 
 @contextmanager
-def drawing(name: ThemeName | Theme) -> Iterator[Theme]:
+def drawing(name: ThemeName) -> Iterator[Theme]:
     """Makes matplotlib draw in a theme, within the context."""
     theme = theme_of(name)
     try:

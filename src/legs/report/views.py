@@ -15,7 +15,7 @@ import pandas as pd
 
 from legs.report import plots
 from legs.report.folders import DEMO, ONE, CrossValidation, Floats, Run, Scales, read_json
-from legs.report.graphs import cv_graphs, mean_paths, run_graphs
+from legs.report.graphs import cv_graphs, mean_paths, run_cards, run_map
 from legs.report.responses import scale_figures
 from legs.report.words import (
     SCORES,
@@ -69,13 +69,14 @@ def train_view(run: Run, paper: Paper) -> View:
     ]
     names = [f"probability:{name}" for name in run.names]
     sure = None
-    if run.predictions is not None and set(names) <= set(run.predictions.columns):
-        sure = run.predictions[names].to_numpy(dtype=np.float64).max(1, initial=0)
+    if names and run.predictions is not None and set(names) <= set(run.predictions.columns):
+        sure = run.predictions[names].to_numpy(dtype=np.float64).max(1)
     return {
         **train_words(run),
         **_explained(run, figures),
         "template": "train.html",
         "figures": figures,
+        "map": run_map(run),
         "calibration": _predictions(run, run.names, "prediction", "", sure, figures),
         "columns": ["", *(heads.get(part, part) + sizes[part] for part in parts)],
         "scores": [
@@ -107,7 +108,7 @@ def train_words(run: Run) -> View:
         "base": base,
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
-        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / max(size, 1)),
+        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / size) if size else 0.0,
         "useless": test.get("r2") is not None and test["r2"] < NOTHING and not loses(test, base),
     }
 
@@ -155,11 +156,10 @@ def _predictions(
 
 
 def _explained(run: Run, figures: View) -> View:
-    """Map and drawings of a model's graphs, with attributions where there are any."""
-    graphs = run_graphs(run)
+    """Drawings of the best and worst predictions, with attributions where there are any."""
     if sizes := mean_paths(run):
         figures["paths"] = plots.path_bars(sizes, "mean size of the contribution")
-    return graphs
+    return run_cards(run)
 
 
 def _run_scales(run: Run, figures: View) -> View | None:
@@ -245,7 +245,8 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
     """The page of ``legs cv``."""
     score = "accuracy, %" if run.classes else "mean squared error"
     names = {str(m["method"]): method_name(str(m["method"])) for m in run.methods}
-    scores = {names[m["method"]]: [run.factor * s for s in m["scores"]] for m in run.methods}
+    factor = 100 if run.classes else 1
+    scores = {names[m["method"]]: [factor * s for s in m["scores"]] for m in run.methods}
     figures = {"folds": plots.folds(scores, score)}
     printed = {name: paper(str(run.results["data"]), name) for name in names}
     training = run.results["options"].get("training", {})
@@ -316,8 +317,7 @@ def cv_words(run: CrossValidation) -> View:
 
 
 def _cv_score(run: CrossValidation, mean: float, std: float) -> str:
-    digits = 2 if run.classes else 4
-    return f"{run.factor * mean:.{digits}f} ± {run.factor * std:.{digits}f}"
+    return f"{100 * mean:.2f} ± {100 * std:.2f}" if run.classes else f"{mean:.4f} ± {std:.4f}"
 
 
 def protocol(run: CrossValidation) -> str:
@@ -376,12 +376,6 @@ def _parts(run: CrossValidation) -> View:
 
 def train_command(command: str, method: str, folder: str, setting: View | None = None) -> str:
     """The command that trains one model like those of a cross-validation; empty if unknown.
-
-    Args:
-        command: of the cross-validation.
-        method: to train.
-        folder: for the model.
-        setting: of the tuning grid (default: none).
 
     >>> train_command("legs cv a.csv --folds 5 --target y -o cv", "gcn", "cv/m", {"lr": 0.01})
     'legs train a.csv --target y --model gcn --lr 0.01 -o cv/m'

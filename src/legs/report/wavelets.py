@@ -55,7 +55,7 @@ def wavelet_figure(
     centre: int | None = None,
     laziness: float = 0.5,
     places: Floats | None = None,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """The wavelets around a node on the drawn graph, one panel each.
 
@@ -98,7 +98,7 @@ def node_figure(
     values: Floats,
     label: str = "",
     places: Floats | None = None,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Figure:
     """The contribution of each node, on the drawn graph.
 
@@ -119,7 +119,7 @@ def node_figure(
 
 
 def atom_drawing(
-    smiles: str, values: Floats, label: str = "", theme: ThemeName | Theme = "light"
+    smiles: str, values: Floats, label: str = "", theme: ThemeName = "light"
 ) -> Drawing:
     """The contribution of each atom, on RDKit's drawing of the molecule.
 
@@ -137,7 +137,7 @@ def wavelet_drawing(
     weights: Floats,
     centre: int | None = None,
     laziness: float = 0.5,
-    theme: ThemeName | Theme = "light",
+    theme: ThemeName = "light",
 ) -> Drawing:
     """The wavelets around an atom, on RDKit's drawing of the molecule, one panel each.
 

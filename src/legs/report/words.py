@@ -105,7 +105,7 @@ def number(value: Any) -> str:
 
 def percent(value: float, digits: int = 1) -> str:
     """A share in percent, without a zero after the point."""
-    text = f"{100 * value:.{digits}f}"
+    text = f"{round(100 * value, digits) + 0.0:.{digits}f}"  # 0, not -0
     return f"{text.removesuffix('.0')}%"
 
 
