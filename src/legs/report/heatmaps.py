@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from legs.report.theme import ThemeName, drawing, new_figure
+from legs.report.theme import ThemeName, drawing, new_figure, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,8 +108,7 @@ def scale_map(
     )
     borders = np.array([ends[0], *between, ends[1]])
     with drawing(theme) as colors:
-        figure = new_figure(1.9 * scales + 1.2, 3.0)
-        axes = figure.subplots(1, scales, sharey=True, squeeze=False)[0]
+        figure, axes = panels(scales, "epoch", "diffusion time t", most=scales, size=(1.9, 2.2))
         up, shades = np.arange(0.5, steps + 1), colors.colormap()
         for number, axis in enumerate(axes):
             cells = weights[:, number].T
@@ -118,10 +117,7 @@ def scale_map(
             axis.plot(epochs, mean, color=colors.series[1], lw=1.6, label="mean")
             if best is not None:
                 axis.axvline(best, color=colors.muted, ls=":", lw=1.2)
-            axis.set_title(f"scale {number + 1}")
-            axis.set_ylim(0.5, steps + 0.5)
+            axis.set(title=f"scale {number + 1}", ylim=(0.5, steps + 0.5))
             axis.grid(False)
-        axes[0].set_ylabel("diffusion time t")
-        figure.supxlabel("epoch", fontsize=9)
-        figure.colorbar(image, ax=list(axes), label="weight F", shrink=0.9)
+        figure.colorbar(image, ax=axes, label="weight F", shrink=0.9)
     return figure
