@@ -13,7 +13,7 @@ from legs.report.folders import CrossValidation, Run, Shown
 from legs.report.maps import FEWEST, HOW, How, available_maps, map_places, map_plot
 from legs.report.molecules import molecule_svg
 from legs.report.plots import numbers, with_frames
-from legs.report.words import listed, method_name
+from legs.report.words import joined, method_name
 
 PARTS = ("training", "validation", "test")
 # Larger graphs are not drawn.
@@ -186,7 +186,7 @@ def _methods(row: Any, classes: bool) -> list[str]:
     predicted = {str(k): str(v) for k, v in row.items() if str(k) not in NOT_METHODS}
     correct = [method_name(k) for k, v in predicted.items() if v == truth]
     wrong = [f"{method_name(k)} predicts {v}" for k, v in predicted.items() if v != truth]
-    right = [f"correct: {listed(correct)}"] if correct else []
+    right = [f"correct: {joined(correct)}"] if correct else []
     return [f"class {truth}", *right, *wrong[:MOST_METHODS]]
 
 

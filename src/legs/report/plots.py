@@ -32,7 +32,7 @@ def new_plot(data: Sequence[dict[str, Any]], **layout: Any) -> Any:
         from plotly.graph_objects import Figure
     except ImportError as error:
         raise NoPictures(ADVICE) from error
-    return Figure(list(data), {"template": None, **layout})
+    return Figure(list(data), {"template": "none", **layout})
 
 
 def with_frames(figures: Mapping[str, Any]) -> Any:
@@ -114,7 +114,7 @@ def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[st
     total = np.maximum(counts.sum(1), 1)[most]
     counts = counts[np.ix_(most, most)]
     shown = [label(names[k], 14) for k in most]
-    # Shortened names may be equal: classes are told apart by their index.
+    # Shortened names may be equal: classes are distinguished by their index.
     at = list(range(len(shown)))
     few = len(at) <= 20
     heat = {

@@ -21,11 +21,12 @@ from legs.report.words import (
     SCORES,
     duration,
     few_words,
-    listed,
+    joined,
     loses,
     method_name,
     moment,
     number,
+    paper_score,
     percent,
     setting_words,
 )
@@ -63,7 +64,7 @@ def train_view(run: Run, paper: Paper) -> View:
         ["seed", str(training.get("seed", ""))],
         ["data", f"{data['name']} (fingerprint {settings.get('data', '')})"],
         ["split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"],
-        ["node features", listed([str(n) for n in data.get("features", [])], 8)],
+        ["node features", joined([str(n) for n in data.get("features", [])], 8)],
         ["training", setting_words(training)],
         ["model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())],
     ]
@@ -99,7 +100,7 @@ def train_words(run: Run) -> View:
     if run.classes:
         what = f"classes of {run.results['data']['name'] or 'your data'}"
     else:
-        what = listed(names) if len(names) <= 3 else f"{len(names)} targets"
+        what = joined(names) if len(names) <= 3 else f"{len(names)} targets"
     return {
         "title": f"Predicting {what} with {method_name(run.method)}",
         "run": run,
@@ -145,12 +146,12 @@ def _predictions(
         figures["residuals"] = plots.with_frames(targets)
     if not run.classes or not {"truth", column} <= set(table.columns):
         return None
-    true, found = table["truth"].astype(str), table[column].astype(str)
-    every = list(dict.fromkeys([*names, *sorted({*true, *found})]))
-    figures["confusion"] = plots.confusion(true.tolist(), found.tolist(), every)
+    true, ours = table["truth"].astype(str), table[column].astype(str)
+    every = list(dict.fromkeys([*names, *sorted({*true, *ours})]))
+    figures["confusion"] = plots.confusion(true.tolist(), ours.tolist(), every)
     if sure is None:
         return None
-    binned = plots.reliability(sure, (true == found).to_numpy())
+    binned = plots.reliability(sure, (true == ours).to_numpy())
     figures["reliability"] = plots.reliability_plot(binned)
     return binned.error
 
@@ -334,10 +335,7 @@ def _cv_scores(run: CrossValidation, paper: View) -> Table:
     """One row per method, the best first, then the baseline; the paper's scores if known."""
     rows = []
     for m in run.methods:
-        printed = paper.get(m["method"])
-        text = "" if printed is None else f"{printed.mean:g}"
-        if printed is not None and printed.std is not None:
-            text = f"{printed.mean:.2f} ± {printed.std:.2f}"
+        text = paper_score(paper.get(m["method"]))
         cells = [f"{m['parameters']:,}", f"{m['models']:,}", duration(m["seconds"])]
         score = _cv_score(run, m["mean"], m["std"])
         rows.append([method_name(m["method"]), score, *([text] if paper else []), *cells])

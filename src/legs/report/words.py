@@ -103,13 +103,20 @@ def number(value: Any) -> str:
     return "0" if size == 0 else f"{value:.3f}" if size >= 1e-3 else f"{value:.3g}"
 
 
+def paper_score(printed: Any) -> str:
+    """A number of the paper, with its standard deviation if there is one."""
+    if printed is None:
+        return ""
+    return f"{printed.mean:g}" if printed.std is None else f"{printed.mean:g} ± {printed.std:g}"
+
+
 def percent(value: float, digits: int = 1) -> str:
     """A share in percent, without a zero after the point."""
     text = f"{round(100 * value, digits) + 0.0:.{digits}f}"  # 0, not -0
     return f"{text.removesuffix('.0')}%"
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def joined(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
@@ -123,7 +130,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def things(molecules: bool, count: int, kind: str = "") -> str:
+def graph_count(molecules: bool, count: int, kind: str = "") -> str:
     """A number of graphs or molecules."""
     word = "molecule" if molecules else "graph"
     return f"{count:,} {kind}{word}{'' if count == 1 else 's'}"
