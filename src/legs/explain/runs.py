@@ -16,22 +16,8 @@ from legs.explain.attributing import attribute
 from legs.explain.certainty import write_certainty
 from legs.io import FileWarning, expand_user, file_digests, read_arrays, with_digest
 from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
-from legs.report.folders import (
-    CERTAINTY,
-    CLEAR,
-    DIGEST,
-    EXPLAINED,
-    GRAPHS,
-    ONE,
-    RESULTS,
-    ReportError,
-    kind_of,
-    read_json,
-    read_model,
-    read_results,
-    reading,
-    runs_in,
-)
+from legs.report import folders
+from legs.report.folders import EXPLAINED, GRAPHS, RESULTS, read_json, reading
 from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
 from legs.training.runs import find_model
 
@@ -64,7 +50,7 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
     weights = _weights(folder)  # before anything is computed
     with reading(folder / GRAPHS):
         graphs = drawn_graphs(folder / GRAPHS)
-    with reading(folder / GRAPHS, CLEAR):
+    with reading(folder / GRAPHS, folders.CLEAR):
         rows = [
             {"place": index, "found": [_explain(predictor, graph, name) for name in names]}
             for index, graph in enumerate(graphs)
@@ -89,17 +75,17 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
         targets: as in :func:`explain_run`.
     """
     folder = expand_user(folder)
-    kind = kind_of(folder)
+    kind = folders.kind_of(folder)
     if kind == "cv":
-        one, certainty = folder / ONE, folder / CERTAINTY
+        one, certainty = folder / folders.ONE, folder / folders.CERTAINTY
         explained = _explained(one, targets) if "scores" in read_json(one / RESULTS) else None
         if not _whole(certainty):
             certainty.unlink()
         if not _newer(certainty, folder / RESULTS):
-            with reading(folder, CLEAR):
+            with reading(folder, folders.CLEAR):
                 write_certainty(folder)
         return explained
-    return _explained(runs_in(folder)[0] if kind == "demo" else folder, targets)
+    return _explained(folders.runs_in(folder)[0] if kind == "demo" else folder, targets)
 
 
 def _explained(folder: Path, targets: Sequence[str]) -> Path | None:
@@ -124,7 +110,7 @@ def _whole(file: Path) -> bool:
     """Whether a file is as it was written, or is missing; a warning if it is damaged."""
     try:
         read_json(file)
-    except ReportError:
+    except folders.ReportError:
         warnings.warn(f"{file} is damaged; it is made again", FileWarning, stacklevel=2)
         return False
     return True
@@ -132,8 +118,8 @@ def _whole(file: Path) -> bool:
 
 def _weights(folder: Path) -> str | None:
     """The digest of the weights of a run's model; ``None`` if the model was deleted."""
-    model = read_model(folder, read_results(folder))
-    return str(model[DIGEST][WEIGHTS]) if model else None
+    model = folders.read_model(folder, folders.read_results(folder))
+    return str(model[folders.DIGEST][WEIGHTS]) if model else None
 
 
 def _newer(file: Path, source: Path) -> bool:
@@ -170,7 +156,7 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> list
         return list(targets)
     # There is little to learn from why wrong predictions were made.
     assert task.deviation is not None
-    with reading(folder, CLEAR):
+    with reading(folder, folders.CLEAR):
         scores = read_json(folder / RESULTS).get("scores", {}).get("test", {})
         errors = [np.inf if (e := scores.get(f"rmse:{n}")) is None else e for n in task.names]
         return [task.names[int(np.argmin(np.array(errors, dtype=float) / task.deviation.numpy()))]]
