@@ -13,7 +13,7 @@ from legs.report.folders import CrossValidation, Run, Shown
 from legs.report.maps import FEWEST, HOW, How, available_maps, map_places, map_plot
 from legs.report.molecules import molecule_svg
 from legs.report.plots import numbers, with_frames
-from legs.report.words import joined, method_name
+from legs.report.words import joined, method_name, number
 
 PARTS = ("training", "validation", "test")
 # Larger graphs are not drawn.
@@ -159,8 +159,8 @@ def _prediction(run: Run, index: int, names: Sequence[str]) -> list[str]:
     for name in names[:MOST_TARGETS]:
         if name in row and f"truth:{name}" in row:
             truth = row[f"truth:{name}"]
-            true = "unknown" if pd.isna(truth) else f"{float(truth):.4g}"
-            lines.append(f"{name}: {true}, predicted {float(row[name]):.4g}")
+            true = "unknown" if pd.isna(truth) else number(float(truth))
+            lines.append(f"{name}: {true}, predicted {number(float(row[name]))}")
     return lines
 
 
@@ -181,7 +181,7 @@ def _methods(row: Any, classes: bool) -> list[str]:
         return ["in no test set"]
     if not classes:
         names = [str(name) for name in row.index if str(name).startswith("truth:")]
-        return [f"{n.removeprefix('truth:')}: {float(row[n]):.4g}" for n in names[:MOST_TARGETS]]
+        return [f"{n.removeprefix('truth:')}: {number(row[n])}" for n in names[:MOST_TARGETS]]
     truth = str(row["truth"])
     predicted = {str(k): str(v) for k, v in row.items() if str(k) not in NOT_METHODS}
     correct = [method_name(k) for k, v in predicted.items() if v == truth]

@@ -13,23 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from legs.report import plots
+from legs.report import plots, words
 from legs.report.folders import DEMO, ONE, CrossValidation, Floats, Run, Scales, read_json
 from legs.report.graphs import cv_graphs, mean_paths, run_cards, run_map
 from legs.report.responses import scale_figures
-from legs.report.words import (
-    SCORES,
-    duration,
-    few_words,
-    joined,
-    loses,
-    method_name,
-    moment,
-    number,
-    paper_score,
-    percent,
-    setting_words,
-)
+from legs.report.words import method_name, number
 
 View = dict[str, Any]
 Table = list[list[str]]
@@ -64,8 +52,8 @@ def train_view(run: Run, paper: Paper) -> View:
         ["seed", str(training.get("seed", ""))],
         ["data", f"{data['name']} (fingerprint {settings.get('data', '')})"],
         ["split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"],
-        ["node features", joined([str(n) for n in data.get("features", [])], 8)],
-        ["training", setting_words(training)],
+        ["node features", words.joined([str(n) for n in data.get("features", [])], 8)],
+        ["training", words.setting_words(training)],
         ["model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())],
     ]
     names = [f"probability:{name}" for name in run.names]
@@ -81,7 +69,7 @@ def train_view(run: Run, paper: Paper) -> View:
         "calibration": _predictions(run, run.names, "prediction", "", sure, figures),
         "columns": ["", *(heads.get(part, part) + sizes[part] for part in parts)],
         "scores": [
-            [SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in parts)]
+            [words.SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in parts)]
             for name in run.scores(parts[0])
             if ":" not in name
         ],
@@ -100,7 +88,7 @@ def train_words(run: Run) -> View:
     if run.classes:
         what = f"classes of {run.results['data']['name'] or 'your data'}"
     else:
-        what = joined(names) if len(names) <= 3 else f"{len(names)} targets"
+        what = words.joined(names) if len(names) <= 3 else f"{len(names)} targets"
     return {
         "title": f"Predicting {what} with {method_name(run.method)}",
         "run": run,
@@ -110,7 +98,9 @@ def train_words(run: Run) -> View:
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
         "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / size) if size else 0.0,
-        "useless": test.get("r2") is not None and test["r2"] < NOTHING and not loses(test, base),
+        "useless": test.get("r2") is not None
+        and test["r2"] < NOTHING
+        and not words.loses(test, base),
     }
 
 
@@ -199,7 +189,7 @@ def _target_rows(run: Run) -> Table:
     rows = []
     for name in run.names if test else ():
         error, mean = test.get(f"rmse:{name}"), base.get(f"rmse:{name}")
-        smaller = percent(1 - error / mean, 0) if error is not None and mean else ""
+        smaller = words.percent(1 - error / mean, 0) if error is not None and mean else ""
         rows.append([name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller])
     return rows
 
@@ -209,7 +199,7 @@ def _origin(results: View, folder: Path) -> Table:
     return [
         ["versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())],
         ["machine", str(results.get("machine", ""))],
-        ["date", moment(str(results.get("date", "")))],
+        ["date", words.moment(str(results.get("date", "")))],
         ["folder", str(folder)],
     ]
 
@@ -257,7 +247,7 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         ["protocol", protocol(run)],
         ["tuned over", "; ".join(settings)],
         ["node features", ", ".join(map(str, run.results.get("features", [])[:12]))],
-        ["training", setting_words(training)],
+        ["training", words.setting_words(training)],
     ]
     table, sure = run.predictions, run.certainty.get("sure", ())
     columns = () if table is None else table.columns
@@ -309,7 +299,7 @@ def cv_words(run: CrossValidation) -> View:
         "score": _cv_score(run, best["mean"], best["std"]),
         "baseline": _cv_score(run, float(base.mean()), float(base.std())),
         "lost": bool(sign * best["mean"] <= sign * base.mean()),
-        "few": few_words(tested, "a test set has about"),
+        "few": words.few_words(tested, "a test set has about"),
         "protocol": protocol(run),
         "significant": [method_name(m) for m in sure],
         "insignificant": [method_name(m) for m in p if m not in sure],
@@ -335,8 +325,8 @@ def _cv_scores(run: CrossValidation, paper: View) -> Table:
     """One row per method, the best first, then the baseline; the paper's scores if known."""
     rows = []
     for m in run.methods:
-        text = paper_score(paper.get(m["method"]))
-        cells = [f"{m['parameters']:,}", f"{m['models']:,}", duration(m["seconds"])]
+        text = words.paper_score(paper.get(m["method"]))
+        cells = [f"{m['parameters']:,}", f"{m['models']:,}", words.duration(m["seconds"])]
         score = _cv_score(run, m["mean"], m["std"])
         rows.append([method_name(m["method"]), score, *([text] if paper else []), *cells])
     base = np.array(run.results["guess"])
@@ -378,10 +368,10 @@ def train_command(command: str, method: str, folder: str, setting: View | None =
     >>> train_command("legs cv a.csv --folds 5 --target y -o cv", "gcn", "cv/m", {"lr": 0.01})
     'legs train a.csv --target y --model gcn --lr 0.01 -o cv/m'
     """
-    words = shlex.split(command)
-    if words[:2] != ["legs", "cv"]:
+    parts = shlex.split(command)
+    if parts[:2] != ["legs", "cv"]:
         return ""
-    data, options, rest = "", [], iter(words[2:])
+    data, options, rest = "", [], iter(parts[2:])
     tuned = dict(setting or {})
     for word in rest:
         name, equals, value = word.partition("=")
