@@ -98,7 +98,7 @@ def test_pickles_in_place_of_every_file(harm, tmp_path):
         Store(tmp_path / "cv", {}).load("a")
 
     prepared = save_dataset(tmp_path / "set", made_data(graphs=2))
-    (prepared / "tensors.safetensors").write_bytes(harm)
+    prepared.write_bytes(harm)
     with pytest.raises(DataError):
         load_dataset(prepared)
     for content in (harm, objects(harm)):

@@ -196,7 +196,7 @@ _KINDS = {
     "col": (torch.int32, 1),
     "edge_weight": (torch.float32, 1),
 }
-_WORDS = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
+NAMES = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
 
 
 def check_dataset(data: GraphDataset) -> GraphDataset:
@@ -247,7 +247,7 @@ def _check_offsets(name: str, offsets: Tensor, total: int, least: int) -> None:
 
 
 def _check_words(data: GraphDataset) -> None:
-    for name in _WORDS:
+    for name in NAMES:
         if not all(isinstance(word, str) for word in getattr(data, name)):
             raise _fault(f"{name} are not all text")
     for name in ("ids", "smiles", "groups"):

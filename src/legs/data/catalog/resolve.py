@@ -110,7 +110,7 @@ def _reader_of(path: Path) -> Reader:
     from legs.data.readers import graph_files, structures, tables
 
     name = path.name.lower()
-    if (path / "tensors.safetensors").is_file():
+    if name.endswith(".safetensors"):
         raise DataError(f"{path} is a prepared data set: legs.data.load_dataset reads it")
     if name.endswith(".zip") or (path.is_dir() and is_tu(path)):
         return _tu_reader()
