@@ -94,8 +94,11 @@ class Temporary(NamedTuple):
 
     def put_in_place(self, path: Path) -> None:
         """Gives it the name ``path``, after :meth:`flush`; survives a crash of the machine."""
-        self.file.close()
+        if os.name == "nt":  # which renames no open files
+            self.file.close()
+        # Locked until it has its name: another writer would take it for a leftover.
         os.replace(self.path, path)
+        self.file.close()
         sync_folder(path.parent)
 
     def drop(self) -> None:
