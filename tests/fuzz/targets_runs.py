@@ -143,13 +143,13 @@ def _cached(rng: Random, files: Files) -> Files:
     """Other values in a prepared set, under right checksums."""
     content = files["set"]
     length = 8 + int.from_bytes(content[:8], "little")
-    text = json.loads(content[8:length])["__metadata__"]["dataset"]
+    text = json.loads(content[8:length])["__metadata__"]["dataset"][64:]
     if rng.random() < 0.6:
         text = json.dumps(mutated_json(rng, json.loads(text)))
     else:
         content = other_tensors(rng, content)
     tensors = load_tensors(content)
-    metadata = {"dataset": text, "sha256": prepared_sets._digest(tensors, text)}
+    metadata = {"dataset": prepared_sets._digest(tensors, text) + text}
     return {"set": save_tensors(tensors, metadata)}
 
 

@@ -64,7 +64,7 @@ def save_dataset(path: str | Path, dataset: GraphDataset) -> Path:
     text = json.dumps({"format": FORMAT, **rest})
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, save(tensors, {"dataset": text, "sha256": _digest(tensors, text)}))
+    write_atomically(path, save(tensors, {"dataset": _digest(tensors, text) + text}))
     return path
 
 
@@ -80,10 +80,10 @@ def load_dataset(path: str | Path) -> GraphDataset:
     try:
         content = path.read_bytes()
         header = content[8 : 8 + int.from_bytes(content[:8], "little")]
-        metadata, tensors = parse_json(header)["__metadata__"], load(content)
-        text = metadata["dataset"]
+        metadata, tensors = parse_json(header)["__metadata__"]["dataset"], load(content)
+        digest, text = metadata[:64], metadata[64:]
         # Checked in memory: what is used is what was checked.
-        if metadata["sha256"] != _digest(tensors, text):
+        if digest != _digest(tensors, text):
             raise DataError("it is damaged (its checksum differs)")
         rest = parse_json(text)
         if rest.pop("format") != FORMAT:
