@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.provenance import provenance
-from legs.data import GraphDataset, load, merge_alike
+from legs.data import GraphDataset, load, merge_equivalent
 from legs.data.merge import longest_first
 from legs.models import LEGSNet, create
 from legs.training.inputs import MERGED_FROM, walk_powers
@@ -30,17 +30,17 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "alike"
 GRAPHS, REPEATS = 256, 7
 WORDS = """\
 Nodes of a graph are *alike* if they have the same features and equally many neighbours of every
-kind (`legs.data.merge_alike`). No network here can tell them apart, so that one may stand for all
-of them: nothing is lost but rounding. Node features are the paper's: eccentricity and clustering
-coefficient. Training merges nodes where at least {least} times fewer nodes and edges are left; else
-it only puts nodes with most neighbours first in their graph.
+kind (`legs.data.merge_equivalent`). No network here can tell them apart, so that one may stand for
+all of them: nothing is lost but rounding. Node features are the paper's: eccentricity and
+clustering coefficient. Training merges nodes where at least {least} times fewer nodes and edges are
+left; else it only puts nodes with most neighbours first in their graph.
 """
 
 
 def sizes(name: str) -> dict[str, Any]:
     """Nodes and edges of a set, before and after."""
     data = load(name, features="structure")
-    merged, _ = merge_alike(data)
+    merged, _ = merge_equivalent(data)
     return {
         "data": name,
         "nodes": data.num_nodes,
@@ -60,7 +60,7 @@ def speed(name: str, device: str) -> dict[str, float]:
     assert isinstance(network, LEGSNet)
     network.scattering.validate = False  # as in training
     ways: list[tuple[GraphDataset, Tensor | None]] = [(data, None), (longest_first(data), None)]
-    steps = [_step(*way, network, device) for way in [*ways, merge_alike(data)]]
+    steps = [_step(*way, network, device) for way in [*ways, merge_equivalent(data)]]
     times: list[list[float]] = [[] for _ in steps]
     for _ in range(REPEATS):  # by turns: what else the machine does disturbs both
         for step, found in zip(steps, times, strict=True):

@@ -90,7 +90,7 @@ def random_walk(
 def masses(
     x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, copies: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Merged nodes (:func:`legs.data.merge_alike`) as an undirected graph again.
+    r"""Merged nodes (:func:`legs.data.merge_equivalent`) as an undirected graph again.
 
     A node that stands for :math:`n_c` nodes, each with :math:`W'_{cd}` neighbours in :math:`d`, has
     :math:`E_{cd} = n_c W'_{cd}` edges to these, as many as they to it; and the mass

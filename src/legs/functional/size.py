@@ -26,7 +26,7 @@ def graph_size(
         edge_weight: with ``copies``, how many neighbours like its source the target has; else it
             has no part in this.
         copies: how many nodes each one stands for (default one;
-            :func:`legs.data.merge_alike`).
+            :func:`legs.data.merge_equivalent`).
         dtype: of the result (default float32).
 
     >>> triangle = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])

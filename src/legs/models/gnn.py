@@ -86,8 +86,8 @@ class GNN(Network):
     ) -> Tensor:
         """Pooled node states, ``[graphs, hidden_channels]``.
 
-        ``copies`` is the multiplicity of merged nodes (:func:`legs.data.merge_alike`); edge weights
-        are then numbers of neighbors. Edge weights of other graphs count in GCN alone.
+        ``copies`` is the multiplicity of merged nodes (:func:`legs.data.merge_equivalent`); edge
+        weights are then numbers of neighbors. Edge weights of other graphs count in GCN alone.
         """
         check_copies(copies, self)
         layer, merged = self.description["layer"], copies is not None

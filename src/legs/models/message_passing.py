@@ -6,8 +6,8 @@ maps over models and never writes messages. What is linear after the last activa
 pooled states, of which there are fewer. Attention, whose matrix is learned, gathers messages where
 there is no kernel for it (:func:`legs.kernels.gpu.spmm.attend`).
 
-Nodes may stand for several equivalent ones (:func:`legs.data.merge_alike`): edge weights are then
-numbers of neighbors, a node's own class included, and pooling counts every node by its
+Nodes may stand for several equivalent ones (:func:`legs.data.merge_equivalent`): edge weights are
+then numbers of neighbors, a node's own class included, and pooling counts every node by its
 multiplicity.
 """
 

@@ -52,7 +52,7 @@ class Network(nn.Module, ABC):
     ``forward`` takes what PyG layers take. Three more arguments serve training: ``powers``
     (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set), ``mask`` (the graphs of
     a batch whose statistics batch norm may see) and ``copies`` (how many nodes each stands for,
-    where equivalent nodes were merged, :func:`legs.data.merge_alike`; few networks take them).
+    where equivalent nodes were merged, :func:`legs.data.merge_equivalent`; few networks take them).
     """
 
     head: nn.Module

@@ -206,7 +206,7 @@ class Scattering(nn.Module):
         Args:
             powers: :meth:`walk_powers` of the same nodes: the first order needs no diffusion then.
             multiplicity: how many equivalent nodes each one stands for, ``[nodes]``
-                (:func:`legs.data.merge_alike`): moments are those of all nodes.
+                (:func:`legs.data.merge_equivalent`): moments are those of all nodes.
         """
         self._check_signals(x)
         dtype = x.dtype

@@ -12,7 +12,7 @@ from torch.nn import Dropout
 
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.data.merge import longest_first, merge_alike, without_loops
+from legs.data.merge import longest_first, merge_equivalent, without_loops
 from legs.kernels.csr import accelerated
 from legs.models import GNN, LEGSNet, Network, Snowball
 from legs.nn import Moments, Scattering
@@ -127,7 +127,7 @@ class Inputs:
             return None
         data = self.data
         if data.edge_weight is None:
-            merged, copies = merge_alike(data)
+            merged, copies = merge_equivalent(data)
             if _size(data) >= MERGED_FROM * _size(merged):
                 self.data, self.merged = merged, True
                 return copies
