@@ -42,7 +42,7 @@ class MoleculeArrays(NamedTuple):
 
     atoms: NDArray[np.int16]  # [atoms, len(COLUMNS)]
     sizes: NDArray[np.int64]  # [molecules], atoms of each
-    bonds: NDArray[np.int32]  # [bonds, 2], atoms counted within their molecule, each bond once
+    bonds: NDArray[np.int32]  # [bonds, 2], atoms numbered within their molecule, each bond once
     orders: NDArray[np.float32]  # [bonds], 1.5 for aromatic ones
     bonds_of: NDArray[np.int64]  # [molecules], bonds of each
     kept: NDArray[np.int64]  # [molecules], positions in the input
@@ -74,11 +74,13 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
                 bad.append((position, found))
                 continue
             mol, text = found
-            rows, links = _atoms(mol), _bonds(mol)
-            atoms += rows
-            bonds += links
-            sizes.append(len(rows))
-            bonds_of.append(len(links))
+            atoms += _atoms(mol)
+            bonds += [
+                (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
+                for bond in mol.GetBonds()
+            ]
+            sizes.append(mol.GetNumAtoms())
+            bonds_of.append(mol.GetNumBonds())
             kept.append(position)
             smiles.append(text)
     table = np.array(bonds, dtype=np.float32).reshape(-1, 3)
@@ -103,18 +105,12 @@ def require_rdkit() -> None:
 
 
 def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> MoleculeArrays:
-    """Puts the results of several inputs of the given lengths one after another."""
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return MoleculeArrays(
-        np.concatenate([part.atoms for part in parts]),
-        np.concatenate([part.sizes for part in parts]),
-        np.concatenate([part.bonds for part in parts]),
-        np.concatenate([part.orders for part in parts]),
-        np.concatenate([part.bonds_of for part in parts]),
-        np.concatenate([p.kept + s for p, s in zip(parts, starts, strict=False)]),
-        [text for part in parts for text in part.smiles],
-        [(int(s) + row, why) for p, s in zip(parts, starts, strict=False) for row, why in p.bad],
-    )
+    """Puts the results of several inputs of these lengths one after another."""
+    starts = np.cumsum([0, *lengths[:-1]])
+    bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
+    shifted = [p._replace(kept=p.kept + s) for p, s in zip(parts, starts, strict=True)]
+    arrays: Any = map(np.concatenate, zip(*(part[:6] for part in shifted), strict=True))
+    return MoleculeArrays(*arrays, [text for part in parts for text in part.smiles], bad)
 
 
 def select(read: MoleculeArrays, chosen: NDArray[np.bool_]) -> MoleculeArrays:
@@ -242,13 +238,6 @@ def _atoms(mol: Mol) -> list[tuple[Any, ...]]:
             atom.GetChiralTag() != 0,
         )
         for atom in mol.GetAtoms()
-    ]
-
-
-def _bonds(mol: Mol) -> list[tuple[Any, ...]]:
-    return [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
-        for bond in mol.GetBonds()
     ]
 
 

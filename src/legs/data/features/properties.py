@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,14 @@ def properties(
     [[46.1, 0.0], [78.1, 1.0]]
     """
     require_rdkit()
-    _check_names(names)
+    from rdkit.Chem import Descriptors
+
+    offered = [*dict(Descriptors.descList), "LogIpc"]
+    for name in names:
+        if name not in offered:
+            near = difflib.get_close_matches(name, offered, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise DataError(f"RDKit has no property {name!r}{hint}")
     # Fresh processes: see read_parallel.
     from joblib import Parallel, cpu_count, delayed
 
@@ -61,8 +69,7 @@ def properties(
     if workers <= 1 or not len(molecules):
         return _properties(molecules, names)
     parts = [molecules[start : start + _CHUNK] for start in range(0, len(molecules), _CHUNK)]
-    found = Parallel(n_jobs=workers)(delayed(_properties)(part, names) for part in parts)
-    return np.concatenate(found)
+    return np.concatenate(Parallel(workers)(delayed(_properties)(part, names) for part in parts))
 
 
 def _properties(molecules: Sequence[str | Mol], names: Sequence[str]) -> NDArray[np.float64]:
@@ -72,10 +79,10 @@ def _properties(molecules: Sequence[str | Mol], names: Sequence[str]) -> NDArray
     functions = {**dict(Descriptors.descList), "LogIpc": _log_ipc}
     values = np.full((len(molecules), len(names)), np.nan)
     with rdBase.BlockLogs(), np.errstate(all="ignore"):
-        for i, given in enumerate(molecules):
-            mol = Chem.MolFromSmiles(given) if isinstance(given, str) else given
+        for i, item in enumerate(molecules):
+            mol = Chem.MolFromSmiles(item) if isinstance(item, str) else item
             if mol is None:
-                raise DataError(f"molecule {i + 1} is not a SMILES string: {given!r:.80}")
+                raise DataError(f"molecule {i + 1} is not a SMILES string: {item!r:.80}")
             for j, name in enumerate(names):
                 values[i, j] = functions[name](mol)
     values[~np.isfinite(values)] = np.nan
@@ -88,16 +95,3 @@ def _log_ipc(mol: Any) -> float:
     if mol.GetNumAtoms() > LARGEST_FOR_IPC:
         return float("nan")
     return float(np.log1p(GraphDescriptors.Ipc(mol)))
-
-
-def _check_names(names: Sequence[str]) -> None:
-    import difflib
-
-    from rdkit.Chem import Descriptors
-
-    known = [name for name, _ in Descriptors.descList] + ["LogIpc"]
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            guess = f"; did you mean {near[0]}?" if near else ""
-            raise DataError(f"RDKit has no property {name!r}{guess}")
