@@ -27,7 +27,7 @@ class GraphBatch(NamedTuple):
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch on another device."""
-        return GraphBatch(*(t.to(device) if isinstance(t, Tensor) else t for t in self))
+        return GraphBatch._make(t.to(device) if isinstance(t, Tensor) else t for t in self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

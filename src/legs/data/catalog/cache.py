@@ -88,8 +88,8 @@ def load_dataset(path: str | Path) -> GraphDataset:
         rest = parse_json(text)
         if rest.pop("format") != FORMAT:
             raise DataError("written by another version of torch-legs; prepare it again")
-        names = {name: tuple(rest.pop(name)) for name in NAMES}
-        return check_dataset(GraphDataset(**tensors, **names, **rest))
+        fields: dict[str, Any] = {name: tuple(rest.pop(name)) for name in NAMES}
+        return check_dataset(GraphDataset(**(fields | tensors), **rest))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     except Exception as error:  # a file may hold anything
@@ -185,8 +185,9 @@ def plain(value: Any) -> Any:
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     digest = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(f"\0{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
-        digest.update(tensor.cpu().numpy())
+        array: Any = tensor.cpu().numpy()
+        digest.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
+        digest.update(array)
     return digest.hexdigest()
 
 

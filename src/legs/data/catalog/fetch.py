@@ -26,7 +26,7 @@ from legs.io import (
 
 VARIABLE = "LEGS_DATA"
 LARGEST = 8 << 30  # bytes; no set is near it, and an endless answer must not fill the disk
-_CHUNK = 1 << 18
+_CHUNK, _TIMEOUT = 1 << 18, 30.0  # bytes, seconds
 
 
 class NotAtAddress(DataError):
@@ -92,16 +92,13 @@ def _first(folders: list[Path | None] | list[Path], relative: str) -> Path | Non
     return next((path for path in paths if path.exists()), None)
 
 
-def require(
-    relative: str, *, url: str | None = None, sha256: str | None = None, hint: str = ""
-) -> Path:
+def require(relative: str, *, url: str | None = None, hint: str = "") -> Path:
     """A file of the data: found as by :func:`find`, or else downloaded into the cache.
 
     Args:
         relative: as for :func:`find`.
-        url: public address of the file; ``None`` where there is none.
-        sha256: digest a download must have, in hexadecimal (default: the published one, see
-            :mod:`legs.data.catalog.specs`).
+        url: public address of the file; ``None`` where there is none. A download must have the
+            digest published for it, where :mod:`legs.data.catalog.specs` knows one.
         hint: what else can be done without the file (a stand-in, a package to install), a sentence
             for the error.
 
@@ -118,20 +115,13 @@ def require(
     from legs.data.catalog.specs import PUBLISHED
 
     try:
-        return download(url, target, sha256=sha256 or PUBLISHED.get(relative))
+        return download(url, target, sha256=PUBLISHED.get(relative))
     except DataError as error:
         advice = f"To do without, download {url} elsewhere and {by_hand}."
         raise type(error)(f"{relative}: {error}. {advice} {hint}".strip()) from error
 
 
-def download(
-    url: str,
-    path: Path,
-    *,
-    sha256: str | None = None,
-    timeout: float = 30.0,
-    largest: int = LARGEST,
-) -> Path:
+def download(url: str, path: Path, *, sha256: str | None = None, largest: int = LARGEST) -> Path:
     """Downloads a file, with a progress bar on a terminal; returns ``path``.
 
     ``path`` appears atomically, after length, digest and, for a zip, the checksums of its members
@@ -143,7 +133,6 @@ def download(
         path: of the file to write; its folder is created.
         sha256: digest it must have, in hexadecimal; ``None`` (default) where none is known but
             that of an earlier download.
-        timeout: seconds to wait for the server.
         largest: bytes at which a download is given up.
 
     Raises:
@@ -158,7 +147,7 @@ def download(
         assert lock is not None
         with lock:
             if not path.exists():  # or another process was faster
-                _fetch(url, part, timeout, largest)
+                _fetch(url, part, largest)
                 if sha256 is None and noted.exists():
                     match = re.match(r"[0-9a-fA-F]{64}\b", noted.read_text(errors="replace"))
                     sha256 = match[0] if match else None
@@ -191,7 +180,7 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(req, *rest)
 
 
-def _fetch(url: str, part: Path, timeout: float, largest: int) -> None:
+def _fetch(url: str, part: Path, largest: int) -> None:
     try:
         from rich.console import Console
         from rich.progress import wrap_file
@@ -199,10 +188,14 @@ def _fetch(url: str, part: Path, timeout: float, largest: int) -> None:
         raise DataError(f"downloads need more: pip install 'torch-legs[cli]' ({error})") from error
     headers = {"User-Agent": "torch-legs", "Accept-Encoding": "identity"}
     console, size = Console(stderr=True), 0
-    with build_opener(_Redirects).open(Request(url, headers=headers), timeout=timeout) as answer:
+    with build_opener(_Redirects).open(Request(url, headers=headers), timeout=_TIMEOUT) as answer:
         length = answer.headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else 0
-        bar = {"description": part.stem, "console": console, "disable": not console.is_terminal}
+        bar: Any = {
+            "description": part.stem,
+            "console": console,
+            "disable": not console.is_terminal,
+        }
         with part.open("wb") as file, wrap_file(answer, total, **bar) as reader:
             while size <= largest and (chunk := reader.read(_CHUNK)):
                 size += file.write(chunk)

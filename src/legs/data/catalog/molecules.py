@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,9 @@ from legs.data.catalog.specs import NAMED, Spec
 from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import require_rdkit
 from legs.data.features.properties import ZINC_PROPERTIES, properties
-from legs.data.readers.base import RawGraphs
+from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.table_files import read_parquet
-
-__all__ = ["read_ki", "read_nci5k", "read_qm9", "read_zinc"]
 
 ZINC_MOLECULES = 2_500
 KI_MOLECULES = 3_000
@@ -292,3 +291,12 @@ def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:
     frame = frame[~frame["mol_id"].isin(dropped)].reset_index(drop=True)
     frame["qm9_index"] = frame["mol_id"].str.removeprefix("gdb_").astype(int)
     return frame
+
+
+_reader = partial(Reader, packages=("rdkit",))
+READERS: dict[str, Reader] = {
+    "qm9": _reader(read_qm9, frozenset({"limit", "bad"})),
+    "zinc": _reader(read_zinc, frozenset({"limit"})),
+    "ki": _reader(read_ki, frozenset({"limit", "strict"})),
+    "nci5k": _reader(read_nci5k, frozenset({"limit"})),
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from legs.data.catalog import fetch
 from legs.data.catalog.specs import NAMED, Spec
 from legs.data.errors import BadRows, DataError
-from legs.data.readers.base import RawGraphs
+from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.structures import (
     NEIGHBOURS,
     Structure,
@@ -25,8 +26,6 @@ from legs.data.readers.table_files import read_parquet
 from legs.data.readers.targets import encode_targets
 from legs.data.readers.text import parse_number
 from legs.io import FileError, read_arrays
-
-__all__ = ["read_casp12", "read_protein_decoys", "read_rna_puzzles"]
 
 
 def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
@@ -278,3 +277,11 @@ def _read_unit(
 def _bare(name: str) -> str:
     """A model's name without the suffix of a domain."""
     return re.sub(r"-D\d+$", "", name)
+
+
+_reader = partial(Reader, packages=("biotite",))
+READERS: dict[str, Reader] = {
+    "casp12": _reader(read_casp12, frozenset({"folder", "k", "bad"})),
+    "rna-puzzles": _reader(read_rna_puzzles, frozenset({"k"})),
+    "protein-decoys": _reader(read_protein_decoys, frozenset({"k"})),
+}

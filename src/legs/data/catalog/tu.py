@@ -16,7 +16,7 @@ from scipy import sparse
 
 from legs.data.dataset import Task
 from legs.data.errors import BadRows, DataError
-from legs.data.readers.base import Features, RawGraphs
+from legs.data.readers.base import Features, RawGraphs, Reader
 from legs.data.readers.targets import encode_targets
 from legs.io import FileError, check_archive, iter_member
 
@@ -419,3 +419,6 @@ def _attributes(files: TUFiles, count: int, nodes: _Array) -> Features:
     columns = _node_columns(files, "node_attributes", "decimal", count)
     x = torch.from_numpy(np.stack([column[nodes] for column in columns], axis=1))
     return Features(x, tuple(f"attribute_{i}" for i in range(1, len(columns) + 1)))
+
+
+READER = Reader(read_tu, frozenset({"task", "directed", "bad"}))

@@ -109,8 +109,8 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
     starts = np.cumsum([0, *lengths[:-1]])
     bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
     shifted = [p._replace(kept=p.kept + s) for p, s in zip(parts, starts, strict=True)]
-    arrays: Any = map(np.concatenate, zip(*(part[:6] for part in shifted), strict=True))
-    return MoleculeArrays(*arrays, [text for part in parts for text in part.smiles], bad)
+    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:6] for p in shifted), strict=True)]
+    return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
 
 
 def select(read: MoleculeArrays, chosen: NDArray[np.bool_]) -> MoleculeArrays:
