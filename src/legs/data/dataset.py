@@ -184,11 +184,8 @@ class GraphDataset:
 
     def to(self, device: torch.device | str) -> GraphDataset:
         """The same data set on another device."""
-        moved: dict[str, Any] = {
-            name: value.to(device)
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor)
-        }
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in tensors.items()}
         return replace(self, **moved)
 
     def with_x(self, x: Tensor, feature_names: tuple[str, ...] = ()) -> GraphDataset:

@@ -223,25 +223,19 @@ def scaffold_split(
 ) -> Split:
     """A split in which no Bemis–Murcko scaffold is in two parts.
 
-    Scaffolds go one after another into training if there is room, else into validation if there is
-    room, else into test.
-
-    * Without a seed: by falling number of molecules (ties: by first appearance). Validation and
-      test hold rare scaffolds; this is the harder split and the usual one.
-    * With a seed: only scaffolds larger than half the validation or test set come first, by falling
-      number; all others in random order. Parts are more similar, and seeds give different splits.
-
-    With classes, every part gets each class in proportion, as well as the scaffolds allow
-    (:func:`legs.data.splits.balanced_group_folds`), and ``seed=None`` is the seed 0.
-
-    Molecules without rings share the empty scaffold.
+    Scaffolds go one after another into training if they fit, else into validation if they fit, else
+    into test. Molecules without rings share the empty scaffold.
 
     Args:
         smiles: per molecule.
         fractions: of training, validation and test (default 0.8, 0.1, 0.1), met as well as the
             scaffolds allow.
-        seed: default ``None``.
-        y: class of every molecule (default: none).
+        seed: ``None`` (default): scaffolds come by falling number of molecules (ties: by first
+            appearance); validation and test hold rare ones, which is the harder split and the
+            usual one. With a seed, only scaffolds larger than half the validation or test set come
+            first; all others in random order.
+        y: class of every molecule (default: none): every part gets each class in proportion, as
+            well as the scaffolds allow (:func:`balanced_group_folds`); no seed is the seed 0.
 
     Raises:
         DataError: a part is empty, or has one class only.

@@ -191,12 +191,9 @@ def _fetch(url: str, part: Path, largest: int) -> None:
     with build_opener(_Redirects).open(Request(url, headers=headers), timeout=_TIMEOUT) as answer:
         length = answer.headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else 0
-        bar: Any = {
-            "description": part.stem,
-            "console": console,
-            "disable": not console.is_terminal,
-        }
-        with part.open("wb") as file, wrap_file(answer, total, **bar) as reader:
+        bar: Any = {"console": console, "disable": not console.is_terminal}
+        progress = wrap_file(answer, total, description=part.stem, **bar)
+        with part.open("wb") as file, progress as reader:
             while size <= largest and (chunk := reader.read(_CHUNK)):
                 size += file.write(chunk)
             file.flush()

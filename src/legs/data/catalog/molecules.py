@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from legs.data.catalog import fetch
-from legs.data.catalog.specs import NAMED, Spec
+from legs.data.catalog.specs import NAMED, Spec, locate
 from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import require_rdkit
 from legs.data.features.properties import ZINC_PROPERTIES, properties
@@ -23,11 +23,8 @@ from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.table_files import read_parquet
 
-ZINC_MOLECULES = 2_500
-KI_MOLECULES = 3_000
 
-
-def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
+def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
     """A tranche of ZINC15 with ten RDKit properties as targets.
 
     Read from ``zinc/TRANCHE.smi`` (as ZINC distributes it) or ``zinc/zinc_tranches.parquet`` in
@@ -38,12 +35,11 @@ def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
         limit: molecules, drawn in a fixed random order (default 2,500; ``None``: all).
     """
     spec = _spec("zinc", tranche, "tranches")
-    frame, path = _tranche(tranche.upper(), spec.url)
+    frame, path = _tranche(spec)
     frame = frame.iloc[_shuffled(len(frame))[:limit]]
     if "LogIpc" not in frame:
-        frame = frame.assign(
-            **dict(zip(ZINC_PROPERTIES, properties(frame["smiles"].tolist()).T, strict=True))
-        )
+        frame = frame.copy()
+        frame[list(ZINC_PROPERTIES)] = properties(frame["smiles"].tolist())
     return _regression(
         frame,
         ZINC_PROPERTIES,
@@ -53,7 +49,7 @@ def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
     )
 
 
-def read_ki(protein: str, *, limit: int | None = KI_MOLECULES, strict: bool = False) -> RawGraphs:
+def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) -> RawGraphs:
     """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
 
     Medians per compound of Ki values in ChEMBL; the paper used BindingDB. For P00918 the ligands
@@ -142,24 +138,23 @@ def _regression(frame: pd.DataFrame, targets: tuple[str, ...], **fields: Any) ->
     )
 
 
-def _tranche(tranche: str, url: str | None) -> tuple[pd.DataFrame, Path]:
+def _tranche(spec: Spec) -> tuple[pd.DataFrame, Path]:
     """SMILES and ids of a tranche, with properties where the file has them."""
-    own = f"zinc/{tranche}.smi"
-    packed = fetch.find("zinc/zinc_tranches.parquet")
-    if fetch.find(own) is None and packed is not None:
-        path, frame = packed, read_parquet(packed)
-        frame = frame[frame["tranche"] == tranche].reset_index(drop=True)
+    located = locate(spec)
+    path = located[1][0] if located else fetch.require(spec.places[0][0], url=spec.url)
+    if path.suffix == ".parquet":
+        frame = read_parquet(path)
+        frame = frame[frame["tranche"] == spec.argument].reset_index(drop=True)
         frame["LogIpc"] = np.log1p(frame["Ipc"])
-        if tranche == "JBAB":
+        if spec.argument == "JBAB":
             frame = frame[frame["MolWt"] <= 500]
     else:
-        path = fetch.require(own, url=url)
         frame = _read_smi(path).rename(columns={"id": "zinc_id"})
         if frame.empty or frame["smiles"].iloc[0].lower() != "smiles":
             raise DataError(f"{path} does not begin with 'smiles zinc_id' as ZINC's files do")
         frame = frame.iloc[1:]
     ids = [
-        f"ZINC{int(name):012d}" if name.isdigit() else f"{tranche}-{row}"
+        f"ZINC{int(name):012d}" if name.isdigit() else f"{spec.argument}-{row}"
         for row, name in enumerate(frame["zinc_id"], 1)
     ]
     return frame.assign(id=ids), path

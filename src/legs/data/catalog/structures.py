@@ -64,13 +64,8 @@ def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
 def _read(
     spec: Spec, columns: tuple[str, str, str], *, info: dict[str, Any], **fields: Any
 ) -> RawGraphs:
-    """Models from a table and their coordinates.
-
-    Args:
-        spec: names the two files.
-        columns: sizes among the arrays; group and member in the table.
-    """
-    size, group, member = columns
+    """Models and their coordinates, from the two files of a set."""
+    size, group, member = columns  # the first among the arrays, the others in the table
     table, arrays = spec.places[0]
     hint = "The set has no public address."
     frame = read_parquet(fetch.require(table, hint=hint), [group, member, "gdt_ts"])

@@ -113,17 +113,17 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
     return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
 
 
-def select(read: MoleculeArrays, chosen: NDArray[np.bool_]) -> MoleculeArrays:
-    """The molecules that ``chosen`` (``[molecules]``) marks; ``bad`` stays as it is."""
-    bonds = np.repeat(chosen, read.bonds_of)
+def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
+    """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
+    bonds = np.repeat(mask, read.bonds_of)
     return MoleculeArrays(
-        read.atoms[np.repeat(chosen, read.sizes)],
-        read.sizes[chosen],
+        read.atoms[np.repeat(mask, read.sizes)],
+        read.sizes[mask],
         read.bonds[bonds],
         read.orders[bonds],
-        read.bonds_of[chosen],
-        read.kept[chosen],
-        [read.smiles[i] for i in np.flatnonzero(chosen).tolist()],
+        read.bonds_of[mask],
+        read.kept[mask],
+        [read.smiles[i] for i in np.flatnonzero(mask).tolist()],
         read.bad,
     )
 
@@ -138,6 +138,8 @@ def _read(item: Any, hydrogens: bool) -> tuple[Mol, str] | str:
         if isinstance(item, str):
             text = item.strip()
             mol = _parse(text)
+            if isinstance(mol, str):
+                return mol
         else:
             # A copy: sanitising changes the molecule, and this one is the caller's.
             mol = Chem.Mol(item)
@@ -146,8 +148,6 @@ def _read(item: Any, hydrogens: bool) -> tuple[Mol, str] | str:
             Chem.SanitizeMol(mol)
             mol = Chem.RemoveHs(mol)
             text = Chem.MolToSmiles(mol)
-        if isinstance(mol, str):
-            return mol
         if mol.GetNumAtoms() == 0:
             return "a molecule without atoms"
         return (Chem.AddHs(mol) if hydrogens else mol), text
@@ -181,11 +181,7 @@ def _parse(text: str) -> Mol | str:
 
 
 def too_large(mol: Mol) -> str:
-    """What is wrong with a molecule that is too large for RDKit's search for rings, or nothing.
-
-    Args:
-        mol: which need not be sanitised.
-    """
+    """Why a molecule, sanitised or not, is too large for RDKit's search for rings; else empty."""
     atoms, bonds = mol.GetNumAtoms(), mol.GetNumBonds()
     if atoms <= MOST_ATOMS and bonds <= MANY_RINGS:
         return ""
@@ -211,15 +207,13 @@ def ring_fault(atoms: int, bonds: Sequence[tuple[int, int]]) -> str:
         links = graph.subgraph(system).number_of_edges()
         rings = links - len(system) + 1
         if links > MOST_RING_BONDS or rings > MOST_RINGS:
-            return (
-                f"a ring system of {links:,} bonds and {rings:,} rings (at most "
-                f"{MOST_RING_BONDS:,} and {MOST_RINGS:,} are read)"
-            )
+            most = f"{MOST_RING_BONDS:,} and {MOST_RINGS:,}"
+            return f"a ring system of {links:,} bonds and {rings:,} rings (at most {most} are read)"
         hub = max(degree for _, degree in graph.degree(system))
         if rings > MANY_RINGS and hub > MOST_NEIGHBORS:
+            most = f"{MOST_NEIGHBORS} are read, beyond {MANY_RINGS} rings"
             return (
-                f"an atom with {hub:,} neighbours in a system of {rings:,} rings (at most "
-                f"{MOST_NEIGHBORS} are read, beyond {MANY_RINGS} rings)"
+                f"an atom with {hub:,} neighbours in a system of {rings:,} rings (at most {most})"
             )
     return ""
 

@@ -112,12 +112,9 @@ def block_names(raw: RawGraphs, features: str | Sequence[str] | None = None) -> 
     legs.data.errors.DataError: no node features 'structures' here; there are constant, degree, \
 structure. Did you mean 'structure'?
     """
-    if features is None:
-        names = raw.default_features
-    elif isinstance(features, str):
-        names = tuple(name.strip() for name in features.split("+"))
-    else:
-        names = tuple(features)
+    if isinstance(features, str):
+        features = [name.strip() for name in features.split("+")]
+    names = raw.default_features if features is None else tuple(features)
     offered = sorted({*raw.blocks, *STRUCTURE_BLOCKS})
     for name in names:
         if name not in offered:
