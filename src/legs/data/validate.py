@@ -135,8 +135,8 @@ def graph_name(data: GraphDataset, graph: int) -> str:
 
 
 def _large(feature: str | int, node: int, value: float) -> str:
-    finite = "too large to be squared in float32; rescale it"
-    why = finite if np.isfinite(value) else "not a finite number"
+    large = "too large to be squared in float32; rescale it"
+    why = large if np.isfinite(value) else "not a finite number"
     return f"the node feature {feature!r} of node {node} is {value:g}, {why}"
 
 

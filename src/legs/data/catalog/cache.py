@@ -42,13 +42,8 @@ def save_dataset(path: str | Path, dataset: GraphDataset) -> Path:
         DataError: ``info`` holds something else.
 
     >>> import tempfile, torch
-    >>> data = GraphDataset(
-    ...     torch.ones(1, 1),
-    ...     torch.tensor([0, 1]),
-    ...     torch.tensor([0, 0]),
-    ...     torch.empty(0, dtype=torch.int32),
-    ...     name="a dot",
-    ... )
+    >>> x, ptr, edges = torch.ones(1, 1), torch.tensor([0, 1]), torch.empty(2, 0).long()
+    >>> data = GraphDataset.from_edges(x, ptr, edges, name="a dot")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     load_dataset(save_dataset(folder + "/dot.safetensors", data)).name
     'a dot'

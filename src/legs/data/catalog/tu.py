@@ -18,7 +18,7 @@ from legs.data.dataset import Task
 from legs.data.errors import BadRows, DataError
 from legs.data.readers.base import Features, RawGraphs, Reader
 from legs.data.readers.targets import encode_targets
-from legs.io import FileError, check_archive, iter_member
+from legs.io import FileError, check_archive, iter_member, read_file
 
 LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest known, are 0.36 GB
 LARGEST_BLOCK = 8 << 30  # bytes of one-hot labels
@@ -56,11 +56,12 @@ class TUFiles(NamedTuple):
         member = self.members[part]
         try:
             if self.path.is_dir():
-                _check_size(self.path / member, (self.path / member).stat().st_size)
-                return (self.path / member).read_bytes()
+                return read_file(self.path / member, LARGEST)
             with zipfile.ZipFile(self.path) as archive:
                 info = archive.getinfo(member)
-                _check_size(member, info.file_size)
+                if info.file_size > LARGEST:
+                    size = f"{member} has {info.file_size:,} bytes"
+                    raise DataError(f"{size}; more than {LARGEST:,} are not read")
                 return b"".join(iter_member(archive, info))
         except (DataError, FileError) as error:
             raise DataError(str(error)) from error
@@ -72,11 +73,6 @@ class TUFiles(NamedTuple):
         lines = enumerate(_lines(self.read(part)))
         number, text = next((line for i, line in lines if i == row), (row + 1, b""))
         return DataError(f"{self.path}: {self.file(part)} line {number} ({_shown(text)}): {reason}")
-
-
-def _check_size(member: object, size: int) -> None:
-    if size > LARGEST:
-        raise DataError(f"{member} has {size:,} bytes, more than the {LARGEST:,} allowed")
 
 
 def is_tu(path: Path) -> bool:

@@ -44,19 +44,13 @@ def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> Gra
     """
     names = block_names(raw, features)
     nodes = int(raw.ptr[-1])
-    weight = None if raw.edge_weight is None else raw.edge_weight.float()
+    same = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     data = GraphDataset.from_edges(
         torch.empty(nodes, 0),
         raw.ptr,
         raw.edge_index,
-        weight,
-        y=raw.y,
-        task=raw.task,
-        name=raw.name,
-        class_names=raw.class_names,
-        target_names=raw.target_names,
-        ids=raw.ids,
-        smiles=raw.smiles,
+        None if raw.edge_weight is None else raw.edge_weight.float(),
+        **{field: getattr(raw, field) for field in same},
         groups=tuple(str(group) for group in raw.info.get("groups", ())),
         info={
             **{k: v for k, v in raw.info.items() if k != "groups"},

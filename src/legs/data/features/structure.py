@@ -197,11 +197,7 @@ def _search(ptr: Array, rowptr: Array, col: Array, words: int) -> Array:
 
 
 def _spread(sets: Array, rowptr: Array, col: Array, *, everything: bool) -> Array:
-    """The last step in which each node's set grows.
-
-    With all sources in the sets (``everything``), one that has not grown once never will, and its
-    node needs no more steps; with some of the sources it may.
-    """
+    """The last step in which each node's set grows; with ``everything``, of all sources."""
     when = np.zeros(len(sets), dtype=np.int32)
     neighbours = np.diff(rowptr)
     active = np.argsort(-neighbours, kind="stable")[: np.count_nonzero(neighbours)]
@@ -222,6 +218,7 @@ def _spread(sets: Array, rowptr: Array, col: Array, *, everything: bool) -> Arra
         count = np.count_nonzero(grown)
         if count == 0:
             break
+        # With all sources in the sets, one that has not grown once never will.
         if everything and count < 0.8 * len(active):
             active = active[grown]
             columns, rest = _columns(active, rowptr, col, sets.shape[1])
