@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from legs.data.catalog.molecules import ZINC_PROPERTIES, properties
 from legs.data.errors import DataError
+from legs.data.features.properties import ZINC_PROPERTIES, properties
 
 Chem = pytest.importorskip("rdkit.Chem")
 
@@ -35,11 +35,11 @@ def test_information_content_as_a_logarithm() -> None:
 
 
 def test_what_overflows_is_missing() -> None:
-    assert np.isnan(by_name("C" * 1000, "LogIpc", "MolWt")).tolist() == [True, False]
+    assert np.isnan(by_name("C" * 301, "LogIpc", "MolWt")).tolist() == [True, False]
 
 
 def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legs.data.catalog.molecules._CHUNK", 1)
+    monkeypatch.setattr("legs.data.features.properties._CHUNK", 1)
     smiles = [ASPIRIN, "CCO", "c1ccccc1"]
     np.testing.assert_array_equal(properties(smiles, workers=2), properties(smiles, workers=1))
 
