@@ -47,7 +47,7 @@ def messages(*folders: str) -> Iterator[tuple[str, str]]:
                     yield f"{file}:{node.lineno}", str(node.value)
 
 
-@pytest.mark.parametrize("folder", ["data", "models", "training", "engine", "explain", "files"])
+@pytest.mark.parametrize("folder", ["data", "models", "training", "engine", "explain", "io"])
 def test_what_python_calls_names_no_flags(folder):
     found = 0
     for where, text in messages(folder):

@@ -72,13 +72,13 @@ def test_models_that_never_end(name, what, tmp_path):
     file = tmp_path / "model" / name
     file.unlink()
     os.mkfifo(file) if what == "pipe" else file.symlink_to("/dev/zero")
-    with pytest.raises(ModelError, match=r"is no file|is missing"):
+    with pytest.raises(ModelError, match=r"is not a file|is missing"):
         load_network(tmp_path / "model")
 
 
 def test_checkpoints_that_never_end(tmp_path):
     (tmp_path / "checkpoint.bin").symlink_to("/dev/zero")
-    with pytest.raises(ModelError, match="is no file"):
+    with pytest.raises(ModelError, match="is not a file"):
         load_state(tmp_path / "checkpoint.bin", {})
 
 
