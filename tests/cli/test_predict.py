@@ -260,7 +260,7 @@ def test_decimal_commas_in_training_and_after(tmp_path, capsys):
     assert main(["predict", str(run), str(new), "-o", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "7 rows with targets" in printed
-    assert "not scored: no numbers (1_0, >7,5)" in printed
+    assert "not scored: not numbers (1_0, >7,5)" in printed
     truth = [row["truth:weight"] for row in read(out)]
     assert truth[:2] == ["16.05", "32.05"]
     assert truth[6:] == ["", "", "1.234"]

@@ -12,9 +12,8 @@ import typer
 
 import legs.training
 from legs.cli import main
-from legs.cli.choices import RENAMED
+from legs.cli.flags import ARGUMENTS, RENAMED, as_flags
 from legs.cli.main import app
-from legs.cli.wording import ARGUMENTS, as_flags
 from tests.cli.molecules import rows, told, write
 
 SOURCE = Path(legs.__file__).parent

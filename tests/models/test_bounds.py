@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from legs.cli.tuning import parse_grid
+from legs.cli.options import parse_grid
 from legs.models import ModelError, create, load_network
 from legs.models.bounds import check_shapes, check_sizes
 from legs.models.saving import DESCRIPTION, digest_of

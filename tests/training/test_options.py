@@ -4,14 +4,14 @@ from typing import get_args
 
 import pytest
 
-from legs.cli import train as command
+from legs.cli import options as command
 from legs.sklearn import base as estimators
 from legs.training.options import Precision, TrainingOptions
 
 
 def test_all_precisions_everywhere():
     known = get_args(Precision)
-    assert {choice.value for choice in command.Precision} == set(known)
+    assert set(get_args(command.Precision)) == set(known)
     assert set(get_args(estimators.Precision)) == set(known)
     for precision in known:
         assert TrainingOptions(precision=precision).to_json()["precision"] == precision

@@ -20,16 +20,16 @@ from legs.data.dataset import GraphBatch
 
 Run = Callable[[], object]
 
-# A turn takes at least about so long: the clock and a GPU's wake-up are small beside it.
+# Seconds of a turn, at least: the clock and a GPU's wake-up are small beside it.
 TURN = 4e-3
 MOST_TOGETHER = 200
-# A run that takes so many times the time for all turns is timed once, after its first.
+# A run that takes this many times the time for all turns is timed once, after its first.
 SLOW = 4
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What one competitor took."""
+    """Time and memory of one competitor."""
 
     seconds: float | None  # median of its turns; None where it failed
     first: float | None = None  # of its first run, with compiling
@@ -47,41 +47,34 @@ def compare(
 ) -> dict[str, Timing]:
     """Times competitors in turn: ``least`` to ``rounds`` times, as ``seconds`` allow."""
     device = torch.device(device)
-    found: dict[str, Timing] = {}
+    timings: dict[str, Timing] = {}
     together: dict[str, int] = {}
     for name, run in candidates.items():
         try:
-            first = timed(run, device)
-            memory = peak(run, device)
-            once = timed(run, device)
+            first, memory, once = timed(run, device), peak(run, device), timed(run, device)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            found[name] = Timing(None, failed="out of memory")
+            timings[name] = Timing(None, failed="out of memory")
             if device.type == "cuda":
                 torch.cuda.empty_cache()
             continue
-        found[name] = Timing(once, first, memory)
+        timings[name] = Timing(once, first, memory)
         if once < SLOW * seconds:
             together[name] = min(MOST_TOGETHER, math.ceil(TURN / max(once, 1e-9)))
     turns: dict[str, list[float]] = {name: [] for name in together}
-    used = dict.fromkeys(together, 0.0)
     for number in range(rounds):
-        # There and back: nobody always runs in the wake of the same neighbour.
+        # Back and forth: nobody always runs after the same neighbour.
         for name in list(together)[:: -1 if number % 2 else 1]:
-            count = together[name]
-            if number >= least and used[name] > seconds:
-                continue
-            took = timed(candidates[name], device, count)
-            used[name] += took * count
-            turns[name].append(took)
+            if number < least or sum(turns[name]) * together[name] <= seconds:
+                turns[name].append(timed(candidates[name], device, together[name]))
     for name, values in turns.items():
-        found[name] = replace(found[name], seconds=statistics.median(values))
-    return found
+        timings[name] = replace(timings[name], seconds=statistics.median(values))
+    return timings
 
 
 def timed(run: Run, device: torch.device, count: int = 1) -> float:
-    """Seconds a run, of so many one after another."""
+    """Seconds per run, of so many one after another."""
     wait(device)
     start = time.perf_counter()
     for _ in range(count):
@@ -103,7 +96,7 @@ def peak(run: Run, device: torch.device) -> int | None:
 
 
 def wait(device: torch.device) -> None:
-    """Until a GPU has done what it was given."""
+    """Waits for a GPU to finish."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -116,7 +109,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class Works(NamedTuple):
-    """What one method can be asked to do."""
+    """What is timed of one method."""
 
     train: Run  # forward, and backward to all that is learned, from a fixed random gradient
     inference: Run
