@@ -10,9 +10,9 @@ from benchmarks.speed.graphs import STAND_IN, pick
 from benchmarks.speed.jobs import Job, Skipped
 from benchmarks.speed.plan import SETS
 from benchmarks.speed.rows import Bench, Case, Competitor, Row, measure, reference_needs
+from benchmarks.speed.timing import gnn_works
 from benchmarks.speed.ways import CHOICES, paths_of
 from benchmarks.speed.works import geoscattering, scattering_works
-from legs.cli.speed import gnn_works
 from legs.data.dataset import GraphBatch
 from legs.data.errors import DataError
 

@@ -14,9 +14,9 @@ from benchmarks.speed.graphs import GRAPH_NODES, many_graphs
 from benchmarks.speed.jobs import Job
 from benchmarks.speed.memory import peak_of
 from benchmarks.speed.rows import Bench, Case, Competitor, Row, measure, reference_needs
+from benchmarks.speed.timing import Run
 from benchmarks.speed.ways import CHOICES, paths_of
 from benchmarks.speed.works import scattering_works
-from legs.cli.speed import Run
 from legs.kernels.op import Backend
 
 GROUP = "growth"

@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.speed.counting import Cost
 from benchmarks.speed.plan import Plan
-from legs.cli.speed import Run, timed
+from benchmarks.speed.timing import Run, timed
 from legs.models.saving import versions
 
 GPU_MATRIX = 8192

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from legs.cli.speed import Run, out_of_memory
+from benchmarks.speed.timing import Run, out_of_memory
 
 STATUS = Path("/proc/self/status")
 PEAK_RESET = Path("/proc/self/clear_refs")

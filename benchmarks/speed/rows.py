@@ -13,7 +13,7 @@ from benchmarks.speed.graphs import Loader
 from benchmarks.speed.machine import Limits, free_memory
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.replay import record
-from legs.cli.speed import Run, Timing, compare
+from benchmarks.speed.timing import Run, Timing, compare
 
 REFERENCE, COPY = "reference", "copy"
 # The reference keeps about so many copies of all diffused states of the second order.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from legs.cli.speed import Run, Works
+from benchmarks.speed.timing import Run, Works
 from legs.data.dataset import GraphBatch
 from legs.kernels.op import Backend
 from legs.nn import Scattering

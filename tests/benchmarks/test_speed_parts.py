@@ -21,9 +21,9 @@ from benchmarks.speed.machine import Limits, describe, measure_limits
 from benchmarks.speed.memory import measurable, peak_of
 from benchmarks.speed.replay import record
 from benchmarks.speed.rows import Bench, Case, Competitor, measure
+from benchmarks.speed.timing import compare, gnn_works
 from benchmarks.speed.ways import diffusion_steps, paths_of, product_path
 from benchmarks.speed.works import geoscattering, scattering_works
-from legs.cli.speed import compare, gnn_works
 from legs.functional import random_walk
 from tests.benchmarks.tiny import CPU, TINY, small
 

@@ -182,5 +182,5 @@ def test_under_torchrun(table, tmp_path):
     command = [*launcher, "--no-python", sys.executable, "-c", program, *words[1:], "--device=cpu"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("kept in") == 1
+    assert done.stdout.count("saved in") == 1
     assert scores(run)["accuracy"] >= 0

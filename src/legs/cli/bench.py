@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from legs.cli.options import Device
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from legs.cli.console import Console
     from legs.data.dataset import GraphBatch
 
+    Network: TypeAlias = tuple[Callable[[], Tensor], list[Tensor]]
+
 JSON = "bench.json"
+_FULL = "you tried to allocate"  # in PyTorch's words for a CPU without memory
 SETS = ("nci-5k", "PROTEINS", "REDDIT-BINARY")
 
 
@@ -100,22 +106,82 @@ def _cases(console: Console, edges: int) -> Iterator[tuple[str, GraphBatch]]:
 
 
 def _measure(title: str, graphs: GraphBatch, seconds: float) -> list[dict[str, Any]]:
-    """One row per method; those of the same work are timed in turn."""
-    from legs.cli.speed import compare, gnn_works, works_of
+    """One row per kind of work and method."""
+    import torch
+
     from legs.kernels.op import Backend
     from legs.nn import Scattering
 
-    works = {"GCN": gnn_works("gcn", graphs), "GIN": gnn_works("gin", graphs)}
+    device = graphs.x.device
+    networks = {"GCN": gnn("gcn", graphs), "GIN": gnn("gin", graphs)}
     backends: dict[str, Backend] = {"torch-legs": "auto", "reference": "reference"}
     for name, backend in backends.items():
-        layer = Scattering(graphs.x.shape[1], backend=backend, validate=False).to(graphs.x.device)
-        works[name] = works_of(partial(layer, *graphs[:5]), list(layer.parameters()))
-    rows = []
-    for place, work in enumerate(("train step", "inference")):
-        runs = {name: each[place] for name, each in works.items()}
-        for name, timing in compare(runs, graphs.x.device, seconds=seconds).items():
-            rows.append({"graphs": title, "work": work, "method": name, **vars(timing)})
+        layer = Scattering(graphs.x.shape[1], backend=backend, validate=False).to(device)
+        networks[name] = partial(layer, *graphs[:5]), list(layer.parameters())
+    rows: list[dict[str, Any]] = []
+    for work in ("train step", "inference"):
+        for name, (forward, parameters) in networks.items():
+            row: dict[str, Any] = {"graphs": title, "work": work, "method": name}
+            run = partial(_run, forward, parameters if work == "train step" else [])
+            try:
+                row |= _time(run, device, seconds)
+            except RuntimeError as error:
+                if not isinstance(error, torch.OutOfMemoryError) and _FULL not in str(error):
+                    raise
+                row |= {"seconds": None, "memory": None, "failed": "out of memory"}
+            rows.append(row)
     return rows
+
+
+def gnn(kind: Literal["gcn", "gin"], graphs: GraphBatch, seed: int = 0) -> Network:
+    """PyG's GCN (edge weights computed once) or GIN: three layers of width 64, mean over nodes."""
+    import torch
+    from torch_geometric.nn import global_mean_pool
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+    from torch_geometric.nn.models import GCN, GIN
+
+    edge_index, weights = graphs.edge_index, {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if kind == "gcn":
+            network = GCN(graphs.x.shape[1], 64, 3, normalize=False)
+            edge_index, weight = gcn_norm(edge_index, graphs.edge_weight, len(graphs.x))
+            weights = {"edge_weight": weight}
+        else:
+            network = GIN(graphs.x.shape[1], 64, 3)
+    network.to(graphs.x.device)
+
+    def forward() -> Tensor:
+        states = network(graphs.x, edge_index, **weights)
+        return global_mean_pool(states, graphs.batch, graphs.batch_size)  # type: ignore[no-any-return]
+
+    return forward, list(network.parameters())
+
+
+def _run(forward: Callable[[], Tensor], parameters: list[Tensor]) -> None:
+    """Forward, and backward to the parameters if there are any."""
+    import torch
+
+    with torch.set_grad_enabled(bool(parameters)):
+        out = forward()
+    if parameters:
+        torch.autograd.grad(out, parameters, torch.ones_like(out))
+
+
+def _time(run: Callable[[], None], device: torch.device, seconds: float) -> dict[str, Any]:
+    import torch
+    from torch.utils.benchmark import Timer
+
+    run()  # compiles
+    gpu, memory = device.type == "cuda", None
+    if gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+        memory = -torch.cuda.memory_allocated(device)
+    timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+    median = timer.blocked_autorange(min_run_time=seconds).median
+    if memory is not None:
+        memory += torch.cuda.max_memory_allocated(device)
+    return {"seconds": median, "memory": memory, "failed": ""}
 
 
 def _show(console: Console, rows: list[dict[str, Any]], gpu: bool) -> None:

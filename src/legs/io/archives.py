@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import io
-import lzma
 import math
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
 LARGEST = 8 << 30  # bytes of all members together
 # Text and small numbers compress a hundredfold at most; bombs a thousandfold and more.
 FREE, RATIO = 64 << 20, 200
-_CHUNK = 1 << 20
+_CHUNKS = {zipfile.ZIP_STORED: 1 << 20, zipfile.ZIP_DEFLATED: 1 << 20, zipfile.ZIP_LZMA: 1 << 12}
 
 
 def check_archive(archive: zipfile.ZipFile, path: Path, largest: int = LARGEST) -> None:
@@ -37,57 +33,21 @@ def check_archive(archive: zipfile.ZipFile, path: Path, largest: int = LARGEST) 
 
 
 def iter_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """The bytes of a member, about 1 MiB at a time and never more than its declared size.
+    """The bytes of a member in chunks, never more of them than its declared size.
 
-    ``zipfile`` decompresses bzip2 and LZMA without a limit and cuts the result to the declared size
-    afterwards. Here LZMA is decompressed within it, and bzip2 is refused. :func:`check_archive`
-    bounds the declared sizes. Damaged members raise errors of many classes.
+    :func:`check_archive` bounds the declared sizes. ``zipfile`` decompresses what it reads of bzip2
+    and LZMA without a limit: LZMA is read in small pieces here, and bzip2 is refused. Damaged
+    members raise errors of many classes.
     """
-    if info.compress_type == zipfile.ZIP_LZMA:
-        yield from _iter_lzma(archive, info)
-    elif info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        with archive.open(info) as file:  # verifies the CRC at the end
-            while chunk := file.read(_CHUNK):
-                yield chunk
-    else:
+    if info.compress_type not in _CHUNKS:
         name = "bzip2" if info.compress_type == zipfile.ZIP_BZIP2 else "an unknown method"
         raise FileError(
             f"{archive.filename}: its member {info.filename!r} is compressed with {name}, which is "
             "not read; pack it with deflate, as zip does by default"
         )
-
-
-def _iter_lzma(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    # As a stored member without a CRC, zipfile returns the compressed bytes.
-    packed = copy.copy(info)
-    packed.compress_type, packed.file_size = zipfile.ZIP_STORED, info.compress_size
-    del packed.CRC
-    left, crc = info.file_size, 0
-    with archive.open(packed) as file:
-        (length,) = struct.unpack("<2xH", file.read(4))
-        first, dictionary = struct.unpack("<BI", file.read(length))
-        rest, lc = divmod(first, 9)
-        pb, lp = divmod(rest, 5)
-        # The dictionary is no larger than the content, whatever the member claims.
-        size = max(min(info.file_size + 1, dictionary), 1 << 12)
-        filters = [{"id": lzma.FILTER_LZMA1, "dict_size": size, "lc": lc, "lp": lp, "pb": pb}]
-        decoder = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters)
-        while not decoder.eof:
-            data = file.read(_CHUNK) if decoder.needs_input else b""
-            if decoder.needs_input and not data:
-                break
-            # Asks for one byte more than declared, to see that there is none.
-            chunk = decoder.decompress(data, min(_CHUNK, left + 1))
-            left -= len(chunk)
-            if left < 0:
-                raise FileError(
-                    f"{archive.filename}: its member {info.filename!r} is larger than the "
-                    f"{info.file_size:,} bytes it declares"
-                )
-            crc = zlib.crc32(chunk, crc)
+    with archive.open(info) as file:  # verifies the CRC at the end
+        while chunk := file.read(_CHUNKS[info.compress_type]):
             yield chunk
-    if left or crc != info.CRC:
-        raise zipfile.BadZipFile(f"Bad CRC-32 for file {info.filename!r}")
 
 
 def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
