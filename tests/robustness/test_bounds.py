@@ -220,7 +220,7 @@ def test_read(outcomes):
 def test_a_giant_dictionary(outcomes):
     """Read, or refused where so much may not be reserved; never used."""
     result, error, memory, _ = outcomes["dictionary"]
-    assert result == 1 or error.endswith("a.npz cannot be read: MemoryError: ")
+    assert result == 1 or error.endswith("giant.npz cannot be read: MemoryError: ")
     assert memory < GROWTH, f"{memory:,} bytes"
 
 

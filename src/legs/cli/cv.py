@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from legs.cli.options import (
-    Address,
-    Data,
-    DataOptions,
-    Device,
-    Engine,
-    GroupBy,
-    LoopOptions,
-    UsageError,
-    check_address,
-    expand_options,
-    find_groups,
-    parse_grid,
-)
+from legs.cli import options as opt
 from legs.cli.train import show_data
 
 if TYPE_CHECKING:
@@ -31,11 +18,10 @@ if TYPE_CHECKING:
     from legs.training.cv.cross_validation import CVResult
 
 
-@expand_options
+@opt.expand_options
 def cv(
-    data: Data,
-    reading: DataOptions,
-    loop: LoopOptions,
+    data: opt.Data,
+    *,
     model: Annotated[
         list[str] | None,
         typer.Option(show_default="legs-fcn", help="Method; can be repeated, to compare several."),
@@ -50,6 +36,7 @@ def cv(
             help="Folder for the results. The same command resumes an interrupted run.",
         ),
     ] = None,
+    reading: opt.DataOptions,
     folds: Annotated[int, typer.Option(min=3, help="Number of folds.")] = 10,
     rotations: Annotated[
         int | None,
@@ -61,7 +48,7 @@ def cv(
         Literal["random", "scaffold"],
         typer.Option(help="Split at random, or keep molecules with the same scaffold together."),
     ] = "random",
-    group_by: GroupBy = None,
+    group_by: opt.GroupBy = None,
     splits: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Your own splits: JSON, one entry per fold.")
     ] = None,
@@ -80,13 +67,14 @@ def cv(
             "such as lr=0.001,0.003 or dropout=0,0.5; can be repeated, for all combinations.",
         ),
     ] = None,
+    loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
         typer.Option(help="Train models together, one after another, or as a trial is faster."),
     ] = "auto",
-    device: Device = "auto",
-    engine: Engine = "local",
-    address: Address = None,
+    device: opt.Device = "auto",
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
 ) -> None:
     """Cross-validate methods by the paper's protocol, all on the same splits.
 
@@ -108,11 +96,11 @@ def cv(
     from legs.training.runs import BAD_ROWS, choose_device
     from legs.training.shown_cv import write_cv_shown
 
-    check_address(engine, address)
+    opt.check_address(engine, address)
     if splits is not None and split == "scaffold":
-        raise UsageError("--split scaffold and --splits exclude each other")
+        raise opt.UsageError("--split scaffold and --splits exclude each other")
     place = choose_device(device)
-    methods, settings = model or ["legs-fcn"], parse_grid(grid, tune)
+    methods, settings = model or ["legs-fcn"], opt.parse_grid(grid, tune)
     check_grid(methods, settings)
     options = CVOptions(
         folds=folds,
@@ -128,7 +116,7 @@ def cv(
     folder = output or Path("legs-cv") / graphs.name
     check_outputs([folder], [data])
     show_data(console, graphs, folder / BAD_ROWS)
-    groups = find_groups(console, graphs, group_by)
+    groups = opt.find_groups(console, graphs, group_by)
     # Without a cluster, cross_validate trains in this process.
     workers = nullcontext() if engine == "local" else open_engine(engine, address)
     try:

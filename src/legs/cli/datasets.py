@@ -23,7 +23,8 @@ _LABELS = {
 
 def datasets(
     name: Annotated[
-        str | None, typer.Argument(help="Name or path of a data set; default: list all.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Name or path of a data set; default: list all."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the paper's 13 sets (or NAME) with Table I.")

@@ -7,23 +7,9 @@ from typing import Annotated
 
 import typer
 
-from legs.cli.options import (
-    Address,
-    Data,
-    Device,
-    Engine,
-    RowOptions,
-    Settings,
-    Symmetrize,
-    UsageError,
-    check_address,
-    counted,
-    expand_options,
-    parse_settings,
-)
+from legs.cli import options as opt
 
 
-@expand_options
 def embed(
     model: Annotated[
         str,
@@ -32,7 +18,7 @@ def embed(
             help="Directory of a run or of a model, or legs-fixed, which needs no training.",
         ),
     ],
-    data: Data,
+    data: opt.Data,
     out: Annotated[
         Path,
         typer.Option(
@@ -43,7 +29,9 @@ def embed(
             "all cores: the same command resumes an interrupted run.",
         ),
     ],
-    rows: RowOptions,
+    smiles_column: opt.SmilesColumn = None,
+    id_column: opt.IdColumn = None,
+    on_error: opt.OnError = "raise",
     features: Annotated[
         str | None,
         typer.Option(
@@ -55,11 +43,11 @@ def embed(
     hydrogens: Annotated[
         bool, typer.Option("--hydrogens", help="Include hydrogens as nodes (legs-fixed only).")
     ] = False,
-    symmetrize: Symmetrize = False,
-    settings: Settings = None,
-    device: Device = "cpu",
-    engine: Engine = "local",
-    address: Address = None,
+    symmetrize: opt.Symmetrize = False,
+    settings: opt.Settings = None,
+    device: opt.Device = "cpu",
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
 ) -> None:
     """Write features of graphs to a table with named columns: scattering, or a trained model's.
 
@@ -67,11 +55,11 @@ def embed(
     are listed in OUT.bad_rows.csv. A folder has a row per row of the input, without features where
     it cannot be used, and the list is OUT/_bad_rows.csv.
     """
-    options = parse_settings(settings)
-    check_address(engine, address)
+    options = opt.parse_settings(settings)
+    opt.check_address(engine, address)
     parts = not out.suffix
     if engine == "ray" and not parts:
-        raise UsageError(
+        raise opt.UsageError(
             f"--engine ray writes a folder of Parquet files, not {out.name}; name a folder, such "
             f"as {out.with_suffix('')}"
         )
@@ -88,8 +76,8 @@ def embed(
         model,
         features=features,
         hydrogens=hydrogens,
-        smiles_column=rows.smiles_column,
-        id_column=rows.id_column,
+        smiles_column=smiles_column,
+        id_column=id_column,
         directed="symmetrize" if symmetrize else None,
         options=options,
         device=choose_device(device),
@@ -105,17 +93,17 @@ def embed(
                         data,
                         out,
                         engine=workers,
-                        on_error=rows.on_error,
+                        on_error=on_error,
                         report=progress,
                     )
             else:
-                done = embed_file(embedder, data, out, on_error=rows.on_error, report=progress)
+                done = embed_file(embedder, data, out, on_error=on_error, report=progress)
     except KeyboardInterrupt:
         then = "resumes" if parts else "starts again"
         typer.echo(f"legs: interrupted; the same command {then}", err=True)
         raise typer.Exit(130) from None
     columns = f"{'row, ' * parts}id and {done.columns:,} features"
-    console.echo(f"{counted(done.rows, 'row')} in {out}: {columns}")
+    console.echo(f"{opt.counted(done.rows, 'row')} in {out}: {columns}")
     if done.bad_file is not None:
         what = "without features" if parts else "skipped"
-        console.echo(f"{counted(done.skipped, 'row')} {what}, listed in {done.bad_file}")
+        console.echo(f"{opt.counted(done.skipped, 'row')} {what}, listed in {done.bad_file}")

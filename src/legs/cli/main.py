@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ app = typer.Typer(
     name="legs",
     help="Learnable geometric scattering for graphs.",
     add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 for _command in (demo, datasets, train, predict, embed, cv, reproduce, report, bench):
@@ -93,6 +95,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("legs: interrupted", err=True)
         return 130
+    except BrokenPipeError:  # legs … | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         if debug:
             raise

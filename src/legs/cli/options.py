@@ -36,6 +36,7 @@ def number(text: str | float) -> float:
 
 
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]
+Grouping = Literal["structure", "none"]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory of a run or of a model.")]
 Data = Annotated[
     str,
@@ -45,9 +46,18 @@ Data = Annotated[
         "files, or the name of a data set (see legs datasets).",
     ),
 ]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option("--device", help="Where to compute; auto uses a GPU if there is one."),
+SmilesColumn = Annotated[
+    str | None, typer.Option(metavar="COL", show_default="detected", help="Column of SMILES.")
+]
+IdColumn = Annotated[
+    str | None, typer.Option(metavar="COL", show_default="detected", help="Column of ids.")
+]
+OnError = Annotated[
+    Literal["raise", "skip"],
+    typer.Option(help="Stop at the first row that cannot be used, or skip such rows."),
+]
+Symmetrize = Annotated[
+    bool, typer.Option("--symmetrize", help="Treat directed edges as undirected.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -57,49 +67,30 @@ Settings = Annotated[
         help="Option of the model, such as dropout=0.2 or scales=[1,2,4]; can be repeated.",
     ),
 ]
-Symmetrize = Annotated[
-    bool, typer.Option("--symmetrize", help="Treat directed edges as undirected.")
-]
 GroupBy = Annotated[
-    Literal["structure", "none"] | None,
+    Grouping | None,
     typer.Option(
         show_default="structure; none for named data sets",
         help="Keep rows with the same structure in one part of a split, or split row by row.",
     ),
 ]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    typer.Option(help="Where to compute; auto uses a GPU if there is one."),
+]
 Engine = Annotated[
-    Literal["local", "ray"],
-    typer.Option("--engine", help="Run on this machine or on a Ray cluster."),
+    Literal["local", "ray"], typer.Option(help="Run on this machine or on a Ray cluster.")
 ]
 Address = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT",
-        show_default="$RAY_ADDRESS, or a new cluster on this machine",
-        help="Address of the Ray cluster.",
+        metavar="HOST:PORT", show_default="$RAY_ADDRESS, or a new one", help="Of the Ray cluster."
     ),
 ]
 
 
 @dataclass(frozen=True)
-class RowOptions:
-    """How the rows of a file are read."""
-
-    smiles_column: Annotated[
-        str | None,
-        typer.Option(metavar="COL", show_default="detected", help="Column of SMILES strings."),
-    ] = None
-    id_column: Annotated[
-        str | None, typer.Option(metavar="COL", show_default="detected", help="Column of ids.")
-    ] = None
-    on_error: Annotated[
-        Literal["raise", "skip"],
-        typer.Option(help="Stop at the first row that cannot be used, or skip such rows."),
-    ] = "raise"
-
-
-@dataclass(frozen=True)
-class DataOptions(RowOptions):
+class DataOptions:
     """How a file is read for training."""
 
     target: Annotated[
@@ -112,6 +103,9 @@ class DataOptions(RowOptions):
         Literal["classification", "regression"] | None,
         typer.Option(show_default="detected", help="Kind of the targets."),
     ] = None
+    smiles_column: SmilesColumn = None
+    id_column: IdColumn = None
+    on_error: OnError = "raise"
     features: Annotated[
         str | None,
         typer.Option(
@@ -172,42 +166,36 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name in groups:
-            types = get_type_hints(groups[name], include_extras=True)
-            parameters += [
-                inspect.Parameter(
-                    f.name, parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name]
-                )
-                for f in fields(groups[name])
-            ]
-        else:
-            parameters.append(
-                parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name])
-            )
+    for name, own in inspect.signature(command).parameters.items():
+        types, defaults = hints, {name: own.default}
+        if group := groups.get(name):
+            types = get_type_hints(group, include_extras=True)
+            defaults = {field.name: field.default for field in fields(group)}
+        parameters += [
+            own.replace(name=each, kind=own.KEYWORD_ONLY, default=default, annotation=types[each])
+            for each, default in defaults.items()
+        ]
 
     @wraps(command)
     def expanded(**values: Any) -> None:
         for name, group in groups.items():
-            names = [f.name for f in fields(group) if f.name in values]
-            values.setdefault(name, group(**{each: values.pop(each) for each in names}))
+            own = [field.name for field in fields(group) if field.name in values]
+            values.setdefault(name, group(**{each: values.pop(each) for each in own}))
         command(**values)
 
-    signature = inspect.Signature(parameters)
-    expanded.__signature__ = signature  # type: ignore[attr-defined]
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {p.name: p.annotation for p in parameters}
     return expanded
 
 
 def find_groups(
-    console: "Console", data: "GraphDataset", group_by: Literal["structure", "none"] | None
+    console: "Console", data: "GraphDataset", group_by: Grouping | None
 ) -> "Indices | None":
     """The group of every row, after a line about them; ``None`` where rows are split one by one."""
     from legs.data import grouping
 
-    groups = grouping.find_groups(
-        data, "auto" if group_by is None else None if group_by == "none" else group_by
-    )
+    by: Literal["auto", "structure"] = group_by if group_by == "structure" else "auto"
+    groups = grouping.find_groups(data, None if group_by == "none" else by)
     for line in () if groups is None else grouping.describe_groups(groups):
         console.echo(f"groups     {line}")
     return groups

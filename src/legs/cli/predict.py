@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from legs.cli.options import Data, Device, RowOptions, Run, counted, expand_options
+from legs.cli import options as opt
 
 
-@expand_options
 def predict(
-    run: Run,
-    data: Data,
+    run: opt.Run,
+    data: opt.Data,
     out: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="OUT", help="A .csv, .tsv or .parquet file."),
     ],
-    rows: RowOptions,
-    device: Device = "cpu",
+    smiles_column: opt.SmilesColumn = None,
+    id_column: opt.IdColumn = None,
+    on_error: opt.OnError = "raise",
+    device: opt.Device = "cpu",
 ) -> None:
     """Predict every row of a file: class probabilities, or values in the units of the targets.
 
@@ -39,24 +40,31 @@ def predict(
         check_outputs([out], run_files(run))
     predictor = load_predictor(find_model(run)).to(choose_device(device))
     with Rows(console, f"{predictor.method}:") as progress:
-        done = predict_file(predictor, data, out, report=progress, **vars(rows))
+        done = predict_file(
+            predictor,
+            data,
+            out,
+            on_error=on_error,
+            smiles_column=smiles_column,
+            id_column=id_column,
+            report=progress,
+        )
     skipped = ""
     if done.skipped:
         skipped = f"; {done.skipped:,} have no prediction: see the column error, or {done.bad_file}"
-    console.echo(f"{counted(done.rows, 'row')} in {out}{skipped}")
+    console.echo(f"{opt.counted(done.rows, 'row')} in {out}{skipped}")
     if done.scores:
-        scores = {f"{counted(done.scored, 'row')} with targets": done.scores}
+        scores = {f"{opt.counted(done.scored, 'row')} with targets": done.scores}
         new = done.scored - (done.seen or 0)
         remarks = few_words(new, "there are" if new > 1 else "there is")
         if done.seen and done.unseen_scores:
-            known = f"{done.seen:,} of {done.scored:,} rows were in the training data"
-            remarks.insert(0, f"{known}; scores on the other {new:,}:")
-            scores = {f"{counted(new, 'row')} not in training data": done.unseen_scores, **scores}
+            training = f"{done.seen:,} of {done.scored:,} rows were in the training data"
+            remarks.insert(0, f"{training}; scores on the other {new:,}:")
+            head = f"{opt.counted(new, 'row')} not in training data"
+            scores = {head: done.unseen_scores, **scores}
         elif done.seen:
-            remarks = [
-                f"all {done.scored:,} rows were in the training data: the scores say nothing about "
-                "new ones"
-            ]
+            training = f"all {done.scored:,} rows were in the training data"
+            remarks = [f"{training}: the scores say nothing about new ones"]
         for line in remarks:
             console.echo(line)
         console.print(score_table(scores))

@@ -20,10 +20,10 @@ def reproduce(
         bool, typer.Option("--quick", help="Small but real: minutes on two cores.")
     ] = False,
     datasets: Annotated[
-        str, typer.Option(metavar="NAMES", show_default="all", help="Data sets: MUTAG,PTC.")
+        str, typer.Option(metavar="NAMES", show_default="all", help="Such as MUTAG,PTC.")
     ] = "",
     models: Annotated[
-        str, typer.Option(metavar="NAMES", show_default="all", help="Methods: legs-fcn,gcn.")
+        str, typer.Option(metavar="NAMES", show_default="all", help="Such as legs-fcn,gcn.")
     ] = "",
     device: Device = "auto",
     rotations: Annotated[
@@ -34,14 +34,14 @@ def reproduce(
     ] = 0,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="For results; resumes if it exists."),
+        typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the results; resumes."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, show_default="no limit", help="Start no cell later.")
+        float | None, typer.Option(min=0, show_default="no limit", help="Start no new cell after.")
     ] = None,
     reuse: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Take finished cells with the same settings."),
+        typer.Option(metavar="FOLDER", help="Use finished cells from there."),
     ] = None,
     at_once: Annotated[
         int, typer.Option(min=1, help="Cells run in parallel, each in its own process.")

@@ -12,19 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from legs.cli.options import (
-    Data,
-    DataOptions,
-    Device,
-    GroupBy,
-    LoopOptions,
-    Precision,
-    Settings,
-    counted,
-    expand_options,
-    find_groups,
-    parse_settings,
-)
+from legs.cli import options as opt
 
 if TYPE_CHECKING:
     from legs.cli.console import Console
@@ -32,9 +20,9 @@ if TYPE_CHECKING:
     from legs.training import Fitted
 
 
-@expand_options
+@opt.expand_options
 def train(
-    data: Data,
+    data: opt.Data,
     run: Annotated[
         Path,
         typer.Option(
@@ -45,21 +33,22 @@ def train(
             "an interrupted run.",
         ),
     ],
-    reading: DataOptions,
-    loop: LoopOptions,
+    *,
     model: Annotated[
         str, typer.Option(help="legs-fcn, legs-fixed, gcn, gin, …: a wrong name lists them.")
     ] = "legs-fcn",
-    settings: Settings = None,
+    settings: opt.Settings = None,
+    reading: opt.DataOptions,
     split: Annotated[
         str,
         typer.Option(
             help="random or scaffold (80/10/10, stratified by class), or a split.json file."
         ),
     ] = "random",
-    group_by: GroupBy = None,
-    precision: Annotated[Precision, typer.Option(help="Precision of training.")] = "float32",
-    device: Device = "auto",
+    group_by: opt.GroupBy = None,
+    loop: opt.LoopOptions,
+    precision: Annotated[opt.Precision, typer.Option(help="Precision of training.")] = "float32",
+    device: opt.Device = "auto",
     devices: Annotated[
         int,
         typer.Option(
@@ -72,7 +61,7 @@ def train(
     Example: legs train molecules.csv --target soluble -o run
     """
     arguments = dict(locals())
-    model_options = parse_settings(settings)
+    model_options = opt.parse_settings(settings)
     # Imported here: torch takes seconds, and `legs train --help` must not.
     from legs.cli.console import Console
     from legs.cli.progress import Epochs
@@ -103,7 +92,7 @@ def train(
         with console.status(f"Reading {data}"):
             graphs = reading.load(data)
         show_data(console, graphs, folder / BAD_ROWS)
-        groups = find_groups(console, graphs, group_by)
+        groups = opt.find_groups(console, graphs, group_by)
         with warnings.catch_warnings():
             if group.rank:
                 warnings.simplefilter("ignore")
@@ -158,7 +147,7 @@ def show_data(console: Console, data: GraphDataset, bad_file: Path) -> None:
     console.echo(f"task       {data.task}{column}: {', '.join(names[:8])}{more}")
     skipped = len(data.info.get("bad", ()))
     if skipped:
-        console.echo(f"skipped    {counted(skipped, 'row')}, listed in {bad_file}")
+        console.echo(f"skipped    {opt.counted(skipped, 'row')}, listed in {bad_file}")
 
 
 def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
