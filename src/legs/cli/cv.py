@@ -70,7 +70,7 @@ def cv(
     loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
-        typer.Option(help="Train models together, one after another, or as a trial is faster."),
+        typer.Option(help="Train models together or one after another; auto times both."),
     ] = "auto",
     device: opt.Device = "auto",
     engine: opt.Engine = "local",
