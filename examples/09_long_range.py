@@ -36,6 +36,7 @@ data = from_objects(graphs, y=["near", "far"] * 100, name="paths")
 # far as needed. With scattering one need not know the depth beforehand, and has fewer parameters.
 options = TrainingOptions(max_epochs=60, lr=0.003)
 split = default_split(data)
+accuracy = {}
 for name, model, more in (
     ("GCN, 3 layers", "gcn", {}),
     ("GIN, 3 layers", "gin", {}),
@@ -43,5 +44,6 @@ for name, model, more in (
     ("LEGS, 16 steps", "legs-fcn", {}),
 ):
     fitted = fit(data, model, split, options, model_options=more)
-    accuracy = fitted.scores["test"]["accuracy"]
-    print(f"{name:15} {fitted.predictor.num_parameters():7,} parameters, accuracy {accuracy:.0%}")
+    accuracy[name] = fitted.scores["test"]["accuracy"]
+    count = fitted.predictor.num_parameters()
+    print(f"{name:15} {count:7,} parameters, accuracy {accuracy[name]:.0%}")

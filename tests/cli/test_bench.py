@@ -64,7 +64,7 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
     [
         (["--threads", "0"], ["--threads"]),
         (["--device", "abacus"], ["--device", "abacus"]),
-        (["-o", "FILE"], ["taken.txt", "folder"]),
+        (["-o", "FILE"], ["taken.txt", "directory"]),
     ],
 )
 def test_errors_are_one_line(args, words, tmp_path, capsys):

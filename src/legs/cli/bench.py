@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from legs.cli.console import Console, make_table
 from legs.cli.options import Device
+from legs.io import has_keys, one_writer, write_atomically
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from legs.cli.console import Console
     from legs.data.dataset import GraphBatch
 
     Network: TypeAlias = tuple[Callable[[], Tensor], list[Tensor]]
@@ -45,32 +46,25 @@ def bench(
     # Imported here: torch takes seconds, and `legs --help` must not.
     import torch
 
-    from legs.cli.console import Console
-    from legs.io import has_keys, write_atomically
     from legs.models.saving import versions
     from legs.training.runs import choose_device
 
     place = torch.device(choose_device(device))
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"{output} is a file; -o takes a folder for the results")
-    if (output / JSON).exists() and not has_keys(output / JSON, ("machine", "rows")):
-        raise ValueError(f"{output / JSON} is not from legs bench; choose another folder")
-    output.mkdir(parents=True, exist_ok=True)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or before)
-    console, rows = Console(), []
     gpu = place.type == "cuda"
-    try:
-        name = torch.cuda.get_device_name(place) if gpu else platform.processor()
-        results = {"machine": name or platform.machine(), "threads": torch.get_num_threads()}
-        console.echo(f"{results['machine']}, {results['threads']} threads")
-        for title, graphs in _cases(console, 10**4 if quick else 10**6):
-            with console.status(f"timing {title}"):
-                rows += _measure(title, graphs.to(place), 0.2 if quick else 2.0)
-    finally:
-        torch.set_num_threads(before)
-    results |= {"versions": versions(), "rows": rows}
-    write_atomically(output / JSON, f"{json.dumps(results, indent=1)}\n".encode())
+    console, before, rows = Console(), torch.get_num_threads(), []
+    with one_writer(output, lambda folder: has_keys(folder / JSON, ("machine", "rows"))):
+        torch.set_num_threads(threads or before)
+        try:
+            name = torch.cuda.get_device_name(place) if gpu else platform.processor()
+            results = {"machine": name or platform.machine(), "threads": torch.get_num_threads()}
+            console.echo(f"{results['machine']}, {results['threads']} threads")
+            for title, graphs in _cases(console, 10**4 if quick else 10**6):
+                with console.status(f"timing {title}"):
+                    rows += _measure(title, graphs.to(place), 0.2 if quick else 2.0)
+        finally:
+            torch.set_num_threads(before)
+        results |= {"versions": versions(), "rows": rows}
+        write_atomically(output / JSON, f"{json.dumps(results, indent=1)}\n".encode())
     _show(console, rows, gpu)
     console.echo(f"saved in   {output / JSON}")
 
@@ -185,7 +179,6 @@ def _time(run: Callable[[], None], device: torch.device, seconds: float) -> dict
 
 
 def _show(console: Console, rows: list[dict[str, Any]], gpu: bool) -> None:
-    from legs.cli.console import make_table
 
     text = ("graphs", "work", "method")
     table = make_table(*text, "ms", *(["peak MB"] * gpu), "× reference", text=text)

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.markup import escape
 
 from legs.cli import options as opt
+from legs.cli.console import Console, make_table
+from legs.cli.progress import Plan
 from legs.cli.train import show_data
+from legs.io import check_outputs, one_writer
 
 if TYPE_CHECKING:
-    from legs.cli.console import Console
     from legs.training.cv.cross_validation import CVResult
 
 
@@ -83,12 +86,10 @@ def cv(
     splits, mean squared error.
     """
     # Imported here: torch takes seconds, and `legs cv --help` must not.
-    from legs.cli.console import Console
-    from legs.cli.progress import Plan
     from legs.data.errors import write_bad_rows
     from legs.data.splits import load_splits
     from legs.engine import open_engine
-    from legs.io import check_outputs, one_writer
+    from legs.training import TrainingOptions
     from legs.training.cv.cross_validation import cross_validate
     from legs.training.cv.protocol import CVOptions, check_grid
     from legs.training.cv.store import is_store
@@ -107,7 +108,7 @@ def cv(
         rotations=rotations,
         test_folds=test_folds,
         seeds=tuple(range(loop.seed * num_splits, (loop.seed + 1) * num_splits)),
-        training=loop.training(),
+        training=TrainingOptions(**vars(loop)),
         grid=settings,
     )
     console = Console()
@@ -147,9 +148,7 @@ def cv(
 
 
 def _show(result: CVResult, console: Console) -> None:
-    from rich.markup import escape
 
-    from legs.cli.console import make_table
     from legs.training.cv.tables import choices, comparisons, summary
 
     classes = result.data.task == "classification"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
+from rich.markup import escape
+
+from legs.cli.console import Console, make_table
 
 if TYPE_CHECKING:
-    from legs.cli.console import Console
     from legs.data.statistics import Comparison
 
 _LABELS = {
@@ -34,7 +37,6 @@ def datasets(
 
     With NAME: its statistics, beside Table I of the paper if it is listed there.
     """
-    from legs.cli.console import Console
 
     console = Console()
     if check:
@@ -46,10 +48,7 @@ def datasets(
 
 
 def _all(console: Console) -> None:
-    from rich.filesize import decimal
-    from rich.markup import escape
 
-    from legs.cli.console import make_table
     from legs.data import available
     from legs.data.catalog import fetch
 
@@ -69,9 +68,7 @@ def _all(console: Console) -> None:
 
 
 def _one(console: Console, name: str) -> None:
-    from rich.markup import escape
 
-    from legs.cli.console import make_table
     from legs.data import describe, load
     from legs.data.statistics import compare
 
@@ -94,7 +91,6 @@ def _one(console: Console, name: str) -> None:
 
 
 def _check(console: Console, name: str | None) -> None:
-    from legs.cli.console import make_table
     from legs.data.statistics import PRINTED, check
 
     heads = ["CC" if quantity == "clustering" else quantity for quantity in PRINTED]

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from legs.cli.console import Console, make_table
+from legs.io import one_writer, write_atomically
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from legs.cli.console import Console
     from legs.training.demo import Demo
 
 
@@ -35,10 +36,7 @@ def demo(
     fixed scattering, a GCN and a baseline that ignores bonds, in about two minutes on two cores.
     """
     # Imported here: torch and RDKit take seconds, and `legs --help` must not.
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from legs.cli.console import Console
-    from legs.io import one_writer, write_atomically
     from legs.training.demo import FILE, is_demo, run
 
     console = Console()
@@ -61,7 +59,6 @@ def demo(
 
 
 def _show(result: Demo, console: Console) -> None:
-    from legs.cli.console import make_table
 
     console.print(
         f"{result.molecules:,} NCI compounds from RDKit's package ({result.skipped:,} lines "

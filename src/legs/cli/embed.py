@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from legs.cli import options as opt
+from legs.cli.console import Console
+from legs.cli.progress import Rows
+from legs.io import check_outputs
 
 
 def embed(
@@ -63,12 +66,9 @@ def embed(
             f"--engine ray writes a folder of Parquet files, not {out.name}; name a folder, such "
             f"as {out.with_suffix('')}"
         )
-    from legs.cli.console import Console
-    from legs.cli.progress import Rows
     from legs.engine import open_engine
     from legs.inference.embed import UNTRAINED, embed_file, open_embedder
     from legs.inference.shards import embed_folder
-    from legs.io import check_outputs
     from legs.training.runs import choose_device, run_files
 
     console = Console()

@@ -19,7 +19,7 @@ ARGUMENTS = (
     *("on_error", "features", "directed", "target", "task", "smiles_column", "id_column"),
     *("hydrogens", "table", "device", "devices", "clip"),
 )
-_OPTIONS = {"directed": "symmetrize", "clip": "grad_clip"}  # with another name as an option
+_OPTIONS = {"directed": "symmetrize"}  # with another name as an option
 _VALUE = r"(?:'(?P<text>[^']*)'|(?P<number>\d+(?:\.\d+)?))?"
 _ARGUMENT = re.compile(rf"\b(?P<name>{'|'.join(ARGUMENTS)})={_VALUE}(?![\w=])")
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from legs.cli.console import Console
     from legs.data.dataset import GraphDataset
     from legs.data.splits import Indices
-    from legs.training import TrainingOptions
 
 
 class UsageError(ValueError):
@@ -133,32 +132,22 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class LoopOptions:
-    """How a network is trained."""
+    """How a network is trained: arguments of :class:`legs.training.TrainingOptions`."""
 
-    epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 1000
+    max_epochs: Annotated[int, typer.Option("--epochs", min=1, help="Maximum epochs.")] = 1000
     lr: Annotated[float, typer.Option(parser=number, metavar="FLOAT", help="Learning rate.")] = 1e-3
     batch_size: Annotated[int, typer.Option(min=1, help="Graphs per batch.")] = 128
     patience: Annotated[
         int, typer.Option(min=1, help="Stop after this many epochs without a better loss.")
     ] = 100
-    grad_clip: Annotated[
+    clip: Annotated[
         float | None,
-        typer.Option(
-            parser=number, metavar="FLOAT", show_default="none", help="Maximum gradient norm."
-        ),
+        typer.Option("--grad-clip", parser=number, metavar="FLOAT", help="Maximum gradient norm."),
     ] = None
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Weight classes inversely to their frequency.")
     ] = False
     seed: Annotated[int, typer.Option(help="Seed of splits, weights and batches.")] = 0
-
-    def training(self, precision: Precision = "float32") -> "TrainingOptions":
-        """The same for :func:`legs.training.fit`."""
-        from legs.training import TrainingOptions
-
-        values = {**vars(self), "max_epochs": self.epochs, "clip": self.grad_clip}
-        del values["epochs"], values["grad_clip"]
-        return TrainingOptions(precision=precision, **values)
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from legs.cli import options as opt
+from legs.cli.console import Console, score_table
+from legs.cli.progress import Rows
+from legs.io import check_outputs
 
 
 def predict(
@@ -27,10 +30,7 @@ def predict(
     With --on-error skip, a row that cannot be used keeps its place, and the column "error" says
     why. If the file has the target columns, the predictions are scored.
     """
-    from legs.cli.console import Console, score_table
-    from legs.cli.progress import Rows
     from legs.inference.predict import predict_file
-    from legs.io import check_outputs
     from legs.report.words import few_words
     from legs.training import load_predictor
     from legs.training.runs import choose_device, find_model, run_files

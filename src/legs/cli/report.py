@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from legs.cli.console import Console
+from legs.cli.paper import paper_number
+
 
 def report(
     run: Annotated[
@@ -36,8 +39,6 @@ def report(
     and worst predictions, which parts of graphs mattered, and how to reproduce the run.
     """
     # Imported here: torch takes seconds, and `legs report --help` must not.
-    from legs.cli.console import Console
-    from legs.cli.paper import paper_number
     from legs.explain.runs import explain_folder
     from legs.report.page import page_file, write_page
     from legs.report.saving import write_pictures

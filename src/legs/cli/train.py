@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from legs.cli import options as opt
+from legs.cli.console import Console, score_table
+from legs.cli.progress import Epochs
+from legs.io import check_outputs
 
 if TYPE_CHECKING:
-    from legs.cli.console import Console
     from legs.data.dataset import GraphDataset
     from legs.training import Fitted
 
@@ -63,10 +65,7 @@ def train(
     arguments = dict(locals())
     model_options = opt.parse_settings(settings)
     # Imported here: torch takes seconds, and `legs train --help` must not.
-    from legs.cli.console import Console
-    from legs.cli.progress import Epochs
-    from legs.io import check_outputs
-    from legs.training import fit, joined
+    from legs.training import TrainingOptions, fit, joined
     from legs.training.launching import launch, processes_to_start
     from legs.training.runs import (
         BAD_ROWS,
@@ -78,7 +77,7 @@ def train(
     )
 
     check_options(model, model_options)
-    training = loop.training(precision)
+    training = TrainingOptions(precision=precision, **vars(loop))
     check_outputs([run], [data, split])
     place = choose_device(device)
     if processes_to_start(place, devices) > 1:
@@ -98,7 +97,7 @@ def train(
                 warnings.simplefilter("ignore")
             parts = choose_split(graphs, split, loop.seed, groups)
         try:
-            with Epochs(console, loop.epochs, model) as progress:
+            with Epochs(console, loop.max_epochs, model) as progress:
                 fitted = fit(
                     graphs,
                     model,
@@ -151,7 +150,6 @@ def show_data(console: Console, data: GraphDataset, bad_file: Path) -> None:
 
 
 def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
-    from legs.cli.console import score_table
     from legs.report.words import caveats
 
     sizes = {name: len(part) for name, part in fitted.split._asdict().items()}
