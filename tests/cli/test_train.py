@@ -41,7 +41,7 @@ def test_several_numbers_from_a_table(tmp_path, capsys):
     run = train_numbers(tmp_path)
     out = capsys.readouterr().out
     assert "regression: atoms, weight, cost" in out
-    for name in ("RMSE atoms", "MAE weight", "RMSE cost", "R²"):
+    for name in ("RMSE of atoms", "MAE of weight", "RMSE of cost", "R²"):
         assert name in out
     scores = json.loads((run / "results.json").read_text())["scores"]
     assert scores["test"]["rmse:atoms"] > 0
@@ -77,7 +77,7 @@ def test_a_model_that_loses_to_the_mean_says_so_before_its_scores(tmp_path, caps
     train_numbers(tmp_path, "--epochs", "1", "--lr", "10")
     out = capsys.readouterr().out
     said = "the model is no better than always predicting the mean: do not rely on its predictions"
-    assert out.index(said) < out.index("RMSE atoms")
+    assert out.index(said) < out.index("RMSE of atoms")
 
 
 def test_a_tiny_test_set_is_named_before_the_scores(tmp_path, capsys):
@@ -86,7 +86,7 @@ def test_a_tiny_test_set_is_named_before_the_scores(tmp_path, capsys):
     assert main(words) == 0
     out = capsys.readouterr().out
     said = "scores on fewer than 10 graphs mean little: the test set has 1"
-    assert out.index(said) < out.index("RMSE atoms")
+    assert out.index(said) < out.index("RMSE of atoms")
 
 
 def test_no_progress_where_nobody_looks(tmp_path, capsys):

@@ -179,7 +179,6 @@ def _time(run: Callable[[], None], device: torch.device, seconds: float) -> dict
 
 
 def _show(console: Console, rows: list[dict[str, Any]], gpu: bool) -> None:
-
     text = ("graphs", "work", "method")
     table = make_table(*text, "ms", *(["peak MB"] * gpu), "× reference", text=text)
     reference = {(r["graphs"], r["work"]): r["seconds"] for r in rows if r["method"] == "reference"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -57,20 +56,12 @@ def score_table(
         scores: by part and name.
         graphs: number of graphs in each part, for the column heads.
     """
-    from legs.report.words import SCORES
+    from legs.report.words import number, score_name
 
     heads = {part: "baseline (test)" if part == "guess" else part for part in scores}
     for part in set(heads) & set(graphs or {}):
         heads[part] += f"\n{(graphs or {})[part]:,}"
     table = make_table("score", *heads.values())
     for name in next(iter(scores.values())):
-        kind, colon, target = name.partition(":")
-        title = f"{kind.upper()} {target}" if colon else SCORES.get(name, name)
-        table.add_row(escape(title), *(_number(part.get(name)) for part in scores.values()))
+        table.add_row(escape(score_name(name)), *(number(p.get(name)) for p in scores.values()))
     return table
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e3 or value == 0 else f"{value:.3g}"

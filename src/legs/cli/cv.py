@@ -148,7 +148,6 @@ def cv(
 
 
 def _show(result: CVResult, console: Console) -> None:
-
     from legs.training.cv.tables import choices, comparisons, summary
 
     classes = result.data.task == "classification"

@@ -48,7 +48,6 @@ def datasets(
 
 
 def _all(console: Console) -> None:
-
     from legs.data import available
     from legs.data.catalog import fetch
 
@@ -68,7 +67,6 @@ def _all(console: Console) -> None:
 
 
 def _one(console: Console, name: str) -> None:
-
     from legs.data import describe, load
     from legs.data.statistics import compare
 

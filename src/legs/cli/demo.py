@@ -59,7 +59,6 @@ def demo(
 
 
 def _show(result: Demo, console: Console) -> None:
-
     console.print(
         f"{result.molecules:,} NCI compounds from RDKit's package ({result.skipped:,} lines "
         f"skipped: not readable), {result.train:,} to train, {result.test:,} to test"
