@@ -28,7 +28,7 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 FREE, RATIO = 16 << 20, 200
 _MAGIC = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file"}
 _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
-_NUMBER = re.compile(rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}")
+_NUMBER = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
 # 1,234 is 1.234 or 1234.
