@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="for each case and round")
-    parser.add_argument("--packed", type=Path, help="folder of packed data sets for stacks")
+    parser.add_argument("--packed", type=Path, help="folder of packed data sets, in each checkout")
     parser.add_argument("--only", default="", help="cases whose names contain this")
     args = parser.parse_args()
     if args.old is None:
@@ -177,7 +177,7 @@ def main() -> None:
     here = Path(__file__).parents[1]
     best: dict[Path, dict[str, float]] = {args.old.resolve(): {}, here: {}}
     options = [f"--{k}={getattr(args, k)}" for k in ("device", "threads", "seconds", "only")]
-    options += [f"--packed={args.packed.resolve()}"] if args.packed else []
+    options += [f"--packed={args.packed}"] if args.packed else []
     for _ in range(args.rounds):
         for root in best:
             path = os.pathsep.join([str(root / "src"), str(root)])
