@@ -12,8 +12,7 @@ import torch
 
 from legs.training import CVOptions, cross_validate, fit
 from legs.training import shown as shown_module
-from legs.training.shown import DRAWN, losses, principal_components
-from legs.training.shown_cv import write_cv_shown
+from legs.training.shown import DRAWN, losses, principal_components, write_cv_shown
 from tests.training.made import QUICK, TARGETS, made_data, made_split
 
 

@@ -135,7 +135,7 @@ def cv(
     from legs.training.cv.store import is_store
     from legs.training.cv.tables import write_results
     from legs.training.runs import BAD_ROWS, choose_device
-    from legs.training.shown_cv import write_cv_shown
+    from legs.training.shown import write_cv_shown
 
     check_address(engine, address)
     place = choose_device(device.value)

@@ -28,8 +28,8 @@ from legs.data.loading import load
 from legs.data.readers.base import RowBatch, Rows
 from legs.data.validate import overflows
 from legs.io import check_outputs
-from legs.training.finite import not_finite, overflow_reason
 from legs.training.fit import fingerprint
+from legs.training.predictor import not_finite, overflow_reason
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,8 +22,7 @@ from legs.data.readers.text import parse_number
 from legs.inference.inputs import InputPart, Reading, bad_rows_beside, finite_part, iter_input
 from legs.inference.table_writer import TableWriter
 from legs.training.predictor import Predictor
-from legs.training.tables import prediction_table
-from legs.training.task import Task
+from legs.training.task import Task, prediction_table
 
 BATCH = 512  # graphs
 CHUNK = 5_000  # rows of a table that are read and predicted at a time

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -22,24 +22,28 @@ from legs.data.loading import reading_options
 from legs.data.splits import (
     Split,
     balanced_group_folds,
+    load_splits,
     part_sizes,
     random_split,
     scaffold_split,
     stratified_folds,
 )
 from legs.data.validate import check_values
-from legs.models.saving import write_atomically
+from legs.io import write_atomically
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
-from legs.training.graph_keys import encode_keys, graph_keys
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
-from legs.training.predictor import Predictor
-from legs.training.records import Records
-from legs.training.results import write_results
-from legs.training.runs import BAD_ROWS, clear_failed_start, run_directory
-from legs.training.scale_log import ScaleLog
+from legs.training.predictor import Predictor, encode_keys, graph_keys
+from legs.training.runs import (
+    BAD_ROWS,
+    CHECKPOINT,
+    Records,
+    clear_failed_start,
+    run_directory,
+    write_results,
+)
 from legs.training.task import Task
 
 SplitKind = Literal["random", "scaffold"]
@@ -53,7 +57,7 @@ class Fitted:
         predictor: the model, ready for raw input.
         split: which graphs trained, validated and tested.
         scores: by part (``"train"``, ``"validation"``, ``"test"``) and name; ``"guess"`` holds the
-            test scores of the most frequent class, or of the mean.
+            test scores of a baseline: the most frequent class, or the mean.
         state: history and best epoch.
         seconds: of training.
         trained: whether anything was left to train; not where a directory held the whole run.
@@ -129,19 +133,20 @@ def fit(
     if writes and find_spec("pandas") is None:
         raise ImportError("the tables of a run directory need pip install 'torch-legs[cli]'")
     with run_directory(directory or "") if writes else nullcontext() as folder:
+        records: Records | None = None
         if folder is not None:
             clear_failed_start(folder)
-        records, scales = Records(folder, settings), ScaleLog(folder)
-        if folder is not None and data.info.get("bad"):  # not before the settings were checked
-            write_bad_rows(folder / BAD_ROWS, data.info["bad"])
+            records = Records(folder, settings)
+            if data.info.get("bad"):  # not before the settings were checked
+                write_bad_rows(folder / BAD_ROWS, data.info["bad"])
         start = time.monotonic()
-        noted = 0
+        epochs = 0
 
         def note(row: dict[str, float]) -> None:
-            nonlocal noted
-            noted += 1
-            records.add(row)
-            scales.add(int(row["epoch"]))
+            nonlocal epochs
+            epochs += 1
+            if records is not None:
+                records.add(row)
             report(row)
 
         answerer, state = fit_method(
@@ -152,19 +157,18 @@ def fit(
             options,
             model_options=model_options,
             device=device,
-            checkpoint=folder and folder / "checkpoint.bin",
+            checkpoint=folder and folder / CHECKPOINT,
             settings=settings,
             report=note,
-            watch=scales.watch,
+            watch=(lambda network: None) if records is None else records.watch,
             group=group,
         )
         seconds = time.monotonic() - start
-        features = tuple(data.info.get("features", ()))
         used = data.subset(np.concatenate([split.train, split.validation]))
         predictor = Predictor(
             answerer,
             task,
-            features,
+            tuple(data.info.get("features", ())),
             data.feature_names,
             model,
             reading_options(data),
@@ -173,13 +177,12 @@ def fit(
         answers = predictor.predict(data)
         scores = score(task, answers, data, split)
         # Methods that are not trained by epochs are fitted each time.
-        fitted = Fitted(predictor, split, scores, state, seconds, bool(noted or not state.epoch))
-        if folder is not None:
+        fitted = Fitted(predictor, split, scores, state, seconds, bool(epochs or not state.epoch))
+        if folder is not None and records is not None:
             predictor.save(folder / "model")
             parts = {name: part.tolist() for name, part in split._asdict().items()}
             write_atomically(folder / "split.json", json.dumps([parts]).encode())
             records.finish(state)
-            scales.finish(state.best_epoch)
             write_results(folder, fitted, settings, data, answers, device=device, command=command)
         return fitted
 
@@ -216,6 +219,29 @@ def default_split(
     return random_split(len(data), seed=seed)
 
 
+def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
+    """Which graphs train, validate and test.
+
+    Args:
+        data: the data set.
+        how: a ``kind`` of :func:`default_split`, or the path of a file that ``save_splits`` wrote.
+        seed: of the random or scaffold split.
+        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`. A split
+            from a file is checked, with a warning.
+    """
+    groups = find_groups(data, group_by)
+    if how in get_args(SplitKind):
+        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
+    elif Path(how).suffix.lower() != ".json":
+        raise DataError(f"a split is random, scaffold or a .json file, not {how!r}")
+    else:
+        split, *more = load_splits(how, graphs=len(data))
+        if more:
+            raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
+    warn_about_leaks([split], groups)
+    return split
+
+
 def main_smiles(data: GraphDataset) -> list[str]:
     """SMILES of the largest fragments; an error where the graphs are not molecules."""
     if not data.smiles:
@@ -231,29 +257,28 @@ def check_split(split: Split, graphs: int) -> None:
         wrong = part[(part < 0) | (part >= graphs)]
         if len(wrong):
             raise DataError(f"the split names graph {wrong[0]}, but there are {graphs} graphs")
-    seen = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
-    if len(seen):
-        raise DataError(f"graph {seen[0]} is in the test part of the split and in another")
+    shared = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
+    if len(shared):
+        raise DataError(f"graph {shared[0]} is in the test part of the split and in another")
 
 
 def score(
     task: Task, answers: Tensor, data: GraphDataset, split: Split
 ) -> dict[str, dict[str, float]]:
-    """Scores on each part of a split, and what a guess that ignores the graphs would get."""
+    """Scores on each part of a split, and of a baseline that ignores the graphs."""
     assert data.y is not None
     y = data.y
-    parts = {name: torch.as_tensor(part) for name, part in split._asdict().items() if len(part)}
-    found = {name: task.scores(answers[index], y[index]) for name, index in parts.items()}
-    trained = y[parts["train"]]
-    if task.kind == "classification":
-        share = torch.bincount(trained, minlength=len(task.names)).float() / len(trained)
-        guess = share.expand(len(y), -1)
-    else:
-        assert task.mean is not None
-        guess = task.mean.expand(len(y), -1)
-    if "test" in parts:
-        found["guess"] = task.scores(guess[parts["test"]], y[parts["test"]])
-    return found
+    scores = {n: task.scores(answers[p], y[p]) for n, p in split._asdict().items() if len(p)}
+    if len(split.test):
+        if task.kind == "classification":
+            counts = torch.bincount(y[split.train], minlength=len(task.names))
+            baseline = counts.float() / len(split.train)
+        else:
+            assert task.mean is not None
+            baseline = task.mean
+        truth = y[split.test]
+        scores["guess"] = task.scores(baseline.expand(len(truth), -1), truth)
+    return scores
 
 
 def fingerprint(data: GraphDataset) -> str:
@@ -268,5 +293,5 @@ def fingerprint(data: GraphDataset) -> str:
 
 def fingerprint_split(split: Split) -> str:
     """A short digest of a split."""
-    listed = {name: part.tolist() for name, part in split._asdict().items()}
-    return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
+    parts = {name: part.tolist() for name, part in split._asdict().items()}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -26,9 +26,8 @@ from legs.models.bounds import check_sizes
 from legs.models.catalogue import _BUILDERS, _options_of
 from legs.nn import FCN
 from legs.training.fit import SplitKind, default_split, main_smiles
-from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
+from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method, check_options
 from legs.training.options import TrainingOptions
-from legs.training.runs import check_options
 
 
 @dataclass(frozen=True)

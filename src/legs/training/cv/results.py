@@ -16,7 +16,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.training.cv.protocol import CVOptions
 from legs.training.cv.store import Trained
-from legs.training.finite import check_finite
+from legs.training.predictor import check_finite
 from legs.training.task import Task
 
 

@@ -19,8 +19,13 @@ from legs.io import (
     writing,
 )
 from legs.models.saving import ModelError
-from legs.training.checkpoint import check_settings, load_state, plain
-from legs.training.sealed import read_sealed, write_sealed
+from legs.training.checkpoint import (
+    check_settings,
+    load_state,
+    plain,
+    read_checksummed,
+    write_checksummed,
+)
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Store:
         """A finished group, or ``None``."""
         file = self.file(group)
         if group not in self._finished and file is not None and file.exists():
-            rows, tensors = read_sealed(file, "models", "delete it to train it again")
+            rows, tensors = read_checksummed(file, "models", "delete it to train it again")
             try:
                 self._finished[group] = [_trained(row, k, tensors) for k, row in enumerate(rows)]
             except (KeyError, TypeError) as error:
@@ -153,7 +158,7 @@ class Store:
                 if (tensor := row.pop(name)) is not None:
                     tensors[f"{k}.{name}"] = tensor.contiguous()
             rows.append(row)
-        write_sealed(file, "models", rows, tensors)
+        write_checksummed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
 
 

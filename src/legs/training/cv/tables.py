@@ -14,7 +14,7 @@ from legs.io import csv_table, file_digests, with_digest, write_atomically
 from legs.models.saving import versions
 from legs.training.cv.protocol import chosen_names
 from legs.training.cv.results import CVResult, MethodResult, corrected_t_test
-from legs.training.results import machine_name
+from legs.training.runs import machine_name
 
 
 def summary(result: CVResult) -> pd.DataFrame:
