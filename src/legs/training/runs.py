@@ -299,7 +299,7 @@ def write_results(
         command: the line that started the run, if it was one.
     """
     # Imported here: it needs pandas, and a model can be fitted without.
-    from legs.training.shown import shown_of_run, write_shown
+    from legs.training.shown import write_run_shown
 
     task = fitted.predictor.task
     results = {
@@ -335,7 +335,7 @@ def write_results(
     if len(test):
         table = prediction_table(task, answers[test], data.subset(test))
         write_atomically(folder / PREDICTIONS, csv_table(table).encode())
-    write_shown(folder, shown_of_run(fitted.predictor, data, fitted.split, answers))
+    write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
     weights = folder / "model" / WEIGHTS
     if weights.is_file():
         results["weights"] = file_digest(weights)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,64 +42,12 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Graphs that a page shows.
+def write_run_shown(
+    folder: Path, predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor
+) -> None:
+    """Writes what a page shows of a trained model, from its ``answers`` for all graphs.
 
-    Args:
-        table: a row per graph, as of :func:`~legs.training.task.prediction_table`.
-        numbers: of the graphs in the data set.
-        parts: of the split, one per graph: a place in ``PARTS``.
-        graphs: the graphs, in the same order; the best and worst predictions come first.
-        best: how many of them are best predictions.
-        worst: how many, after these, are worst predictions.
-        features: of the graphs, ``[graphs, features]``.
-        source: whose features they are.
-        aligned: of the best and worst, whether nodes are in the order of the SMILES' atoms.
-    """
-
-    table: pd.DataFrame
-    numbers: Numbers
-    parts: npt.NDArray[np.int8]
-    graphs: list[Data]
-    best: int
-    worst: int
-    features: Tensor
-    source: str
-    aligned: list[bool]
-
-
-def write_shown(folder: Path, shown: Shown) -> None:
-    """Writes ``shown.npz`` and ``shown.csv``."""
-    places, share = principal_components(shown.features.double().numpy(), COMPONENTS)
-    drawn = shown.best + shown.worst
-    arrays: dict[str, npt.NDArray[Any]] = {
-        **_edges_of(shown.graphs, drawn),
-        "numbers": shown.numbers,
-        "parts": shown.parts,
-        "places": places.astype(np.float32),
-        "share": share,
-        "best": np.array(shown.best),
-        "worst": np.array(shown.worst),
-        "aligned": np.array(shown.aligned, dtype=bool),
-        "source": np.array(shown.source),
-    }
-    if drawn:
-        arrays["x"] = torch.cat([graph.x for graph in shown.graphs[:drawn]]).numpy()
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
-    write_atomically(folder / GRAPHS, content.getvalue())
-    write_atomically(folder / TABLE, csv_table(shown.table).encode())
-
-
-def shown_of_run(predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor) -> Shown:
-    """What to show of a trained model: best and worst test graphs, then others of every part.
-
-    Args:
-        predictor: the model.
-        data: all graphs.
-        split: of them.
-        answers: of the model for all graphs.
+    Best and worst test graphs come first, then others of every part.
     """
     assert data.y is not None
     loss = losses(predictor.task, answers[split.test], data.y[split.test])
@@ -113,18 +60,19 @@ def shown_of_run(predictor: Predictor, data: GraphDataset, split: Split, answers
         parts[getattr(split, name)] = place
     graphs = part.to_pyg()
     again = _as_written(data.subset(drawn), predictor, answers[drawn])
-    for place, graph in enumerate(again):
-        graphs[place] = graphs[place] if graph is None else graph
-    return Shown(
-        prediction_table(predictor.task, answers[numbers], part),
-        numbers,
-        parts[numbers],
+    graphs[: len(drawn)] = [a if b is None else b for a, b in zip(graphs, again, strict=False)]
+    table = prediction_table(predictor.task, answers[numbers], part)
+    _write(
+        folder,
+        table,
         graphs,
-        len(best),
-        len(worst),
         predictor.embed(part),
-        predictor.method,
-        [graph is not None for graph in again],
+        numbers=numbers,
+        parts=parts[numbers],
+        best=len(best),
+        worst=len(worst),
+        aligned=np.array([graph is not None for graph in again], dtype=bool),
+        source=predictor.method,
     )
 
 
@@ -143,25 +91,25 @@ def write_cv_shown(folder: str | Path, result: CVResult) -> None:
     columns: dict[str, object] = {"id": part.ids or [str(k) for k in numbers]}
     if part.smiles:
         columns["smiles"] = part.smiles
-    shown = Shown(
+    _write(
+        folder,
         pd.DataFrame(columns),
-        numbers,
-        np.full(len(numbers), PARTS.index("test"), dtype=np.int8),  # every graph is tested once
         part.to_pyg(),
-        len(best),
-        len(worst),
         embed(create(CV_SOURCE, data.in_channels, 2).eval(), part),
-        CV_SOURCE,
-        [False] * len(drawn),
+        numbers=numbers,
+        parts=np.full(len(numbers), PARTS.index("test"), dtype=np.int8),  # each is tested once
+        best=len(best),
+        worst=len(worst),
+        aligned=np.zeros(len(drawn), dtype=bool),
+        source=CV_SOURCE,
     )
-    write_shown(folder, shown)
     about = {
         "lead": lead.method,
         "task": data.task,
         "names": list(data.class_names if data.task == "classification" else data.target_names),
         "scales": {
             method.method: [
-                m.double().mean(0).numpy().round(DIGITS).tolist() for m in method.scales
+                models.double().mean(0).numpy().round(DIGITS).tolist() for models in method.scales
             ]
             for method in result.methods
             if method.scales
@@ -169,6 +117,27 @@ def write_cv_shown(folder: str | Path, result: CVResult) -> None:
         "files": file_digests(folder, [GRAPHS, TABLE]),
     }
     write_atomically(folder / CV_SCALES, json.dumps(with_digest(about)).encode())
+
+
+def _write(
+    folder: Path, table: pd.DataFrame, graphs: list[Data], features: Tensor, **arrays: Any
+) -> None:
+    """Writes ``shown.csv``, and ``shown.npz`` with these arrays.
+
+    Arrays are: ``numbers`` of the graphs in the data set; ``parts`` of the split, as places in
+    ``PARTS``; how many of the first graphs are the ``best`` predictions, and how many after these
+    the ``worst``; of both, whether nodes are ``aligned`` with the atoms of the SMILES; ``source``
+    of the features.
+    """
+    places, share = principal_components(features.double().numpy(), COMPONENTS)
+    drawn = arrays["best"] + arrays["worst"]
+    arrays = {**_edges_of(graphs, drawn), **arrays, "places": places.astype(np.float32)}
+    if drawn:
+        arrays["x"] = torch.cat([graph.x for graph in graphs[:drawn]]).numpy()
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, share=share, **arrays)
+    write_atomically(folder / GRAPHS, content.getvalue())
+    write_atomically(folder / TABLE, csv_table(table).encode())
 
 
 def _wrongness(result: CVResult) -> tuple[MethodResult, Floats]:
