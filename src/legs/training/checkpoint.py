@@ -24,20 +24,13 @@ _VALUES = ("epoch", "best_epoch", "best_loss", "history")
 
 @dataclass
 class State:
-    """Everything that the next epoch of a training run depends on.
+    """Everything that the next epoch of a training run depends on."""
 
-    Args:
-        epoch: number of epochs done.
-        best_epoch: epoch of the best validation loss.
-        best_loss: the best validation loss.
-        history: a row per epoch.
-        tensors: by group (``network``, ``best``, ``adam``) and name.
-    """
-
-    epoch: int = 0
-    best_epoch: int = 0
+    epoch: int = 0  # epochs done
+    best_epoch: int = 0  # of the best validation loss
     best_loss: float = float("inf")
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
+    # By group ("network", "best", "adam") and name.
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -23,6 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from legs.io import write_atomically
 from legs.models import Network
 from legs.nn.batch_norm import synchronized
 from legs.training.inputs import Reader, predict
@@ -35,10 +35,6 @@ MEETING = "LEGS_MEETING"
 GRACE = 5.0
 # A process that has used CUDA cannot be forked.
 START = "spawn"
-
-# The newer of two names, which older versions of PyTorch do not have.
-_PARAMETERS = inspect.signature(DistributedDataParallel.__init__).parameters
-_COPIES = "forward_sync_buffers" if "forward_sync_buffers" in _PARAMETERS else "broadcast_buffers"
 
 Forward = Callable[[Tensor, Tensor | None], Tensor]
 T = TypeVar("T")
@@ -104,11 +100,12 @@ class Group:
             yield lambda index, mask: inputs(network, index, mask)
             return
         ids = [self.device.index] if self.device.type == "cuda" else None
-        # Buffers need no copies: synchronised batch norms have the same everywhere.
-        still: dict[str, Any] = {_COPIES: False}
         parallel = DistributedDataParallel(
-            _Whole(network, inputs), ids, gradient_as_bucket_view=True, **still
+            _Whole(network, inputs), ids, gradient_as_bucket_view=True
         )
+        # Buffers need no copies: synchronized batch norms have the same everywhere. Set here, as
+        # the argument has different names in different versions of PyTorch.
+        parallel.broadcast_buffers = False
         with synchronized(network):
             yield parallel
 
@@ -133,8 +130,7 @@ class _Whole(nn.Module):
 
     def __init__(self, network: Network, inputs: Reader) -> None:
         super().__init__()
-        self.network = network
-        self.inputs = inputs
+        self.network, self.inputs = network, inputs
 
     def forward(self, index: Tensor, mask: Tensor | None) -> Tensor:
         return self.inputs(self.network, index, mask)
@@ -184,11 +180,7 @@ def joined(device: str = "cpu") -> Iterator[Group]:
 
 
 def processes_to_start(device: str, devices: int) -> int:
-    """How many processes a command has to start for ``devices``; one under ``torchrun``.
-
-    Raises:
-        ValueError: there are not so many devices.
-    """
+    """How many processes a command has to start for ``devices``; one under ``torchrun``."""
     if launched():
         size = int(os.environ["WORLD_SIZE"])
         if devices not in (1, size):
@@ -202,28 +194,17 @@ def processes_to_start(device: str, devices: int) -> int:
 def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, Any]) -> None:
     """Calls a function in so many processes at once, which find each other as under ``torchrun``.
 
-    Output of process 0 goes where ours goes; the others are silent. All end well, or all end.
-
-    Args:
-        processes: how many.
-        work: a function of a module, called in each of them.
-        arguments: its arguments.
-
-    Raises:
-        ValueError: as one of the processes raised it, with its text. The others are ended.
-        RuntimeError: any other error in one of them, or one was killed.
+    Output of process 0 goes where ours goes; the others are silent. All end well, or all end: an
+    error of one is raised here, as ``ValueError`` if it is one for people, else ``RuntimeError``.
     """
     context: Any = get_context(START)
     with tempfile.TemporaryDirectory(prefix="legs-train-", ignore_cleanup_errors=True) as folder:
-        running = [
-            context.Process(
-                target=_work, args=(rank, processes, folder, work, dict(arguments)), daemon=True
-            )
-            for rank in range(processes)
-        ]
+        running: list[Any] = []
         try:
-            for process in running:
-                process.start()
+            for rank in range(processes):
+                given = (rank, processes, folder, work, dict(arguments))
+                running.append(context.Process(target=_work, args=given, daemon=True))
+                running[-1].start()
             waiting = {process.sentinel: process for process in running}
             while waiting and not any(process.exitcode for process in running):
                 for sentinel in wait([*waiting]):
@@ -234,9 +215,8 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
             codes = [process.exitcode for process in running]
         finally:
             for process in running:
-                if process.pid is not None:
-                    process.kill()
-                    process.join()
+                process.kill()
+                process.join()
         if any(codes):
             _raise_first(Path(folder), codes)
 
@@ -262,10 +242,9 @@ def _work(
         text = " ".join(str(error).split())[:2_000]
         plain = isinstance(error, ValueError | OSError | ImportError) and bool(text)
         text = text if plain else f"{type(error).__name__}: {text}"
-        kind = "peer" if isinstance(error, PeerError) else "plain" if plain else "other"
         # Not the error itself: not all can be sent.
-        report = [kind, text, traceback.format_exc()[-20_000:]]
-        Path(folder, f"{rank}.json").write_text(json.dumps(report), encoding="utf-8")
+        report = [isinstance(error, PeerError), plain, text, traceback.format_exc()[-20_000:]]
+        write_atomically(Path(folder, f"{rank}.json"), json.dumps(report).encode())
         sys.exit(1)
 
 
@@ -280,10 +259,10 @@ def _end_with_parent() -> None:
 def _raise_first(folder: Path, codes: list[int | None]) -> None:
     """Raises the error that came first: those that only miss another process add nothing."""
     files = [folder / f"{rank}.json" for rank in range(len(codes))]
-    reports = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
-    for kind, text, trace in reports:
-        if kind != "peer":
-            error = (ValueError if kind == "plain" else RuntimeError)(text)
+    reports = [json.loads(file.read_bytes()) for file in files if file.exists()]
+    for peer, plain, text, trace in reports:
+        if not peer:
+            error = (ValueError if plain else RuntimeError)(text)
             error.add_note(trace)
             raise error
     for rank, code in enumerate(codes):
@@ -291,4 +270,4 @@ def _raise_first(folder: Path, codes: list[int | None]) -> None:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
             why = "; it may have been short of memory" if code == -9 else ""
             raise RuntimeError(f"process {rank} of {len(codes)} {how}{why}")
-    raise PeerError("; ".join(text for _, text, _ in reports))
+    raise PeerError("; ".join(text for _, _, text, _ in reports))

@@ -9,41 +9,26 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from legs.data import splits
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, write_bad_rows
 from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_about_leaks
 from legs.data.loading import reading_options
-from legs.data.splits import (
-    Split,
-    balanced_group_folds,
-    load_splits,
-    part_sizes,
-    random_split,
-    scaffold_split,
-    stratified_folds,
-)
+from legs.data.splits import Split
 from legs.data.validate import check_values
 from legs.io import write_atomically
+from legs.training import runs
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor, encode_keys, graph_keys
-from legs.training.runs import (
-    BAD_ROWS,
-    CHECKPOINT,
-    Records,
-    clear_failed_start,
-    run_directory,
-    write_results,
-)
 from legs.training.task import Task
 
 SplitKind = Literal["random", "scaffold"]
@@ -132,13 +117,13 @@ def fit(
     writes = directory is not None and not group.rank
     if writes and find_spec("pandas") is None:
         raise ImportError("the tables of a run directory need pip install 'torch-legs[cli]'")
-    with run_directory(directory or "") if writes else nullcontext() as folder:
-        records: Records | None = None
+    with runs.run_directory(directory or "") if writes else nullcontext() as folder:
+        records: runs.Records | None = None
         if folder is not None:
-            clear_failed_start(folder)
-            records = Records(folder, settings)
+            runs.clear_failed_start(folder)
+            records = runs.Records(folder, settings)
             if data.info.get("bad"):  # not before the settings were checked
-                write_bad_rows(folder / BAD_ROWS, data.info["bad"])
+                write_bad_rows(folder / runs.BAD_ROWS, data.info["bad"])
         start = time.monotonic()
         epochs = 0
 
@@ -157,7 +142,7 @@ def fit(
             options,
             model_options=model_options,
             device=device,
-            checkpoint=folder and folder / CHECKPOINT,
+            checkpoint=folder and folder / runs.CHECKPOINT,
             settings=settings,
             report=note,
             watch=(lambda network: None) if records is None else records.watch,
@@ -175,7 +160,8 @@ def fit(
             encode_keys(graph_keys(used)),
         )
         answers = predictor.predict(data)
-        scores = score(task, answers, data, split)
+        assert data.y is not None
+        scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
         fitted = Fitted(predictor, split, scores, state, seconds, bool(epochs or not state.epoch))
         if folder is not None and records is not None:
@@ -183,16 +169,14 @@ def fit(
             parts = {name: part.tolist() for name, part in split._asdict().items()}
             write_atomically(folder / "split.json", json.dumps([parts]).encode())
             records.finish(state)
-            write_results(folder, fitted, settings, data, answers, device=device, command=command)
+            runs.write_results(
+                folder, fitted, settings, data, answers, device=device, command=command
+            )
         return fitted
 
 
 def default_split(
-    data: GraphDataset,
-    seed: int = 0,
-    *,
-    kind: SplitKind = "random",
-    group_by: GroupBy = "auto",
+    data: GraphDataset, seed: int = 0, *, kind: SplitKind = "random", group_by: GroupBy = "auto"
 ) -> Split:
     """80/10/10, with every class in proportion where there are ten graphs or more of each.
 
@@ -206,38 +190,30 @@ def default_split(
     classes = data.y if data.task == "classification" else None
     if kind == "scaffold":
         names = None if classes is None else np.array(data.class_names)[classes.numpy()]
-        return scaffold_split(main_smiles(data), seed=seed, y=names)
+        return splits.scaffold_split(main_smiles(data), seed=seed, y=names)
     if kind != "random":
-        raise DataError(f"a split is random or scaffold, not {kind!r}")
+        raise DataError(f"a split is random, scaffold or a .json file, not {kind!r}")
     groups = find_groups(data, group_by)
     if groups is not None:
-        shares = part_sizes(len(data)) / len(data)
-        return Split(*balanced_group_folds(groups, shares, classes, seed))
+        shares = splits.part_sizes(len(data)) / len(data)
+        return Split(*splits.balanced_group_folds(groups, shares, classes, seed))
     if classes is not None and int(torch.bincount(classes).min()) >= 10:
-        test, validation, *rest = stratified_folds(classes.numpy(), k=10, seed=seed)
+        test, validation, *rest = splits.stratified_folds(classes.numpy(), k=10, seed=seed)
         return Split(np.sort(np.concatenate(rest)), validation, test)
-    return random_split(len(data), seed=seed)
+    return splits.random_split(len(data), seed=seed)
 
 
 def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
-    """Which graphs train, validate and test.
+    """A split by :func:`default_split` of the kind ``how``, or from a file by ``save_splits``.
 
-    Args:
-        data: the data set.
-        how: a ``kind`` of :func:`default_split`, or the path of a file that ``save_splits`` wrote.
-        seed: of the random or scaffold split.
-        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`. A split
-            from a file is checked, with a warning.
+    A split from a file is checked for ``group_by``, with a warning.
     """
     groups = find_groups(data, group_by)
-    if how in get_args(SplitKind):
-        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
-    elif Path(how).suffix.lower() != ".json":
-        raise DataError(f"a split is random, scaffold or a .json file, not {how!r}")
-    else:
-        split, *more = load_splits(how, graphs=len(data))
-        if more:
-            raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
+    if Path(how).suffix.lower() != ".json":
+        return default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
+    split, *more = splits.load_splits(how, graphs=len(data))
+    if more:
+        raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
     warn_about_leaks([split], groups)
     return split
 
@@ -260,25 +236,6 @@ def check_split(split: Split, graphs: int) -> None:
     shared = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
     if len(shared):
         raise DataError(f"graph {shared[0]} is in the test part of the split and in another")
-
-
-def score(
-    task: Task, answers: Tensor, data: GraphDataset, split: Split
-) -> dict[str, dict[str, float]]:
-    """Scores on each part of a split, and of a baseline that ignores the graphs."""
-    assert data.y is not None
-    y = data.y
-    scores = {n: task.scores(answers[p], y[p]) for n, p in split._asdict().items() if len(p)}
-    if len(split.test):
-        if task.kind == "classification":
-            counts = torch.bincount(y[split.train], minlength=len(task.names))
-            baseline = counts.float() / len(split.train)
-        else:
-            assert task.mean is not None
-            baseline = task.mean
-        truth = y[split.test]
-        scores["guess"] = task.scores(baseline.expand(len(truth), -1), truth)
-    return scores
 
 
 def fingerprint(data: GraphDataset) -> str:

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,29 +48,21 @@ def train(
     batches: Batches | None = None,
     group: Group = ALONE,
 ) -> State:
-    """Trains a network in place and leaves it with its best weights.
+    """Trains a network in place, leaves it with its best weights, and returns the final state.
 
     Adam; the validation loss decides which weights are best and when to stop. An epoch depends on
     its number, the seed and the weights before it only, so a run that was killed resumes from its
     checkpoint and ends with the same weights.
 
     Args:
-        network: initialised.
+        network: initialized.
         inputs: the data set for this network.
         target: ``task.targets`` of all graphs.
-        split: numbers of training and validation graphs.
-        task: the loss.
-        options: how to train.
-        checkpoint: file for the state of the run, or ``None``.
+        checkpoint: file for the state of the run, or ``None``; process 0 alone needs one.
         settings: what must not have changed when a run resumes.
         report: called with a row of losses after every epoch.
-        batches: training graphs of every batch of an epoch, by its number (default: the training
-            graphs in random order, cut into batches).
-        group: processes that share the work, each calling this; default this one alone. Batches
-            are those of one process, cut into parts. Of ``checkpoint`` process 0 alone needs one.
-
-    Returns:
-        The final state: history, best epoch, best validation loss.
+        batches: the batches of an epoch, by its number (default: :func:`random_batches`).
+        group: processes that share every batch, each calling this; default this one alone.
     """
     settings = settings or {}
     optimizer = torch.optim.Adam(
@@ -85,40 +77,56 @@ def train(
         _restore(network, optimizer, state)
     draw = batches or partial(random_batches, torch.as_tensor(split.train), options)
     validation_index = torch.as_tensor(split.validation).to(target.device)
-    if not bool(task.has_target(target[validation_index]).any()):
+    if bool(target[validation_index].isnan().all()):
         raise TrainingError("no validation graph has a target: nothing decides when to stop")
+
+    def save(path: Path) -> None:
+        state.tensors["network"] = dict(network.state_dict())
+        state.tensors["adam"] = {
+            f"{number}.{name}": value
+            for number, moments in optimizer.state_dict()["state"].items()
+            for name, value in moments.items()
+        }
+        save_state(path, state, settings)
+
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
     with matrix_products(options), group.training(network, inputs) as forward:
-        while state.epoch < options.max_epochs and not _finished(state, options):
+        while state.epoch < options.max_epochs:
+            # Decided where there is news: right after a validation.
+            validated = bool(state.history) and "validation_loss" in state.history[-1]
+            if validated and state.epoch - state.best_epoch >= options.patience:
+                break
             epoch = state.epoch + 1
             loss = _epoch(
                 network, forward, target, draw(epoch), task, options, optimizer, epoch, group
             )
             row = {"epoch": epoch, "train_loss": loss}
-            # After a finite loss the last step may still have sent the weights to infinity.
-            norm = torch.nn.utils.get_total_norm(list(network.parameters()))
-            if not (math.isfinite(loss) and math.isfinite(float(norm))):
-                raise _not_finite(epoch, options, checkpoint)
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
-                scale, loss = group.broadcast(
+                scale, row["validation_loss"] = group.broadcast(
                     _validation(task, network, out, target[validation_index], options)
                 )
-                row["validation_loss"] = loss
-                if not math.isfinite(loss):
-                    raise _not_finite(epoch, options, checkpoint)
-                if loss < state.best_loss:
-                    state.best_loss, state.best_epoch = loss, epoch
+                if row["validation_loss"] < state.best_loss:
+                    state.best_loss, state.best_epoch = row["validation_loss"], epoch
                     state.tensors["best"] = _scaled(network, scale)
+            # After a finite loss the last step may still have sent the weights to infinity.
+            norm = float(torch.nn.utils.get_total_norm(list(network.parameters())))
+            if not all(map(math.isfinite, (*row.values(), norm))):
+                good = checkpoint is not None and checkpoint.exists()
+                saved = f"; the last good checkpoint is {checkpoint}" if good else ""
+                raise TrainingError(
+                    f"the loss is not a finite number in epoch {epoch}{saved}. Try a smaller "
+                    f"learning rate (it was {options.lr:g}), or clip=1"
+                )
             state.epoch = epoch
             state.history.append(row)
             report(row)
             if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
-                _save(checkpoint, network, optimizer, state, settings)
+                save(checkpoint)
                 last_saved = time.monotonic()
     if checkpoint:
-        _save(checkpoint, network, optimizer, state, settings)
+        save(checkpoint)
     if "best" in state.tensors:
         network.load_state_dict(state.tensors["best"])
     network.eval()
@@ -163,12 +171,13 @@ def _epoch(
     group: Group,
 ) -> float:
     network.train()
+    mixed = options.precision == "bfloat16"
     total, weight = [], []
     # Each process draws the dropout of its own graphs.
     with seeded(options.seed + group.rank * 2**32, epoch, target.device):
         for batch in batches:
             index, counts = group.part(batch.to(target.device))
-            with _precision(options, target.device):
+            with torch.autocast(target.device.type, torch.bfloat16, enabled=mixed):
                 out = forward(index, counts)
             # Losses are never computed in half precision.
             out = out.to(torch.promote_types(out.dtype, torch.float32))
@@ -210,18 +219,9 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return (seed * 1_000_003 + epoch) % 2**63
 
 
-def _finished(state: State, options: TrainingOptions) -> bool:
-    """Decided where there is news: right after a validation."""
-    validated = bool(state.history) and "validation_loss" in state.history[-1]
-    return validated and state.epoch - state.best_epoch >= options.patience
-
-
 @contextmanager
 def matrix_products(options: TrainingOptions) -> Iterator[None]:
-    """Inside, GPUs take matrix products in TensorFloat-32 if the options say so.
-
-    Other options leave it as it was set.
-    """
+    """Inside, GPUs take matrix products in TensorFloat-32 if the options say so."""
     flags = torch.backends.cuda.matmul
     before = flags.fp32_precision
     if options.precision != "tf32" or before == "tf32":
@@ -236,28 +236,6 @@ def matrix_products(options: TrainingOptions) -> Iterator[None]:
         flags.fp32_precision = before
 
 
-def _precision(options: TrainingOptions, device: torch.device) -> AbstractContextManager[Any]:
-    if options.precision == "bfloat16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
-
-
-def _save(
-    path: Path,
-    network: Network,
-    optimizer: torch.optim.Optimizer,
-    state: State,
-    settings: dict[str, Any],
-) -> None:
-    state.tensors["network"] = dict(network.state_dict())
-    state.tensors["adam"] = {
-        f"{number}.{name}": value
-        for number, moments in optimizer.state_dict()["state"].items()
-        for name, value in moments.items()
-    }
-    save_state(path, state, settings)
-
-
 def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -> None:
     try:
         network.load_state_dict(state.tensors["network"])
@@ -268,12 +246,3 @@ def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -
         number, name = key.split(".", 1)
         moments.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-
-
-def _not_finite(epoch: int, options: TrainingOptions, checkpoint: Path | None) -> TrainingError:
-    good = checkpoint is not None and checkpoint.exists()
-    saved = f"; the last good checkpoint is {checkpoint}" if good else ""
-    return TrainingError(
-        f"the loss is not a finite number in epoch {epoch}{saved}. Try a smaller learning rate "
-        f"(it was {options.lr:g}), or clip=1"
-    )

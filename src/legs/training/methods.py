@@ -20,8 +20,8 @@ from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
-from legs.training.predictor import Answerer, NetworkAnswerer
-from legs.training.svm import fit_svm
+from legs.training.predictor import NetworkAnswerer
+from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
 
 # Ensembles: two networks are trained first, then frozen under a common head.
@@ -90,22 +90,15 @@ def fit_method(
     report: Report = lambda row: None,
     watch: Callable[[Network], None] = lambda network: None,
     group: Group = ALONE,
-) -> tuple[Answerer, State]:
-    """Trains a method on a split of a data set.
+) -> tuple[NetworkAnswerer | ScatteringSVM, State]:
+    """Trains a method, one of :func:`methods`, on a split of a data set.
+
+    The arguments are those of :func:`legs.training.fit` and :func:`legs.training.loop.train`, and
 
     Args:
-        name: one of :func:`methods`.
-        data: with targets.
-        split: numbers of training and validation graphs.
         task: of the data, scaled by the training graphs.
-        options: how to train.
         model_options: of the network (of the ensemble's head for ensembles).
-        device: where to train.
-        checkpoint: file for the state of the run, or ``None``.
-        settings: what must not have changed when a run resumes.
-        report: called with a row of losses after every epoch.
         watch: called with every network before it is trained.
-        group: processes that share the work; default this one alone.
     """
     model_options = model_options or {}
     _check_names(name, model_options)

@@ -97,13 +97,12 @@ def fit_nodes(
     weight = data.get("edge_weight")
     fn.check_graph(data.edge_index, weight, len(classes))
     fn.check_undirected(data.edge_index, weight, len(classes))
-    dtype = options.dtype
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        network = create(
-            model, data.num_features, count, **{**(model_options or {}), "level": "node"}
-        ).to(device, dtype)
-        nodes = Nodes(data, network, device, dtype)
+        model_options = {**(model_options or {}), "level": "node"}
+        network = create(model, data.num_features, count, **model_options)
+        network.to(device, options.dtype)
+        nodes = Nodes(data, network, device, options.dtype)
         if isinstance(network.head, RBF):
             with torch.no_grad(), unchecked(network):
                 features = nodes.embed(network)[torch.as_tensor(split.train).to(device)]
@@ -114,14 +113,7 @@ def fit_nodes(
         state = train(network, nodes, classes.to(device), split, task, options, report=report)
         everything = torch.arange(len(classes), device=device)
         answers = task.answers(predict(nodes, network, everything, len(everything))).float().cpu()
-    scores = {
-        name: task.scores(answers[part], classes[part])
-        for name, part in split._asdict().items()
-        if len(part)
-    }
-    if len(split.test):
-        share = torch.bincount(classes[split.train], minlength=count) / len(split.train)
-        scores["guess"] = task.scores(share.expand(len(split.test), -1), classes[split.test])
+    scores = task.scores_by_part(answers, classes, split)
     return FittedNodes(network.to("cpu", torch.float32), scores, state)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,32 +31,20 @@ from legs.models.saving import (
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.task import Task
 
+if TYPE_CHECKING:
+    from legs.training.svm import ScatteringSVM
+
 KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
-
-
-class Answerer(Protocol):
-    """What a predictor asks: a network, or a method that is none."""
-
-    def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        """Class probabilities or predicted targets, ``[graphs, classes or targets]``."""
-
-    def embedding(self, data: GraphDataset) -> Tensor:
-        """Features of graphs, ``[graphs, features]``."""
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Description and tensors to rebuild it from."""
-
-    def num_parameters(self) -> int:
-        """Number of learned parameters."""
 
 
 @dataclass(frozen=True)
 class NetworkAnswerer:
-    """A trained network."""
+    """A network that a predictor asks; :class:`~legs.training.svm.ScatteringSVM` is its twin."""
 
     network: Network
 
     def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
+        """Class probabilities or targets, ``[graphs, classes or targets]``."""
         inputs = Inputs(data, self.network, self.device, keep=False)
         out = predict(inputs, self.network, torch.arange(len(data), device=self.device), batch_size)
         if out.shape[1] != len(task.names):
@@ -66,6 +54,7 @@ class NetworkAnswerer:
         return task.answers(out.float().cpu())
 
     def embedding(self, data: GraphDataset) -> Tensor:
+        """Features of graphs, ``[graphs, features]``."""
         return embed(self.network, data.to(self.device)).cpu()
 
     @property
@@ -74,9 +63,11 @@ class NetworkAnswerer:
         return next(self.network.parameters()).device
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Description and tensors to rebuild it from."""
         return {"network": describe_network(self.network)}, dict(self.network.state_dict())
 
     def num_parameters(self) -> int:
+        """Number of learned parameters."""
         return self.network.num_parameters()
 
 
@@ -96,7 +87,7 @@ class Predictor:
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
     """
 
-    answerer: Answerer
+    answerer: NetworkAnswerer | ScatteringSVM
     task: Task
     features: tuple[str, ...]
     feature_names: tuple[str, ...]
@@ -185,7 +176,8 @@ def load(directory: str | Path) -> Predictor | Network:
         return load_network(directory)
     try:
         if "network" in description:
-            answerer: Answerer = NetworkAnswerer(rebuild_network(description["network"], tensors))
+            network = rebuild_network(description["network"], tensors)
+            answerer: NetworkAnswerer | ScatteringSVM = NetworkAnswerer(network)
         else:
             from legs.training.svm import ScatteringSVM
 
@@ -218,10 +210,7 @@ def check_finite(
 ) -> Tensor:
     """Raises :class:`DataError` for the first graph whose row of ``result`` is not finite.
 
-    Args:
-        data: the graphs.
-        result: features or predictions, ``[graphs, columns]``.
-        graphs: the graph of each row (default: all graphs).
+    ``graphs`` holds the graph of each row (default: all graphs).
     """
     for row in not_finite(result):
         graph = row if graphs is None else int(graphs[row])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
@@ -85,11 +83,9 @@ def is_run(folder: Path) -> bool:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    try:
-        read_checksummed(path, "state")
-    except (OSError, ModelError):
-        return False
-    return True
+    with suppress(OSError, ModelError):
+        return bool(read_checksummed(path, "state"))
+    return False
 
 
 def clear_failed_start(folder: Path) -> None:
@@ -214,10 +210,9 @@ class Records:
 
     def _add_scales(self, epoch: int) -> None:
         module = self.scattering
+        theta = None if module is None else module.selection.theta
         # Scales that are frozen, under the common head of two networks, have been written before.
-        if module is None or module.selection.theta is None:
-            return
-        if module.selection.theta.requires_grad:
+        if module is not None and theta is not None and theta.requires_grad:
             laziness = torch.as_tensor(module.walk.laziness)
             scales = {"weights": _rounded(module.scale_weights()), "laziness": _rounded(laziness)}
             append(self.folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
@@ -227,11 +222,10 @@ class Records:
 
         A run that was killed may have written some epochs twice.
         """
-        text = io.StringIO()
-        writer = csv.DictWriter(text, ("epoch", *LOSSES), restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(state.history)
-        write_atomically(self.folder / "metrics.csv", text.getvalue().encode())
+        import pandas as pd  # a model can be fitted without
+
+        table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
+        write_atomically(self.folder / "metrics.csv", csv_table(table).encode())
         _write_lines(self.folder / METRICS, state.history)
         scales = self.folder / SCALES
         if scales.exists():
@@ -289,14 +283,7 @@ def write_results(
 ) -> None:
     """Writes ``results.json``, ``test_predictions.csv`` and the graphs that a page shows.
 
-    Args:
-        folder: of the run.
-        fitted: the model and its scores.
-        settings: of the run.
-        data: all graphs.
-        answers: of the model for all graphs, ``[graphs, classes or targets]``.
-        device: where it was trained.
-        command: the line that started the run, if it was one.
+    ``answers`` are the model's for all graphs of ``data``, ``[graphs, classes or targets]``.
     """
     # Imported here: it needs pandas, and a model can be fitted without.
     from legs.training.shown import write_run_shown
@@ -331,7 +318,7 @@ def write_results(
         with suppress(OSError, ValueError, TypeError):
             before = parse_json(read_file(folder / RESULTS))
             results |= {name: before[name] for name in ORIGIN if name in before}
-    test = torch.as_tensor(fitted.split.test)
+    test = fitted.split.test
     if len(test):
         table = prediction_table(task, answers[test], data.subset(test))
         write_atomically(folder / PREDICTIONS, csv_table(table).encode())

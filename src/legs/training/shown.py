@@ -51,8 +51,7 @@ def write_run_shown(
     """
     assert data.y is not None
     loss = losses(predictor.task, answers[split.test], data.y[split.test])
-    best, worst = extremes(loss.numpy(), DRAWN)
-    drawn = split.test[np.array([*best, *worst], dtype=np.int64)]
+    drawn = split.test[extremes(loss.numpy(), DRAWN)]
     numbers = _with_others(drawn, [split.test, split.validation, split.train])
     part = data.subset(numbers)
     parts = np.zeros(len(data), dtype=np.int8)
@@ -69,8 +68,6 @@ def write_run_shown(
         predictor.embed(part),
         numbers=numbers,
         parts=parts[numbers],
-        best=len(best),
-        worst=len(worst),
         aligned=np.array([graph is not None for graph in again], dtype=bool),
         source=predictor.method,
     )
@@ -84,8 +81,7 @@ def write_cv_shown(folder: str | Path, result: CVResult) -> None:
     """
     folder, data = Path(folder), result.data
     lead, wrong = _wrongness(result)
-    best, worst = extremes(wrong, DRAWN)
-    drawn = np.array([*best, *worst], dtype=np.int64)
+    drawn = extremes(wrong, DRAWN)
     numbers = _with_others(drawn, [np.arange(len(data))])
     part = data.subset(numbers)
     columns: dict[str, object] = {"id": part.ids or [str(k) for k in numbers]}
@@ -98,8 +94,6 @@ def write_cv_shown(folder: str | Path, result: CVResult) -> None:
         embed(create(CV_SOURCE, data.in_channels, 2).eval(), part),
         numbers=numbers,
         parts=np.full(len(numbers), PARTS.index("test"), dtype=np.int8),  # each is tested once
-        best=len(best),
-        worst=len(worst),
         aligned=np.zeros(len(drawn), dtype=bool),
         source=CV_SOURCE,
     )
@@ -125,13 +119,13 @@ def _write(
     """Writes ``shown.csv``, and ``shown.npz`` with these arrays.
 
     Arrays are: ``numbers`` of the graphs in the data set; ``parts`` of the split, as places in
-    ``PARTS``; how many of the first graphs are the ``best`` predictions, and how many after these
-    the ``worst``; of both, whether nodes are ``aligned`` with the atoms of the SMILES; ``source``
-    of the features.
+    ``PARTS``; of the best and as many worst predictions, which come first, whether nodes are
+    ``aligned`` with the atoms of the SMILES; ``source`` of the features.
     """
     places, share = principal_components(features.double().numpy(), COMPONENTS)
-    drawn = arrays["best"] + arrays["worst"]
-    arrays = {**_edges_of(graphs, drawn), **arrays, "places": places.astype(np.float32)}
+    drawn = len(arrays["aligned"])
+    arrays |= {**_edges_of(graphs, drawn), "places": places.astype(np.float32)}
+    arrays["best"] = arrays["worst"] = drawn // 2
     if drawn:
         arrays["x"] = torch.cat([graph.x for graph in graphs[:drawn]]).numpy()
     content = io.BytesIO()
@@ -166,15 +160,16 @@ def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
     return ((answers - y) / task.deviation).square().nanmean(1)
 
 
-def extremes(loss: npt.NDArray[Any], most: int) -> tuple[list[int], list[int]]:
-    """Places of the least and the largest losses, worst first; none is in both.
+def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:
+    """Places of the least losses, then of as many largest ones, worst first; none is in both.
 
     >>> extremes(np.array([3.0, 1.0, np.nan, 2.0, 9.0]), 2)
-    ([1, 3], [4, 0])
+    array([1, 3, 4, 0])
     """
-    order = [int(k) for k in np.argsort(loss, kind="stable") if np.isfinite(loss[k])]
+    order = np.argsort(loss, kind="stable")
+    order = order[np.isfinite(loss[order])]
     half = min(most, len(order) // 2)
-    return order[:half], order[::-1][:half]
+    return np.concatenate([order[:half], order[::-1][:half]])
 
 
 def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:

@@ -37,29 +37,18 @@ MOST_TUNED = 2000
 class ScatteringSVM:
     """Support vector machines on fixed scattering: one for classes, one per continuous target.
 
-    It is saved as what it was fitted on: a fit is deterministic and takes seconds, and pickles are
-    not loaded here.
-
-    Args:
-        in_channels: number of node features.
-        kind: ``"classification"`` or ``"regression"``.
-        penalty: C of each machine.
-        width: γ of the kernel of each machine.
-        features: of the graphs it was fitted on, ``[graphs, features]``.
-        target: classes, or standardized values ``[graphs, targets]``; missing ones (NaN) are left
-            out.
-        class_weights: weight of each class; empty: all the same.
-        calibration: weights that turn decision values into class scores, ``[classes, values + 1]``.
+    It is saved as what it was fitted on: a fit is deterministic and takes seconds, and nothing here
+    is unpickled.
     """
 
     in_channels: int
-    kind: str
-    penalty: list[float]
-    width: list[float]
-    features: Tensor
-    target: Tensor
-    class_weights: Tensor
-    calibration: Tensor
+    kind: str  # "classification" or "regression"
+    penalty: list[float]  # C of each machine
+    width: list[float]  # γ of the kernel of each machine
+    features: Tensor  # of the graphs it was fitted on, [graphs, features]
+    target: Tensor  # classes, or standardized values [graphs, targets]; NaN where missing
+    class_weights: Tensor  # per class; empty: all the same
+    calibration: Tensor  # decision values to class scores, [classes, values + 1]
 
     @cached_property
     def machines(self) -> list[Any]:
@@ -104,7 +93,8 @@ class ScatteringSVM:
     @classmethod
     def rebuild(cls, described: dict[str, Any], tensors: dict[str, Tensor]) -> ScatteringSVM:
         """Fits the machines again on what they were fitted on."""
-        svm = cls(**described, **tensors)
+        parts: dict[str, Any] = {**described, **tensors}
+        svm = cls(**parts)
         values, shape = svm.decisions(svm.features[:1]).shape[1], svm.calibration.shape
         if svm.kind == "classification" and (len(shape) != 2 or shape[1] != values + 1):
             raise ValueError(f"the calibration is not one of {values} decision values")
@@ -134,12 +124,7 @@ def fit_svm(
     very many training graphs, ``MOST_TUNED`` drawn at random choose, every class in its share.
 
     Args:
-        data: with targets.
-        task: scaled by the training graphs.
-        train: training graphs.
-        validation: graphs that calibrate probabilities.
-        folds: of the choice (default 5).
-        seed: of folds and draws (default 0).
+        task: of the data, scaled by the training graphs.
         workers: processes for the choice (default 1).
         features: :func:`scattering_features` of all graphs, if already computed.
     """

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from legs.data.dataset import GraphDataset
 from legs.data.dataset import Task as TaskKind
+from legs.data.splits import Split
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,12 +91,6 @@ class Task:
         assert self.mean is not None and self.deviation is not None
         return (y - self.mean.to(y)) / self.deviation.to(y)
 
-    def has_target(self, target: Tensor) -> Tensor:
-        """Whether there is anything to compare a prediction with, ``[graphs]``."""
-        if self.kind == "classification":
-            return torch.ones_like(target, dtype=torch.bool)
-        return ~target.isnan().all(-1)
-
     def terms(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and weight of each graph, ``[graphs]`` both; the loss is Σ loss / Σ weight."""
         if self.kind == "classification":
@@ -150,6 +145,21 @@ class Task:
         for k in scored.nonzero().flatten().tolist():
             scores[f"rmse:{self.names[k]}"] = float(mean_square[k].sqrt())
             scores[f"mae:{self.names[k]}"] = float(absolute[k])
+        return scores
+
+    def scores_by_part(
+        self, answers: Tensor, y: Tensor, split: Split
+    ) -> dict[str, dict[str, float]]:
+        """Scores on each part of a split; ``"guess"``: of a baseline that ignores the graphs."""
+        parts = {name: part for name, part in split._asdict().items() if len(part)}
+        scores = {name: self.scores(answers[part], y[part]) for name, part in parts.items()}
+        if len(split.test):
+            baseline = self.mean
+            if baseline is None:
+                counts = torch.bincount(y[split.train], minlength=len(self.names))
+                baseline = counts.float() / len(split.train)
+            truth = y[split.test]
+            scores["guess"] = self.scores(baseline.expand(len(truth), -1), truth)
         return scores
 
     def to_json(self) -> dict[str, Any]:
