@@ -10,7 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from legs.cli.console import Console
-    from legs.training.demo import Demo
+    from legs.data import GraphDataset
+    from legs.training import Fitted
 
 
 def demo(
@@ -47,9 +48,9 @@ def demo(
                 shown[model] = bars.add_task(model, total=epochs)
             bars.update(shown[model], completed=epoch)  # type: ignore[arg-type]
 
-        result = run(output, limit, progress=progress)
-        _note(result.directory)
-    _show(result, console)
+        data, fitted = run(output, limit, progress=progress)
+        _note(output)
+    _show(data, fitted, output, console)
 
 
 def _note(folder: Path) -> None:
@@ -64,31 +65,29 @@ def _note(folder: Path) -> None:
     write_atomically(folder / FILE, f"{json.dumps(known)}\n".encode())
 
 
-def _show(result: Demo, console: Console) -> None:
+def _show(data: GraphDataset, fitted: dict[str, Fitted], directory: Path, console: Console) -> None:
     from rich.table import Table
 
+    train, _, test = next(iter(fitted.values())).split
     console.print(
-        f"{result.molecules:,} NCI compounds from RDKit's package ({result.skipped:,} lines "
-        f"skipped: not readable), {result.train:,} to train, {result.test:,} to test"
+        f"{len(data):,} NCI compounds from RDKit's package ({data.info.get('bad_rows', 0):,} lines "
+        f"skipped: not readable), {len(train):,} to train, {len(test):,} to test"
     )
-    table = Table(title=f"{len(result.targets)} properties: {', '.join(result.targets)}")
+    table = Table(title=f"{len(data.target_names)} properties: {', '.join(data.target_names)}")
     table.add_column("model")
     for name in ("parameters", "test MSE, whitened", "R²", "seconds"):
         table.add_column(name, justify="right")
-    for row in (result.guess, *result.rows):
-        table.add_row(
-            row.model,
-            f"{row.parameters:,}",
-            f"{row.whitened_mse:.3f}",
-            f"{row.r2:.3f}",
-            f"{row.seconds:.0f}",
-        )
+    baseline = next(iter(fitted.values())).scores["guess"]
+    rows = [("mean predictor", 0, baseline, 0.0)]
+    for model, each in fitted.items():
+        rows.append((model, each.predictor.num_parameters(), each.scores["test"], each.seconds))
+    for model, parameters, scores, seconds in rows:
+        mse, r2 = (f"{scores[name]:.3f}" for name in ("whitened_mse", "r2"))
+        table.add_row(model, f"{parameters:,}", mse, r2, f"{seconds:.0f}")
     console.print(table)
-    console.print(f"Models, predictions and learning curves are in {result.directory}/")
+    console.print(f"Models, predictions and learning curves are in {directory}/")
     console.print("See it all on one page:")
-    console.print(
-        f"  legs report {shlex.quote(str(result.directory))}", soft_wrap=True, markup=False
-    )
+    console.print(f"  legs report {shlex.quote(str(directory))}", soft_wrap=True, markup=False)
     console.print("Try next, with a file of your own:")
     console.print("  legs train molecules.csv --target activity -o my-run")
     console.print("  legs predict my-run new-molecules.csv -o predictions.csv")

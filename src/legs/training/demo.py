@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
-from legs.data import load
+from legs.data import GraphDataset, load
 from legs.io import contents, has_keys
-from legs.training.fit import fit
+from legs.training.fit import Fitted, fit
 from legs.training.options import TrainingOptions
 
 MODELS = ("legs-fcn", "legs-fixed", "gcn", "baseline")
@@ -17,29 +16,6 @@ FILE = "demo.json"
 FEATURES = "atoms"
 # Enough to see who is ahead, few enough for two minutes on two cores.
 OPTIONS = TrainingOptions(max_epochs=30, validate_every=3, patience=15, lr=3e-3)
-
-
-class Row(NamedTuple):
-    """How one model did on molecules it has not seen."""
-
-    model: str
-    parameters: int
-    whitened_mse: float
-    r2: float
-    seconds: float
-
-
-class Demo(NamedTuple):
-    """Results of the demonstration; ``skipped`` counts lines that RDKit cannot read."""
-
-    molecules: int
-    skipped: int
-    train: int
-    test: int
-    targets: tuple[str, ...]
-    guess: Row
-    rows: tuple[Row, ...]
-    directory: Path
 
 
 def is_demo(folder: Path) -> bool:
@@ -53,7 +29,7 @@ def run(
     limit: int | None = None,
     *,
     progress: Callable[[str, int, int], None] = lambda model, epoch, epochs: None,
-) -> Demo:
+) -> tuple[GraphDataset, dict[str, Fitted]]:
     """Trains every model of the demonstration on the compounds inside RDKit's package.
 
     80 % of the molecules train, 10 % choose the best weights, 10 % test.
@@ -62,25 +38,17 @@ def run(
         directory: for the runs, one folder per model.
         limit: read only so many molecules (default: all).
         progress: called with the model, its epoch and the number of epochs.
+
+    Returns:
+        The molecules, and the trained models by name.
     """
-    folder, rows = Path(directory), []
     data = load("nci-5k", features=FEATURES, limit=limit)
+    fitted = {}
     for model in MODELS:
 
         def report(row: dict[str, float], model: str = model) -> None:
             progress(model, int(row["epoch"]), OPTIONS.max_epochs)
 
-        fitted = fit(data, model, options=OPTIONS, directory=folder / model, report=report)
-        mse, r2 = (fitted.scores["test"][name] for name in ("whitened_mse", "r2"))
-        rows.append(Row(model, fitted.predictor.num_parameters(), mse, r2, fitted.seconds))
-    mse, r2 = (fitted.scores["guess"][name] for name in ("whitened_mse", "r2"))
-    return Demo(
-        molecules=len(data),
-        skipped=int(data.info.get("bad_rows", 0)),
-        train=len(fitted.split.train),
-        test=len(fitted.split.test),
-        targets=data.target_names,
-        guess=Row("mean predictor", 0, mse, r2, 0.0),
-        rows=tuple(rows),
-        directory=folder,
-    )
+        folder = Path(directory) / model
+        fitted[model] = fit(data, model, options=OPTIONS, directory=folder, report=report)
+    return data, fitted

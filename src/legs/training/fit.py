@@ -206,14 +206,15 @@ def default_split(
 def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
     """A split by :func:`default_split` of the kind ``how``, or from a file by ``save_splits``.
 
-    A split from a file is checked for ``group_by``, with a warning.
+    It warns where graphs that belong together by ``group_by`` are in different parts.
     """
     groups = find_groups(data, group_by)
-    if Path(how).suffix.lower() != ".json":
-        return default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
-    split, *more = splits.load_splits(how, graphs=len(data))
-    if more:
-        raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
+    if Path(how).suffix.lower() == ".json":
+        split, *more = splits.load_splits(how, graphs=len(data))
+        if more:
+            raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
+    else:
+        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
     warn_about_leaks([split], groups)
     return split
 

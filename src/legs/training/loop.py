@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -171,13 +171,15 @@ def _epoch(
     group: Group,
 ) -> float:
     network.train()
-    mixed = options.precision == "bfloat16"
+    precision: AbstractContextManager[Any] = nullcontext()
+    if options.precision == "bfloat16":
+        precision = torch.autocast(target.device.type, torch.bfloat16)
     total, weight = [], []
     # Each process draws the dropout of its own graphs.
     with seeded(options.seed + group.rank * 2**32, epoch, target.device):
         for batch in batches:
             index, counts = group.part(batch.to(target.device))
-            with torch.autocast(target.device.type, torch.bfloat16, enabled=mixed):
+            with precision:
                 out = forward(index, counts)
             # Losses are never computed in half precision.
             out = out.to(torch.promote_types(out.dtype, torch.float32))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ WIDTHS = (0.01, 0.1, 1.0, 10.0)
 MOST_TUNED = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ScatteringSVM:
     """Support vector machines on fixed scattering: one for classes, one per continuous target.
 
@@ -50,11 +49,9 @@ class ScatteringSVM:
     class_weights: Tensor  # per class; empty: all the same
     calibration: Tensor  # decision values to class scores, [classes, values + 1]
 
-    @cached_property
-    def machines(self) -> list[Any]:
-        """The fitted machines."""
+    def __post_init__(self) -> None:
         columns = _columns(self.features, self.target)
-        return [
+        self.machines = [
             _machine(self.kind, self.class_weights).set_params(svm__C=C, svm__gamma=gamma).fit(x, y)
             for (x, y), C, gamma in zip(columns, self.penalty, self.width, strict=True)
         ]
@@ -155,10 +152,10 @@ def fit_svm(
         weights,
         torch.zeros(0),
     )
-    if task.kind == "regression":
-        return svm
-    calibration = _calibrate(svm, features[validation], data.y[validation], len(task.names))
-    return replace(svm, calibration=calibration)
+    if task.kind == "classification":
+        y = data.y[validation]
+        svm.calibration = _calibrate(svm, features[validation], y, len(task.names))
+    return svm
 
 
 def _columns(features: Tensor, target: Tensor) -> Iterator[tuple[Floats, Any]]:
@@ -185,9 +182,8 @@ def _calibrate(svm: ScatteringSVM, features: Tensor, y: Tensor, classes: int) ->
     trained = np.unique(svm.target.numpy())
     weights = np.zeros((classes, (1 if len(trained) == 2 else len(trained)) + 1))
     weights[:, -1] = -1e9  # classes without training graphs are never predicted
-    weights[trained] = (
-        [[-0.5, 0], [0.5, 0]] if len(trained) == 2 else np.eye(*weights[trained].shape)
-    )
+    two = len(trained) == 2
+    weights[trained] = [[-0.5, 0], [0.5, 0]] if two else np.eye(*weights[trained].shape)
     usable = np.isin(y.numpy(), trained)
     if not usable.any():
         return torch.from_numpy(weights)
