@@ -231,7 +231,7 @@ class Records:
         if scales.exists():
             rows = {}
             for line in scales.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError):  # half a line, left by a run that was killed
+                with suppress(ValueError, TypeError, KeyError):  # half a line of a killed run
                     row = json.loads(line)
                     rows[row["epoch"]] = row
             epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
@@ -254,8 +254,7 @@ def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def _rounded(tensor: Tensor) -> Any:
     # In float64: in float32 the digits would come back.
-    values = tensor.detach().double().cpu()
-    return values.mul(10**DIGITS).round().div(10**DIGITS).tolist()
+    return tensor.detach().double().cpu().numpy().round(DIGITS).tolist()
 
 
 def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
@@ -323,9 +322,7 @@ def write_results(
         table = prediction_table(task, answers[test], data.subset(test))
         write_atomically(folder / PREDICTIONS, csv_table(table).encode())
     write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
-    weights = folder / "model" / WEIGHTS
-    if weights.is_file():
-        results["weights"] = file_digest(weights)
+    results["weights"] = file_digest(folder / "model" / WEIGHTS)
     # Last, with digests of the others: a reader sees whether they are still what was written.
     results["files"] = file_digests(folder, FILES)
     write_atomically(folder / RESULTS, json.dumps(with_digest(results), indent=1).encode())
