@@ -12,7 +12,7 @@ import time
 import torch
 
 from legs.data import load
-from legs.training.cv.models import make_member
+from legs.training.cv.models import Job, Shared, make_member
 from legs.training.cv.protocol import CVOptions, plan_splits
 from legs.training.inputs import Inputs
 from legs.training.options import TrainingOptions
@@ -35,7 +35,8 @@ def main() -> None:
 
         def made(count: int, model: str = model) -> list:
             return [
-                make_member(model, {}, data, s, options, k) for k, s in enumerate(splits[:count])
+                make_member(model, Job(k, s, {}), Shared(data, options))
+                for k, s in enumerate(splits[:count])
             ]
 
         members = made(len(splits))

@@ -5,7 +5,7 @@ import torch
 
 from legs.models import create
 from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.models import Job, learned_scales, train_networks
+from legs.training.cv.models import Job, Shared, learned_scales, train_networks
 from legs.training.cv.protocol import plan_splits
 from legs.training.cv.store import Store, Trained
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
@@ -34,17 +34,17 @@ def test_scales_and_features_come_back(tmp_path):
 def test_networks_keep_what_they_have_learned(strategy):
     splits = [group[0] for group in plan_splits(data(), OPTIONS)][:2]
     jobs = [Job(k, split, {"lr": 0.03}) for k, split in enumerate(splits)]
-    given = {"strategy": strategy, "features": True}
+    shared = Shared(data(), TRAINING, features=True)
     start = learned_scales(create("legs-fcn", 2, 3))
-    for model in train_networks("legs-fcn", jobs, data(), TRAINING, **given):
+    for model in train_networks("legs-fcn", jobs, shared, strategy=strategy):
         assert model.scales.shape == (5, 16)
         torch.testing.assert_close(model.scales.sum(1), torch.ones(5))
         assert (model.scales - start).abs().max() > 0.01
         assert model.features.shape == (40, 128)
-    for model in train_networks("gcn", jobs, data(), TRAINING, **given):
+    for model in train_networks("gcn", jobs, shared, strategy=strategy):
         assert model.scales is None
         assert model.features.shape == (40, 64)
-    (model, _) = train_networks("gcn", jobs, data(), TRAINING, strategy=strategy)
+    (model, _) = train_networks("gcn", jobs, Shared(data(), TRAINING), strategy=strategy)
     assert model.features is None
 
 

@@ -16,12 +16,12 @@ from legs.data.validate import check_values
 from legs.engine import Engine
 from legs.io import one_writer
 from legs.training.cv.measures import Measure
-from legs.training.cv.models import Strategy
+from legs.training.cv.models import Shared, Strategy
 from legs.training.cv.progress import CVProgress, Tracker
 from legs.training.cv.protocol import CVOptions, check_grid, plan_splits
 from legs.training.cv.results import CVResult, MethodResult, baseline_scores, score_method
 from legs.training.cv.store import Store, is_store
-from legs.training.cv.work import Shared, Work
+from legs.training.cv.work import Work
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
 
 __all__ = ["CVOptions", "CVProgress", "CVResult", "MethodResult", "Progress", "cross_validate"]

@@ -61,7 +61,7 @@ class CVProgress:
     stopped: int
     best_loss: float
     seconds: float
-    seconds_left: float | None
+    seconds_left: float | None = None
 
     @property
     def completed(self) -> float:
@@ -115,12 +115,12 @@ class Tracker:
         """
         self.unit = unit
         if running is not None or unit.step != "networks":
-            self(Standing(0, 1 if running is None else running, 0, math.inf, 0))
+            self(Standing(0, 1 if running is None else running, 0, math.inf))
 
     def __call__(self, standing: Standing) -> None:
         """Reports how far the models in training are."""
         assert self.unit is not None
-        unit, names = self.unit, list(self.models)
+        unit, names, now = self.unit, list(self.models), self.clock()
         progress = CVProgress(
             method=unit.method,
             method_number=names.index(unit.method) + 1,
@@ -138,32 +138,17 @@ class Tracker:
             running=standing.running,
             stopped=standing.stopped,
             best_loss=standing.best,
-            seconds=self.clock() - self.began,
-            seconds_left=None,
+            seconds=now - self.began,
         )
+        completed = progress.completed
         if self.start is None:  # what was completed before is another run's
-            self.start = (self.clock(), progress.completed)
-        self.send(_with_estimate(progress, self.clock() - self.start[0], self.start[1]))
+            self.start = (now, completed)
+        start, before = self.start
+        if completed > before:
+            left = (now - start) / (completed - before) * (progress.models - completed)
+            progress = replace(progress, seconds_left=left)
+        self.send(progress)
 
     def end(self, models: int) -> None:
         """So many models are finished."""
         self.done += models
-
-
-def _with_estimate(progress: CVProgress, seconds: float, before: float) -> CVProgress:
-    completed = progress.completed
-    if completed <= before:
-        return progress
-    left = seconds / (completed - before) * (progress.models - completed)
-    return replace(progress, seconds_left=left)
-
-
-def clock_time(seconds: float) -> str:
-    """Minutes and seconds, and hours if there are any.
-
-    >>> clock_time(65.4), clock_time(3725)
-    ('1:05', '1:02:05')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
-import torch
 
 from legs.data.dataset import GraphDataset
 from legs.data.grouping import GroupBy, find_groups, warn_about_leaks
@@ -22,9 +21,7 @@ from legs.data.splits import (
     stratified_folds,
 )
 from legs.models import available
-from legs.models.bounds import check_sizes
 from legs.models.catalogue import _BUILDERS, _options_of
-from legs.nn import FCN
 from legs.training.fit import SplitKind, default_split, main_smiles
 from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method, check_options
 from legs.training.options import TrainingOptions
@@ -36,8 +33,8 @@ class CVOptions:
 
     Args:
         folds: number of partitions (default 10).
-        rotations: models a test set, each with another partition to validate (default: all, nine
-            for ten partitions). 1 trains one model a test set.
+        rotations: models per test set, each with another partition to validate (default: all, nine
+            for ten partitions). 1 trains one model per test set.
         test_folds: consecutive partitions in a test set (default 1; 2, 5 or 7 for the paper's
             reduced training data).
         seeds: of random 80/10/10 splits, for regression (default 0 to 3).
@@ -55,14 +52,7 @@ class CVOptions:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {
-            "folds": self.folds,
-            "rotations": self.rotations,
-            "test_folds": self.test_folds,
-            "seeds": list(self.seeds),
-            "training": self.training.to_json(),
-            "grid": list(self.grid),
-        }
+        return {**asdict(self), "seeds": list(self.seeds), "grid": list(self.grid)}
 
 
 def plan_splits(
@@ -74,7 +64,7 @@ def plan_splits(
     """Splits by test set, and within it by model; the same for every method.
 
     Args:
-        data: classes are stratified, numbers split at random by seed.
+        data: classes are stratified, continuous targets split at random by seed.
         options: of the cross-validation.
         splits: a user's own, one per test set; or ``"random"`` (default) or ``"scaffold"``.
         group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
@@ -134,11 +124,10 @@ def setting_name(setting: Mapping[str, Any]) -> str:
     >>> setting_name({"lr": 0.003, "aggr": "mean", "lowpass": True}), setting_name({})
     ('lr=0.003, aggr=mean, lowpass=true', 'defaults')
     """
-    shown = [
-        f"{name}={value if isinstance(value, str) else json.dumps(value, default=repr)}"
-        for name, value in setting.items()
-    ]
-    return ", ".join(shown) or "defaults"
+    words = {
+        k: v if isinstance(v, str) else json.dumps(v, default=repr) for k, v in setting.items()
+    }
+    return ", ".join(f"{name}={word}" for name, word in words.items()) or "defaults"
 
 
 def chosen_names(method: str, chosen: Sequence[int], grid: Sequence[Setting]) -> list[str]:
@@ -165,11 +154,11 @@ def stacks(grid: Sequence[Setting]) -> list[list[int]]:
     >>> stacks([{"lr": 0.1}, {"lr": 0.1, "steps": 8}, {"lr": 0.2}, {}])
     [[0, 2, 3], [1]]
     """
-    found: dict[str, list[int]] = {}
+    by_architecture: dict[str, list[int]] = {}
     for number, setting in enumerate(grid):
         key = json.dumps(_architecture(setting), sort_keys=True, default=repr)
-        found.setdefault(key, []).append(number)
-    return list(found.values())
+        by_architecture.setdefault(key, []).append(number)
+    return list(by_architecture.values())
 
 
 def options_of(method: str) -> list[str]:
@@ -220,16 +209,7 @@ def _check_setting(method: str, setting: Setting) -> None:
     lr = setting.get("lr", 1.0)
     if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < float("inf"):
         raise ValueError(f"lr must be a positive number; got {lr!r}")
-    rest = _architecture(setting)
-    if method not in ENSEMBLES:
-        check_options(method, rest)
-        return
-    check_sizes(rest)
-    try:
-        with torch.device("meta"):
-            FCN(2, 2, **rest)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{method} cannot be built with {setting_name(rest)}: {error}") from error
+    check_options(method, _architecture(setting))
 
 
 def _architecture(setting: Setting) -> Setting:

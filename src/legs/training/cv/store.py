@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,6 @@ class Trained:
 
 
 STRATEGIES = "ways.json"
-# Beside the answers, which have the model's number alone for a name.
-_MORE = ("scales", "features")
-_MEASURED = "measured."
 
 
 class Store:
@@ -150,12 +147,12 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
         rows, tensors = [], {}
         for k, model in enumerate(models):
-            row = {each.name: getattr(model, each.name) for each in fields(model)}
+            row = dict(vars(model))
             tensors[str(k)] = row.pop("answers").contiguous()
-            for name, tensor in row.pop("measured").items():
-                tensors[f"{k}.{_MEASURED}{name}"] = tensor.contiguous()
-            for name in _MORE:
-                if (tensor := row.pop(name)) is not None:
+            more = {f"measured.{name}": tensor for name, tensor in row.pop("measured").items()}
+            more |= {name: row.pop(name) for name in ("scales", "features")}
+            for name, tensor in more.items():
+                if tensor is not None:
                     tensors[f"{k}.{name}"] = tensor.contiguous()
             rows.append(row)
         write_checksummed(file, "models", rows, tensors)
@@ -168,18 +165,19 @@ def is_store(folder: Path) -> bool:
 
 
 def _trained(row: dict[str, Any], k: int, tensors: dict[str, Tensor]) -> Trained:
-    more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
-    start = f"{k}.{_MEASURED}"
-    more["measured"] = {
-        name.removeprefix(start): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(start)
-    }
+    """A model from its row and the tensors of its file, those of model ``k`` among them."""
+    row = dict(row)
     if "way" in row:  # version 0.1.0
-        way = row["way"]
-        row = {name: row[name] for name in row if name != "way"}
+        way = row.pop("way")
         row["strategy"] = "sequential" if way == "single" else way
-    return Trained(tensors[str(k)], **row, **more)
+    start = f"{k}.measured."
+    return Trained(
+        tensors[str(k)],
+        **row,
+        scales=tensors.get(f"{k}.scales"),
+        features=tensors.get(f"{k}.features"),
+        measured={n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)},
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -77,7 +77,6 @@ class Standing(NamedTuple):
     running: int  # models in training
     stopped: int  # models whose training has ended
     best: float  # mean of the best validation losses so far; infinite before the first
-    trained: int  # epochs of all models together
 
 
 def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
@@ -314,11 +313,9 @@ class _Stack:
 
     def standing(self, epoch: int) -> Standing:
         """How far the models are after an epoch."""
-        models, running = len(self.outcomes), set(self.running.tolist())
+        models, running = len(self.outcomes), len(self.running)
         best = sum(o.best_loss for o in self.outcomes) / models
-        stopped = [o.epochs for k, o in enumerate(self.outcomes) if k not in running]
-        trained = sum(stopped) + epoch * len(running)
-        return Standing(epoch, len(running), len(stopped), best, trained)
+        return Standing(epoch, running, models - running, best)
 
     def finish(self) -> list[Outcome]:
         """Puts the best weights into the members' networks."""
