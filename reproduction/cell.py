@@ -32,7 +32,6 @@ from legs.io import (
 )
 from legs.models.saving import ModelError
 from legs.training import CVResult, TrainingError, cross_validate
-from legs.training.cv.measures import squared_error, train_mse
 from legs.training.cv.progress import CVProgress
 from legs.training.cv.protocol import chosen_names
 from legs.training.cv.results import MethodResult
@@ -40,7 +39,12 @@ from legs.training.fit import fingerprint, fingerprint_split
 from legs.training.task import Task
 from reproduction.baselines import BASELINES, baseline_result
 from reproduction.exchange import exchange_facts
-from reproduction.importance import importance_facts, path_importance
+from reproduction.importance import (
+    importance_facts,
+    path_importance,
+    squared_error,
+    train_mse,
+)
 from reproduction.plan import Cell, Request
 
 Row = dict[str, Any]

@@ -23,15 +23,10 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """Measured, the best of some repeats.
+    """Measured, the best of some repeats."""
 
-    Args:
-        copy: bytes read and written a second by a large copy.
-        multiply: multiplications and additions a second by a product of float32 matrices.
-    """
-
-    copy: float
-    multiply: float
+    copy: float  # bytes read and written per second by a large copy
+    multiply: float  # multiplications and additions per second by a product of float32 matrices
 
     def seconds(self, cost: Cost) -> float:
         """How long a task takes that reaches the nearer of both limits.

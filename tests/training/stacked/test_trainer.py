@@ -127,7 +127,6 @@ def test_models_that_stop_keep_their_best_weights():
     assert len({outcome.epochs for outcome in outcomes}) > 1
     for member, outcome in zip(given, outcomes, strict=True):
         assert outcome.epochs == outcome.best_epoch + 4
-        assert outcome.best_loss == min(loss for _, loss in outcome.history)
         index = torch.as_tensor(member.split.validation)
         with torch.no_grad():
             loss = member.task.loss(inputs(member.network, index), data.y[index])

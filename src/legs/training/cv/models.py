@@ -19,7 +19,6 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import Ensemble, Network, create
 from legs.nn import RBF, Scattering
-from legs.training.cv.measures import Measure
 from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.methods import ENSEMBLES, fit_method
@@ -32,6 +31,9 @@ from legs.training.task import Task
 
 Strategy = Literal["stacked", "sequential"]
 Report = Callable[[Standing], None]
+# From a trained member, its data and the unscaled targets of all graphs, on the member's device;
+# ``None`` where a network has nothing to measure.
+Measure = Callable[[Member, Inputs, Tensor], Tensor | None]
 # The file for the state of a stack, by the name of its part of an ensemble; ``None`` keeps none.
 Checkpoints = Callable[[str], Path | None]
 
@@ -46,23 +48,14 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Shared:
-    """What the training of every model needs; sent to workers once.
+    """What the training of every model needs; sent to workers once."""
 
-    Args:
-        data: with targets.
-        training: how to train.
-        device: where to train.
-        features: whether networks keep the features of all graphs.
-        measures: of networks, by name.
-        workers: processes for what is trained in this process.
-    """
-
-    data: GraphDataset
+    data: GraphDataset  # with targets
     training: TrainingOptions
     device: str = "cpu"
-    features: bool = False
-    measures: Mapping[str, Measure] = field(default_factory=dict)
-    workers: int = 1
+    features: bool = False  # whether networks keep the features of all graphs
+    measures: Mapping[str, Measure] = field(default_factory=dict)  # of networks, by name
+    workers: int = 1  # processes for what is trained in this process
 
     @cached_property
     def scattering(self) -> Tensor:
@@ -75,11 +68,7 @@ def make_member(
 ) -> Member:
     """A network seeded by its number and initialized from its own training graphs.
 
-    Args:
-        method: the network's name.
-        job: the model.
-        shared: data and options.
-        cache: of the features that RBF heads are initialized from, by the state of the embedding.
+    ``cache`` keeps the features that RBF heads are initialized from, by the embedding's state.
     """
     data, options = shared.data, shared.training
     train = torch.as_tensor(job.split.train)
@@ -126,21 +115,11 @@ def train_networks(
     method: str,
     jobs: list[Job],
     shared: Shared,
-    *,
     strategy: Strategy = "stacked",
     report: Report = lambda standing: None,
     checkpoint: Path | None = None,
 ) -> list[Trained]:
-    """Trains networks of one architecture.
-
-    Args:
-        method: the network's name.
-        jobs: one per network; their options may differ in ``lr`` alone.
-        shared: data and options.
-        strategy: all at once, or one after another.
-        report: called now and then.
-        checkpoint: file for the state of a stack.
-    """
+    """Trains networks of one architecture; the options of jobs may differ in ``lr`` alone."""
     options = shared.training
     members, inputs, y = prepared(method, jobs, shared)
     start = time.monotonic()
@@ -240,9 +219,8 @@ def learned_scales(network: Network) -> Tensor | None:
 def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
     """Times an epoch of a few models with both strategies and returns the faster one.
 
-    Args:
-        shared: data and options; its ``workers`` would train sequentially, side by side.
-        trial: a network's name, and its models.
+    ``trial`` is a network's name and its models; ``shared.workers`` would train sequentially, side
+    by side.
     """
     method, jobs = trial
     if len(jobs) < 2:
@@ -315,19 +293,12 @@ def train_ensembles(
     method: str,
     jobs: list[Job],
     shared: Shared,
-    *,
     report: Report = lambda standing: None,
     checkpoints: Checkpoints = lambda part: None,
 ) -> list[Trained]:
     """Trains ensembles at once: both networks as stacks, then their heads as a stack.
 
-    Args:
-        method: the ensemble's name.
-        jobs: one per ensemble; their options are ``lr``, for all three trainings, and those of the
-            head, which must be the same for all.
-        shared: data and options.
-        report: called now and then.
-        checkpoints: the file for the state of a stack, by the name of the part.
+    The options of jobs are ``lr``, for all three, and those of the head, the same for all jobs.
     """
     start, data, options = time.monotonic(), shared.data, shared.training
 

@@ -84,19 +84,11 @@ class CVProgress:
 
 @dataclass
 class Tracker:
-    """Counts finished models and reports.
+    """Counts finished models and reports."""
 
-    Args:
-        models: number of models of each method, in the order of the plan.
-        max_epochs: of every network.
-        grid: number of settings.
-        send: called with :class:`CVProgress`.
-        clock: seconds (default: of the machine).
-    """
-
-    models: Mapping[str, int]
+    models: Mapping[str, int]  # of each method, in the order of the plan
     max_epochs: int
-    grid: int
+    grid: int  # number of settings
     send: Callable[[CVProgress], None]
     clock: Callable[[], float] = time.monotonic
     done: int = field(default=0, init=False)
@@ -107,12 +99,7 @@ class Tracker:
         self.began = self.clock()
 
     def begin(self, unit: Unit, running: int | None = None) -> None:
-        """The models of ``unit`` are trained from now on.
-
-        Args:
-            unit: the models.
-            running: models in training, if they do not report themselves.
-        """
+        """A unit is trained from now on; ``running`` models, if they do not report themselves."""
         self.unit = unit
         if running is not None or unit.step != "networks":
             self(Standing(0, 1 if running is None else running, 0, math.inf))

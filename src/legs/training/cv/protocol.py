@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -25,6 +26,8 @@ from legs.models.catalogue import _BUILDERS, _options_of
 from legs.training.fit import SplitKind, default_split, main_smiles
 from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method, check_options
 from legs.training.options import TrainingOptions
+
+Setting = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,8 @@ def _planned(
     return [[default_split(data, seed, kind=kind, group_by=groups)] for seed in options.seeds]
 
 
-Setting = dict[str, Any]
-# GS-SVM chooses by nested cross-validation, whatever the grid is.
-MACHINE_CHOICE = "its own C and gamma"
-
-
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
-    """Every combination of values; the last option changes fastest.
-
-    Args:
-        values: to try, by option.
+    """Every combination of values by option; the last option changes fastest.
 
     >>> grid_of({"lr": [0.01, 0.001], "dropout": [0]})
     ({'lr': 0.01, 'dropout': 0}, {'lr': 0.001, 'dropout': 0})
@@ -131,18 +126,13 @@ def setting_name(setting: Mapping[str, Any]) -> str:
 
 
 def chosen_names(method: str, chosen: Sequence[int], grid: Sequence[Setting]) -> list[str]:
-    """What each test set of a method chose, in words.
-
-    Args:
-        method: its name.
-        chosen: number of the setting, by test set.
-        grid: the settings.
+    """What each test set of a method chose from a grid, in words.
 
     >>> chosen_names("gcn", [1, 0], [{"lr": 0.01}, {"lr": 0.001}])
     ['lr=0.001', 'lr=0.01']
     """
-    if method == "gs-svm":
-        return [MACHINE_CHOICE] * len(chosen)
+    if method == "gs-svm":  # by nested cross-validation, whatever the grid is
+        return ["its own C and gamma"] * len(chosen)
     return [setting_name(grid[number]) for number in chosen]
 
 
@@ -176,14 +166,9 @@ def options_of(method: str) -> list[str]:
 
 
 def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
-    """A clear error for what a method of a cross-validation does not take, before it is trained.
+    """A clear error for settings that a method does not take, before anything is trained.
 
-    GS-SVM takes none of a grid's options, and may stand beside methods that do: it has a grid of
-    its own, C and γ.
-
-    Args:
-        methods: names.
-        grid: the settings.
+    GS-SVM has a grid of its own, C and γ, and may stand beside methods that take others.
 
     >>> check_grid(["gcn-legs-fcn"], [{"order": 1}])
     Traceback (most recent call last):
@@ -194,22 +179,18 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         raise ValueError("the grid has no settings; one without options is the default")
     for method in methods:
         check_method(method)
-        if method != "gs-svm":
-            for setting in grid:
-                _check_setting(method, setting)
+        options = options_of(method)
+        for setting in () if method == "gs-svm" else grid:
+            for name in setting:
+                if name not in options:
+                    listed = ", ".join(options)
+                    raise ValueError(f"{method} has no option {name!r}; it takes {listed}")
+            lr = setting.get("lr", 1.0)
+            if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
+                raise ValueError(f"lr must be a positive number; got {lr!r}")
+            check_options(method, _architecture(setting))
     if any(grid) and set(methods) == {"gs-svm"}:
         raise ValueError("gs-svm takes no options: it chooses C and gamma itself")
-
-
-def _check_setting(method: str, setting: Setting) -> None:
-    taken = options_of(method)
-    for name in setting:
-        if name not in taken:
-            raise ValueError(f"{method} has no option {name!r}; it takes {', '.join(taken)}")
-    lr = setting.get("lr", 1.0)
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < float("inf"):
-        raise ValueError(f"lr must be a positive number; got {lr!r}")
-    check_options(method, _architecture(setting))
 
 
 def _architecture(setting: Setting) -> Setting:

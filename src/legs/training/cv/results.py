@@ -100,11 +100,7 @@ def score_method(
 ) -> MethodResult:
     """Chooses a setting for every test set by validation loss, and scores its models.
 
-    Args:
-        data: with targets.
-        planned: splits by test set and model.
-        method: its name.
-        by_setting: trained models by setting, test set and model.
+    ``planned`` are splits by test set and model, ``by_setting`` models by setting, too.
     """
     losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
     chosen = np.argmin(losses, axis=0).tolist()

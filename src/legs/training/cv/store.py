@@ -30,32 +30,18 @@ from legs.training.checkpoint import (
 
 @dataclass(frozen=True)
 class Trained:
-    """What is kept of one trained model.
+    """What is kept of one trained model."""
 
-    Args:
-        answers: class probabilities or predictions for its test graphs, ``[test graphs, outputs]``.
-        validation_loss: the best.
-        best_epoch: of that loss.
-        epochs: trained.
-        parameters: number of learned parameters.
-        seconds: its share of the time.
-        strategy: ``"stacked"``, ``"sequential"``, or ``"svm"``.
-        scales: the selection matrix ``F`` of learned scales, ``[scales, steps]``; ``None`` without
-            any, or in files of older versions.
-        features: graph features of all graphs, ``[graphs, features]``, on request.
-        measured: results of measures, by name.
-    """
-
-    answers: Tensor
-    validation_loss: float
+    answers: Tensor  # probabilities or predictions for its test graphs, [test graphs, outputs]
+    validation_loss: float  # the best
     best_epoch: int
     epochs: int
-    parameters: int
-    seconds: float
-    strategy: str
-    scales: Tensor | None = None
-    features: Tensor | None = None
-    measured: dict[str, Tensor] = field(default_factory=dict)
+    parameters: int  # learned
+    seconds: float  # its share of the time
+    strategy: str  # "stacked", "sequential" or "svm"
+    scales: Tensor | None = None  # selection matrix of learned scales, [scales, steps]
+    features: Tensor | None = None  # of all graphs, [graphs, features], on request
+    measured: dict[str, Tensor] = field(default_factory=dict)  # results of measures
 
 
 STRATEGIES = "ways.json"
@@ -64,9 +50,7 @@ STRATEGIES = "ways.json"
 class Store:
     """Finished groups of models by name, in a directory if there is one.
 
-    Args:
-        directory: of the cross-validation, or ``None``.
-        settings: what must be the same when a run resumes.
+    ``settings`` must be the same when a run resumes.
     """
 
     def __init__(self, directory: Path | None, settings: dict[str, Any]) -> None:
@@ -90,10 +74,7 @@ class Store:
     def partial(self, group: str, models: int) -> Path | None:
         """The file for the state of a group in training.
 
-        Args:
-            group: its name.
-            models: in it. A state of another number of models, left by a run with other groups,
-                is deleted.
+        A state of another number of models, left by a run with other groups, is deleted.
         """
         file = self.file(group)
         if file is None:

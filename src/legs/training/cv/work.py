@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
@@ -33,7 +33,7 @@ from legs.training.cv.models import (
     train_ensembles,
     train_networks,
 )
-from legs.training.cv.progress import Step, Tracker
+from legs.training.cv.progress import CVProgress, Step, Tracker
 from legs.training.cv.protocol import CVOptions, stacks
 from legs.training.cv.store import Store, Trained
 from legs.training.methods import ENSEMBLES
@@ -44,25 +44,15 @@ ROUNDS = 4
 
 @dataclass(frozen=True)
 class Unit:
-    """Models that one worker trains.
-
-    Args:
-        method: its name.
-        step: what is done.
-        strategy: how networks and ensembles are trained.
-        settings: numbers of the grid's settings.
-        first: place of the first model among those of the method.
-        jobs: one per model.
-        names: in the store: one for all models, or one per model.
-    """
+    """Models that one worker trains."""
 
     method: str
     step: Step
-    strategy: Strategy
-    settings: tuple[int, ...]
-    first: int
-    jobs: list[Job]
-    names: list[str]
+    strategy: Strategy  # of networks and ensembles
+    settings: tuple[int, ...]  # numbers of the grid's settings
+    first: int  # place of the first model among those of the method
+    jobs: list[Job]  # one per model
+    names: list[str]  # in the store: one for all models, or one per model
 
     def processes(self, shared: Shared) -> int:
         """Processes for such units where no engine was given; one is this process."""
@@ -84,53 +74,39 @@ def train_unit(
     report: Report = lambda standing: None,
     checkpoints: Checkpoints = lambda part: None,
 ) -> list[Trained]:
-    """Trains the models of a unit.
-
-    Args:
-        shared: what all units need.
-        unit: the models.
-        report: called now and then.
-        checkpoints: the file for the state of a stack, by the name of the part (``""``: the stack).
-    """
+    """Trains the models of a unit; ``checkpoints("")`` is the file of a stack of networks."""
     method, jobs, stacked = unit.method, unit.jobs, unit.strategy == "stacked"
     if unit.step == "machine":
         return [fit_machine(job.split, shared) for job in jobs]
     if unit.step == "networks":
         file = checkpoints("") if stacked else None
-        strategy = unit.strategy
-        return train_networks(
-            method, jobs, shared, strategy=strategy, report=report, checkpoint=file
-        )
+        return train_networks(method, jobs, shared, unit.strategy, report, file)
     if stacked:
-        return train_ensembles(method, jobs, shared, report=report, checkpoints=checkpoints)
+        return train_ensembles(method, jobs, shared, report, checkpoints)
     return [fit_ensemble(method, job, shared, report) for job in jobs]
 
 
 @dataclass
 class Work:
-    """All models of a cross-validation.
-
-    Args:
-        methods: names.
-        planned: splits by test set and model.
-        options: of the cross-validation.
-        model_options: of every network.
-        store: of finished models.
-        strategy: how networks and ensembles are trained; ``"auto"`` times both for networks.
-        chunk: models trained at once at most.
-    """
+    """All models of a cross-validation."""
 
     methods: list[str]
-    planned: list[list[Split]]
+    planned: list[list[Split]]  # by test set and model
     options: CVOptions
-    model_options: dict[str, Any]
+    model_options: dict[str, Any]  # of every network
     store: Store
-    strategy: Strategy | Literal["auto"]
-    chunk: int
+    shared: Shared
+    strategy: Strategy | Literal["auto"]  # "auto" times both for networks
+    chunk: int  # models trained at once at most
+    # Whose workers train. Without one this process does; networks that are trained sequentially on
+    # the CPU are, by ``shared.workers`` processes.
+    engine: Engine | None
+    progress: Callable[[CVProgress], None]
 
-    def models(self) -> dict[str, int]:
-        """Number of models of each method."""
-        return {m: sum(len(group.jobs) for group in self.groups(m)) for m in self.methods}
+    def __post_init__(self) -> None:
+        models = {m: sum(len(group.jobs) for group in self.groups(m)) for m in self.methods}
+        training, grid = self.options.training, self.options.grid
+        self.tracker = Tracker(models, training.max_epochs, len(grid), self.progress)
 
     def groups(self, method: str) -> list[Group]:
         """All models of a method."""
@@ -151,29 +127,25 @@ class Work:
             groups.append(Group(settings, jobs, names))
         return groups
 
-    def run(self, shared: Shared, tracker: Tracker, engine: Engine | None = None) -> None:
+    def run(self) -> None:
         """Trains what the store does not have.
 
         Where a GPU runs out of memory, the rest is trained in stacks of half the size.
-
-        Args:
-            shared: what all units need.
-            tracker: counts finished models.
-            engine: whose workers train (default: this process; networks that are trained
-                sequentially on the CPU in ``shared.workers`` processes).
         """
         groups = [group for method in self.methods for group in self.groups(method)]
-        tracker.done = sum(model is not None for group in groups for model in self._load(group))
+        self.tracker.done = sum(
+            model is not None for group in groups for model in self._load(group)
+        )
         if self.strategy == "auto":
-            self._choose_strategies(shared, tracker, engine)
+            self._choose_strategies()
         while True:
-            units = [unit for m in self.methods for unit in self.units(m, shared, engine)]
+            units = [unit for method in self.methods for unit in self.units(method)]
             try:
                 for processes, some in groupby(
-                    units, lambda unit: 1 if engine else unit.processes(shared)
+                    units, lambda unit: 1 if self.engine else unit.processes(self.shared)
                 ):
                     workers = LocalEngine(processes) if processes > 1 else None
-                    self._run(list(some), shared, tracker, engine or workers)
+                    self._run(list(some), self.engine or workers)
                 return
             except torch.OutOfMemoryError:
                 largest = max(len(unit.jobs) for unit in units)
@@ -184,25 +156,23 @@ class Work:
             gc.collect()
             torch.cuda.empty_cache()
 
-    def _run(
-        self, units: list[Unit], shared: Shared, tracker: Tracker, engine: Engine | None
-    ) -> None:
-        if engine is None:  # in this process, which can report epochs and resume a stack
+    def _run(self, units: list[Unit], engine: Engine | None) -> None:
+        if engine is None:  # this process, which can report epochs and resume a stack
             for unit in units:
-                tracker.begin(unit)
-                checkpoints = partial(self._checkpoint, unit)
-                models = train_unit(shared, unit, report=tracker, checkpoints=checkpoints)
-                self._save(unit, models, tracker)
+                self.tracker.begin(unit)
+                files = partial(self._checkpoint, unit)
+                models = train_unit(self.shared, unit, report=self.tracker, checkpoints=files)
+                self._save(unit, models)
             return
         left = len(units)
-        tracker.begin(units[0], min(left, engine.workers))
-        alone = replace(shared, workers=1)
-        for number, models in engine.run(train_unit, alone, units, gpus=_gpus(shared)):
+        self.tracker.begin(units[0], min(left, engine.workers))
+        alone = replace(self.shared, workers=1)
+        for number, models in engine.run(train_unit, alone, units, gpus=self._gpus):
             left -= 1
-            self._save(units[number], models, tracker)
-            tracker.begin(units[number], min(left, engine.workers))
+            self._save(units[number], models)
+            self.tracker.begin(units[number], min(left, engine.workers))
 
-    def _save(self, unit: Unit, models: list[Trained], tracker: Tracker) -> None:
+    def _save(self, unit: Unit, models: list[Trained]) -> None:
         if len(unit.names) == len(models):
             for name, model in zip(unit.names, models, strict=True):
                 self.store.save(name, [model])
@@ -212,40 +182,38 @@ class Work:
             for part in (*ENSEMBLES[unit.method], "head"):
                 if (file := self._checkpoint(unit, part)) is not None:
                     file.unlink(missing_ok=True)
-        tracker.end(len(models))
+        self.tracker.end(len(models))
+
+    @property
+    def _gpus(self) -> int:
+        """GPUs that a worker needs."""
+        return int(self.shared.device.startswith("cuda"))
 
     def _checkpoint(self, unit: Unit, part: str) -> Path | None:
         name = f"{unit.names[0]}-{part}" if part else unit.names[0]
         return self.store.partial(name, len(unit.jobs))
 
-    def _choose_strategies(self, shared: Shared, tracker: Tracker, engine: Engine | None) -> None:
+    def _choose_strategies(self) -> None:
         chosen = self.store.strategies()
         trials: dict[str, tuple[str, list[Job]]] = {}
         for method in self.methods:
             if method == "gs-svm" or method in ENSEMBLES:
                 continue
-            for settings, jobs, names in self.groups(method):
-                key = f"{method}-{settings[0]}"
-                if key not in chosen and None in self._load(Group(settings, jobs, names)):
-                    trials[key] = method, jobs[:16]
-                    unit = Unit(method, "trial", "stacked", tuple(settings), 0, jobs, [])
-                    tracker.begin(unit, running=0)
-        alone = shared if engine is None else replace(shared, workers=1)
-        runs = (engine or LocalEngine(1)).run(
-            choose_strategy, alone, list(trials.values()), gpus=_gpus(shared)
-        )
-        for number, strategy in runs:
+            for group in self.groups(method):
+                key = f"{method}-{group.settings[0]}"
+                if key not in chosen and None in self._load(group):
+                    trials[key] = method, group.jobs[:16]
+                    settings = tuple(group.settings)
+                    unit = Unit(method, "trial", "stacked", settings, 0, group.jobs, [])
+                    self.tracker.begin(unit, running=0)
+        shared = self.shared if self.engine is None else replace(self.shared, workers=1)
+        engine, tasks = self.engine or LocalEngine(1), list(trials.values())
+        for number, strategy in engine.run(choose_strategy, shared, tasks, gpus=self._gpus):
             chosen[list(trials)[number]] = strategy
             self.store.save_strategies(chosen)
 
-    def units(self, method: str, shared: Shared, engine: Engine | None = None) -> Iterator[Unit]:
-        """Units of a method that are not in the store.
-
-        Args:
-            method: its name.
-            shared: what all units need.
-            engine: whose workers train.
-        """
+    def units(self, method: str) -> Iterator[Unit]:
+        """Units of a method that are not in the store."""
         step: Step = "ensemble" if method in ENSEMBLES else "networks"
         step = "machine" if method == "gs-svm" else step
         first = 0
@@ -256,7 +224,7 @@ class Work:
                 chosen = self.store.strategies().get(f"{method}-{settings[0]}")
             strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
             whole = Unit(method, step, strategy, (), first, jobs, names)
-            size = self._size(whole, whole.processes(shared) if engine is None else engine.workers)
+            size = self._size(whole)
             each = len(jobs) // len(settings)
             missing = [k for k, model in enumerate(self._load(group)) if model is None]
             while missing:  # networks side by side share a file
@@ -273,8 +241,9 @@ class Work:
                 )
             first += len(jobs)
 
-    def _size(self, unit: Unit, workers: int) -> int:
-        """Models of a unit of ``workers``, at most."""
+    def _size(self, unit: Unit) -> int:
+        """Into how many models at a time a unit is cut, so that all workers have some."""
+        workers = self.engine.workers if self.engine else unit.processes(self.shared)
         if unit.step == "machine" or (unit.step == "ensemble" and unit.strategy == "sequential"):
             return 1
         if unit.strategy == "sequential":
@@ -302,8 +271,3 @@ class Work:
             for setting in group.settings:
                 by_setting[setting] = [list(islice(models, size)) for size in sizes]
         return [by_setting[setting] for setting in sorted(by_setting)]
-
-
-def _gpus(shared: Shared) -> int:
-    """GPUs that a unit needs."""
-    return int(shared.device.startswith("cuda"))

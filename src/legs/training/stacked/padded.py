@@ -1,7 +1,7 @@
 """Batches of one shape, whatever graphs are in them: a recorded step can gather them itself.
 
-Nothing here looks at its data or waits for it: sizes of tensors depend on the room alone. What the
-graphs leave free is filled with nodes without neighbours, in graphs that count nowhere.
+Nothing here waits for its data: sizes of tensors depend on the capacity alone. What the graphs
+leave free is filled with nodes without neighbours, in graphs that count nowhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILLERS = 32
 
 
 class FilledBatches:
-    """Gathers batches of a data set into a fixed room.
+    """Gathers batches of a data set into tensors of fixed size.
 
     Args:
         data: the data set, on the device where batches are wanted.
@@ -37,7 +37,7 @@ class FilledBatches:
         self.rows = torch.stack([data.sizes, edges.diff(), starts, edges[:-1]], dim=1)
         # On the host too: whether a batch fits must be known without asking the GPU.
         self.host = self.rows[:, :2].T.cpu()
-        self.nodes, self.edges = (_room(counts.double(), graphs) for counts in self.host)
+        self.nodes, self.edges = (_capacity(counts.double(), graphs) for counts in self.host)
         self.average = round(float(self.host[0].double().mean()) * graphs)
 
     @property
@@ -46,7 +46,7 @@ class FilledBatches:
         return self.nodes - self.average
 
     def grow(self, index: Tensor) -> bool:
-        """Makes room for the graphs ``index`` (on the host); whether that was needed."""
+        """Makes space for the graphs ``index`` (on the host); whether that was needed."""
         nodes, edges = self.host[:, index].sum(1).tolist()
         if nodes < self.nodes and edges <= self.edges:
             return False
@@ -88,17 +88,17 @@ class FilledBatches:
         return GraphBatch(x, edge_index, weight, batch, self.slots, None)
 
 
-def _deal(ends: Tensor, room: int) -> tuple[Tensor, Tensor]:
-    """Places of a room, and which group each is of, given where groups end."""
-    place = torch.arange(room, device=ends.device)
+def _deal(ends: Tensor, capacity: int) -> tuple[Tensor, Tensor]:
+    """All places, and which group each is of, given where groups end."""
+    place = torch.arange(capacity, device=ends.device)
     group = torch.searchsorted(ends, place, right=True).clamp_max(len(ends) - 1)
     return group, place
 
 
-def _room(counts: Tensor, batch: int) -> int:
-    """Room for nearly all random batches: mean and three deviations of their sum.
+def _capacity(counts: Tensor, batch: int) -> int:
+    """Enough for nearly all random batches: mean and three deviations of their sum.
 
-    What is left free costs as much as what is not, and to record a step anew now and then is cheap.
+    What is left free costs as much as what is not, and recording a step again is cheap.
     """
     spread = float(counts.std()) if len(counts) > 1 else 0.0
     return int(float(counts.mean()) * batch + 3 * spread * math.sqrt(batch)) + 8
