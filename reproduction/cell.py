@@ -39,26 +39,16 @@ from legs.training.fit import fingerprint, fingerprint_split
 from legs.training.task import Task
 from reproduction.baselines import BASELINES, baseline_result
 from reproduction.exchange import exchange_facts
-from reproduction.importance import (
-    importance_facts,
-    path_importance,
-    squared_error,
-    train_mse,
-)
+from reproduction.importance import importance_facts, path_importance, squared_error, train_mse
 from reproduction.plan import Cell, Request
 
 Row = dict[str, Any]
 # On a GPU all models of a cell at once, both learning rates; fewer where memory does not suffice.
 GPU_CHUNK, CPU_CHUNK = 180, 90
 # What every cell has, by its kind.
-KINDS = {
-    **dict.fromkeys(("cell", "data", "method", "variant", "device", "machine", "date"), str),
-    **dict.fromkeys(("experiment", "command", "commit"), str),
-    **dict.fromkeys(("versions", "settings"), dict),
-    "quick": bool,
-    "seed": int,
-    "seconds": (int, float),
-}
+_TEXTS = "cell data method variant device machine date experiment command commit"
+KINDS = dict.fromkeys(_TEXTS.split(), str) | {"versions": dict, "settings": dict}
+KINDS |= {"quick": bool, "seed": int, "seconds": (int, float)}
 SCORES = {"mean": (int, float), "std": (int, float), "scores": list, "guess": list}
 
 

@@ -19,49 +19,26 @@ Step = Literal["trial", "networks", "machine", "ensemble"]
 
 @dataclass(frozen=True)
 class CVProgress:
-    """Where a cross-validation is; ``str`` of it is a line for people.
+    """Where a cross-validation is; ``str`` of it is a line for people."""
 
-    Args:
-        method: the method in training.
-        method_number: its number among ``methods``, from 1.
-        methods: how many there are.
-        settings: numbers of the grid's settings in training, from 0; several may share a stack.
-        grid: number of settings.
-        step: what is being done.
-        first: first model in training among those of the method, from 1.
-        last: last of them.
-        method_models: models of this method.
-        epoch: of the models in training; 0 where unknown.
-        max_epochs: of every network.
-        models: of all methods, settings and test sets.
-        done: finished models, those of earlier runs included.
-        running: models in training.
-        stopped: models whose training has ended, but not that of others in their stack.
-        best_loss: mean of the best validation losses of the models in training; infinite before
-            the first validation.
-        seconds: since this run began.
-        seconds_left: estimated from the models finished in this run, or ``None`` before the first
-            epochs.
-    """
-
-    method: str
-    method_number: int
+    method: str  # in training
+    method_number: int  # among ``methods``, from 1
     methods: int
-    settings: tuple[int, ...]
-    grid: int
+    settings: tuple[int, ...]  # of the grid, from 0, in training; several may share a stack
+    grid: int  # number of settings
     step: Step
-    first: int
+    first: int  # model in training among those of the method, from 1
     last: int
     method_models: int
-    epoch: int
+    epoch: int  # of the models in training; 0 where unknown
     max_epochs: int
-    models: int
-    done: int
-    running: int
-    stopped: int
-    best_loss: float
-    seconds: float
-    seconds_left: float | None = None
+    models: int  # of all methods, settings and test sets
+    done: int  # finished models, those of earlier runs included
+    running: int  # models in training
+    stopped: int  # models whose training has ended, but not that of others in their stack
+    best_loss: float  # mean of the best validation losses in training; infinite before the first
+    seconds: float  # since this run began
+    seconds_left: float | None = None  # estimated, after the first epochs
 
     @property
     def completed(self) -> float:

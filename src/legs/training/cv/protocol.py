@@ -66,11 +66,8 @@ def plan_splits(
 ) -> list[list[Split]]:
     """Splits by test set, and within it by model; the same for every method.
 
-    Args:
-        data: classes are stratified, continuous targets split at random by seed.
-        options: of the cross-validation.
-        splits: a user's own, one per test set; or ``"random"`` (default) or ``"scaffold"``.
-        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
+    Classes are stratified, continuous targets split at random by seed. ``splits`` and ``group_by``
+    are those of :func:`legs.training.cross_validate`.
     """
     groups = find_groups(data, group_by)
     if splits is None or isinstance(splits, str):

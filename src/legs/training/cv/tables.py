@@ -18,6 +18,9 @@ from legs.training.cv.protocol import chosen_names
 from legs.training.cv.results import CVResult, MethodResult, corrected_t_test
 from legs.training.runs import machine_name
 
+# Of every method, in results.json.
+_METHOD = ("method", "mean", "std", "scores", "chosen", "models", "parameters", "seconds")
+
 
 def summary(result: CVResult) -> pd.DataFrame:
     """One row per method: score, spread, models, parameters, time; a baseline comes first."""
@@ -106,18 +109,8 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
         "versions": versions(),
         "options": result.options.to_json(),
         "methods": [
-            {
-                "method": method.method,
-                "mean": method.mean,
-                "std": method.std,
-                "scores": method.scores,
-                "chosen": method.chosen,
-                "settings": _chosen(result, method),
-                "models": method.models,
-                "parameters": method.parameters,
-                "seconds": method.seconds,
-                "trained": method.strategy,
-            }
+            {name: getattr(method, name) for name in _METHOD}
+            | {"settings": _chosen(result, method), "trained": method.strategy}
             for method in result.methods
         ],
         "guess": result.baseline,

@@ -35,10 +35,6 @@ class Replay:
     A recording has one shape (:class:`~legs.training.stacked.padded.FilledBatches`). When a batch
     does not fit, or models have stopped, the step is recorded again. Where much would have to be
     filled up, nothing is recorded.
-
-    Args:
-        stack: whose steps to record.
-        inputs: its data.
     """
 
     def __init__(self, stack: Stack, inputs: Inputs) -> None:

@@ -21,12 +21,7 @@ ROWS_AT_ONCE = 8_000_000
 
 
 class Mapped:
-    """A network mapped over the parameters of many models.
-
-    Args:
-        network: one of the models; none of its own parameters counts.
-        inputs: the data set.
-    """
+    """A network mapped over the parameters of many models; its own do not count."""
 
     def __init__(self, network: Network, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -90,9 +85,6 @@ def predict_stacked(
         networks: of one architecture, where the data are.
         inputs: the data set; features that are each network's own are in the same order.
         parts: numbers of the graphs that each network answers for.
-
-    Returns:
-        ``[graphs, out_channels]`` for each.
     """
     device = inputs.data.x.device
     parameters, buffers = stack_module_state(list(networks))

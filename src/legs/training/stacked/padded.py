@@ -20,12 +20,7 @@ FILLERS = 32
 
 
 class FilledBatches:
-    """Gathers batches of a data set into tensors of fixed size.
-
-    Args:
-        data: the data set, on the device where batches are wanted.
-        graphs: in a batch at most.
-    """
+    """Gathers batches of at most ``graphs`` graphs of a data set into tensors of fixed size."""
 
     def __init__(self, data: GraphDataset, graphs: int) -> None:
         self.data, self.graphs = data, graphs

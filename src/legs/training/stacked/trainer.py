@@ -45,18 +45,11 @@ from legs.training.task import Task
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a stack.
+    """One model of a stack."""
 
-    Args:
-        network: initialised from its own training graphs.
-        split: its training and validation graphs.
-        task: scaled by its own training graphs.
-        lr: its learning rate.
-    """
-
-    network: Network
+    network: Network  # initialized from its own training graphs
     split: Split
-    task: Task
+    task: Task  # scaled by its own training graphs
     lr: float
 
 
@@ -127,12 +120,11 @@ def train_stack(
     """Trains all members at once and leaves their networks with their best weights.
 
     Args:
-        members: of one architecture.
+        members: of one architecture, each with its own learning rate.
         inputs: the data set, for that architecture.
         y: targets of all graphs, unscaled, on the device of ``inputs``.
-        options: how to train; ``lr`` is each member's own.
-        report: called before the first epoch (of a run that resumes: the next) and after each
-            validation.
+        options: how to train.
+        report: called before the first epoch and after each validation.
         checkpoint: file for the state of the stack, to resume from after an interruption.
     """
     stack = Stack(members, inputs, y, options)
