@@ -70,10 +70,10 @@ def choices(result: CVResult) -> pd.DataFrame:
 def markdown(table: pd.DataFrame) -> str:
     """A table in Markdown.
 
-    >>> print(markdown(pd.DataFrame({"a": ["x"], "b": [0.12345]})))
+    >>> print(markdown(pd.DataFrame({"a": ["x|y"], "b": [0.12345]})))
     | a | b |
     |---|---|
-    | x | 0.1235 |
+    | x\\|y | 0.1235 |
     """
     lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
     for row in table.itertuples(index=False):
@@ -159,4 +159,4 @@ def _predictions(result: CVResult) -> pd.DataFrame:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", r"\|")

@@ -41,8 +41,8 @@ class Replay:
         self.stack, self.inputs = stack, inputs
         device = stack.y.device
         size = min(stack.options.batch_size, len(stack.y))
-        known = inputs.features is not None or inputs.own_features is not None
-        self.filled = None if known else FilledBatches(inputs.data, size)
+        embedded = inputs.features is not None or inputs.own_features is not None
+        self.filled = None if embedded else FilledBatches(inputs.data, size)
         slots = size if self.filled is None else self.filled.slots
         self.index = torch.zeros(slots, dtype=torch.long, device=device)
         self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
@@ -87,5 +87,5 @@ class Replay:
             self.stack.step(*self.inputs.gather(self.index), self.index, self.valid)
             return
         graphs = self.filled.gather(self.index, self.valid)
-        graphs, known = self.inputs.split(graphs)
-        self.stack.step(graphs[:5], known, self.index, self.valid)
+        graphs, keywords = self.inputs.split(graphs)
+        self.stack.step(graphs[:5], keywords, self.index, self.valid)

@@ -34,8 +34,8 @@ class Mapped:
     def __call__(
         self,
         state: dict[str, Tensor],
-        given: tuple[Any, ...],
-        known: Known,
+        arguments: tuple[Any, ...],
+        keywords: Known,
         mask: Tensor,
         training: bool,
         models: Tensor | None = None,
@@ -45,13 +45,13 @@ class Mapped:
         Args:
             state: parameters and buffers by name, ``[models, ...]``; in training, batch norm
                 changes its own.
-            given, known: of :meth:`Inputs.gather`.
+            arguments, keywords: of :meth:`Inputs.gather`.
             mask: the graphs that batch norm may see, ``[models, graphs]``.
             training: whether batch norm and dropout are in training mode.
             models: numbers of the models, where every model has features of its own.
         """
         self.base.train(training)
-        features, over = (given[0] if len(given) == 1 else None), None  # else given are graphs
+        features, over = (arguments[0] if len(arguments) == 1 else None), None  # else graphs
         if features is not None and features.dim() == 3:
             features, over = features if models is None else features[models], 0
 
@@ -59,7 +59,9 @@ class Mapped:
             if features is not None:
                 head = {f"network.{name}": value for name, value in state.items()}
                 return cast(Tensor, functional_call(Head(self.base), head, (features, mask)))
-            return cast(Tensor, functional_call(self.base, state, given, {**known, "mask": mask}))
+            return cast(
+                Tensor, functional_call(self.base, state, arguments, keywords | {"mask": mask})
+            )
 
         mapped = vmap(run, in_dims=(0, 0, over), randomness="different")
         return mapped(state, mask, features)

@@ -57,8 +57,10 @@ class FilledBatches:
         counts = rows[:, :2] * valid.unsqueeze(-1)
         ends = counts.cumsum(0)
         if launch.applies(data.x):
-            known = (data.x, self.row, data.col, data.edge_weight, self.nodes, self.edges, FILLERS)
-            x, batch, edge_index, weight = stack.gather(rows, ends, *known)
+            sizes = (self.nodes, self.edges, FILLERS)
+            x, batch, edge_index, weight = stack.gather(
+                rows, ends, data.x, self.row, data.col, data.edge_weight, *sizes
+            )
             return GraphBatch(x, edge_index, weight, batch, self.slots, None)
         starts, (used, used_edges) = ends - counts, ends[-1]
         free = self.nodes - used  # at least one

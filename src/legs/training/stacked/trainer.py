@@ -65,7 +65,7 @@ class Outcome:
 class Standing(NamedTuple):
     """How far models are that are trained together."""
 
-    epoch: int  # of those that run; 0 where it is not known
+    epoch: int  # of those that run; 0 where unknown
     running: int  # models in training
     stopped: int  # models whose training has ended
     best: float  # mean of the best validation losses so far; infinite before the first
@@ -182,14 +182,18 @@ class Stack:
         self.outcomes = [Outcome(0, float("inf"), 0) for _ in members]
 
     def step(
-        self, given: tuple[Any, ...], known: Known, index: Tensor, valid: Tensor | None = None
+        self,
+        arguments: tuple[Any, ...],
+        keywords: Known,
+        index: Tensor,
+        valid: Tensor | None = None,
     ) -> None:
         """One step of Adam on the graphs ``index``; places that are not ``valid`` count nowhere."""
         mask = self.train_mask[:, index]
         if valid is not None:
             mask = mask * valid
         state = {**self.adam.parameters, **self.frozen, **self.buffers}
-        out = self.network(state, given, known, mask, True, self.running)
+        out = self.network(state, arguments, keywords, mask, True, self.running)
         loss, count = self.loss.total(out, index, mask)
         self.adam.step(loss, count > 0)
 
