@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from legs.models import create
+from legs.training.checkpoint import write_checksummed
 from legs.training.cv.cross_validation import cross_validate
 from legs.training.cv.models import Job, Shared, learned_scales, train_networks
 from legs.training.cv.protocol import plan_splits
 from legs.training.cv.store import Store, Trained
-from legs.training.sealed import write_sealed
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
 
 ROW = (0.5, 3, 5, 7, 1.5, "stacked")
@@ -37,7 +37,7 @@ def test_files_of_version_0_1_0(tmp_path):
     row = {"validation_loss": 0.5, "best_epoch": 3, "epochs": 5, "parameters": 7, "seconds": 1.5}
     rows = [{**row, "way": "single"}, {**row, "way": "stacked"}]
     tensors = {"0": torch.ones(2, 3), "1": torch.zeros(2, 3), "1.scales": torch.ones(5, 16)}
-    write_sealed(tmp_path / "models" / "some.bin", "models", rows, tensors)
+    write_checksummed(tmp_path / "models" / "some.bin", "models", rows, tensors)
     (tmp_path / "ways.json").write_text('{"gcn-0": "single", "gin-0": "stacked"}')
     store = Store(tmp_path, {})
     first, second = store.load("some")
