@@ -85,8 +85,8 @@ def predict(
         for line in said:
             console.print(line, soft_wrap=True, markup=False)
         console.print(score_table(scores))
-    if done.strangers:
-        names = ", ".join(done.strangers[:5])
+    if done.unscored:
+        names = ", ".join(done.unscored[:5])
         kind = predictor.task.kind
         what = "classes that the model does not know" if kind == "classification" else "no numbers"
         console.print(
