@@ -125,12 +125,10 @@ class Reader:
         iter_batches: reads rows, ``chunk`` at a time, for prediction and embedding; ``None`` for
             sources that are only read whole. Yields :class:`RowBatch`, or :class:`Rows` where
             all rows have to be read together.
-        suffixes: of the files it reads.
         packages: whose versions the result depends on.
     """
 
     read: Callable[..., RawGraphs]
     options: frozenset[str]
     iter_batches: Callable[..., Iterator[RowBatch | Rows]] | None = None
-    suffixes: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

@@ -41,7 +41,9 @@ def from_smiles(
     components.
 
     Args:
-        molecules: SMILES strings (or RDKit molecules).
+        molecules: SMILES strings, or RDKit molecules, which are sanitised copies; without
+            ``hydrogens`` their explicit hydrogens are left out, so that a molecule gives the same
+            graph whether it comes from a SMILES string or an SDF.
         hydrogens: make every hydrogen a node (default: heavy atoms only).
         bond_weights: weigh edges by bond order, 1.5 for aromatic bonds (default: no weights).
         ids: per molecule (default: none).
@@ -70,19 +72,6 @@ def from_smiles(
         **fields,
     }
     return raw_graphs(read, hydrogens=hydrogens, bond_weights=bond_weights, **fields)
-
-
-def from_mols(mols: Iterable[Mol | None], **options: Any) -> RawGraphs:
-    """Graphs of RDKit molecules; options as in :func:`from_smiles`.
-
-    The molecules are sanitised copies. Without ``hydrogens`` their explicit hydrogens are left
-    out, so that a molecule gives the same graph whether it comes from a SMILES string or an SDF.
-
-    >>> from rdkit import Chem
-    >>> from_mols([Chem.MolFromSmiles("CO")], hydrogens=True).ptr.tolist()
-    [0, 6]
-    """
-    return from_smiles(mols, **options)
 
 
 def raw_graphs(

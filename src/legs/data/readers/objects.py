@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -21,9 +21,12 @@ from legs.data.dataset import GraphDataset, Task, _ranges
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
 from legs.data.readers.base import Features, RawGraphs
+from legs.data.readers.graph_files import both_directions, from_networkx
+from legs.data.readers.molecules import from_smiles
 from legs.data.readers.node_data import (
+    Graph,
     attribute_names,
-    join_weights,
+    join_graphs,
     number_block,
     one_hot_block,
     vector_block,
@@ -56,7 +59,7 @@ def from_objects(
             ``x`` or numeric node attributes; node attribute ``label``), PyG ``Data``
             (``edge_index``, ``edge_weight``, ``x``, ``y``), a scipy sparse or dense adjacency
             matrix, an RDKit molecule, a SMILES string. Or a data set already made.
-        y: targets, one (or a row of several) a graph; default: ``y`` of PyG graphs, or none.
+        y: targets, one (or a row of several) per graph; default: ``y`` of PyG graphs, or none.
         features: see :func:`legs.data.features.blocks.assemble`. Default: ``"chem"`` for
             molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
         task: ``"classification"`` or ``"regression"``; default: as the targets look.
@@ -93,8 +96,8 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
 def _listed(graphs: Iterable[Any]) -> list[Any]:
     if isinstance(graphs, Batch):
         return list(graphs.to_data_list())
-    if _kind(graphs) is not None:
-        raise DataError(f"{_named(graphs)} instead of a list of graphs; put it in a list: [graph]")
+    if (kind := _kind(graphs)) is not None:
+        raise DataError(f"{NAMES[kind]} instead of a list of graphs; put it in a list: [graph]")
     if hasattr(graphs, "iloc") and hasattr(graphs, "columns"):
         raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
     try:
@@ -117,10 +120,10 @@ def _read(graphs: list[Any]) -> RawGraphs:
                 f"{', '.join(NAMES.values())}"
             )
         places.setdefault(kind, []).append(i)
-    parts = [
-        _READERS[kind]([graphs[i] for i in numbers], partial(_graph_number, numbers))
-        for kind, numbers in places.items()
-    ]
+    parts = []
+    for kind, numbers in places.items():
+        where = partial(lambda numbers, i: f"graph {numbers[i]}", numbers)
+        parts.append(_READERS[kind]([graphs[i] for i in numbers], where=where))
     if len(parts) == 1:
         return parts[0]
     return merge(parts, list(places.values()), [NAMES[kind] for kind in places])
@@ -142,33 +145,12 @@ def _kind(graph: Any) -> Kind | None:
     return None
 
 
-def _named(graph: Any) -> str:
-    kind = _kind(graph)
-    return NAMES[kind] if kind else type(graph).__name__
-
-
-def _graph_number(numbers: Sequence[int], i: int) -> str:
-    return f"graph {numbers[i]}"
-
-
-def _read_mols(mols: Sequence[Any], where: Where) -> RawGraphs:
-    from legs.data.readers.molecules import from_mols
-
-    return from_mols(mols, where=where)
-
-
-def _read_smiles(smiles: Sequence[str], where: Where) -> RawGraphs:
-    from legs.data.readers.molecules import from_smiles
-
-    return from_smiles(smiles, where=where)
-
-
 def _reopen(data: GraphDataset) -> RawGraphs:
     """A data set as a reader would give it, so that other features can be chosen."""
     features = Features(
         data.x, data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
     )
-    known = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
+    fields = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     return RawGraphs(
         data.ptr,
         data.whole().edge_index,
@@ -176,22 +158,20 @@ def _reopen(data: GraphDataset) -> RawGraphs:
         blocks={"attributes": lambda: features},
         default_features=("attributes",),
         info={**data.info, **({"groups": data.groups} if data.groups else {})},
-        **{field: getattr(data, field) for field in known},
+        **{field: getattr(data, field) for field in fields},
     )
 
 
 def _own_targets(graphs: list[Any]) -> Any:
     """``y`` of PyG graphs, where every graph has one."""
-    found = [graph.get("y") if isinstance(graph, Data) else None for graph in graphs]
-    if any(value is None for value in found):
+    targets = [graph.get("y") if isinstance(graph, Data) else None for graph in graphs]
+    if any(value is None for value in targets):
         return None
-    tensors = [value for value in found if isinstance(value, Tensor)]
-    if len(tensors) == len(found):
-        rows = [value.detach().cpu().reshape(-1) for value in tensors]
-        if len({len(row) for row in rows}) > 1:
-            return None  # one target a node, not a graph
-        return torch.stack(rows)
-    return found
+    if not all(isinstance(value, Tensor) for value in targets):
+        return targets
+    rows = [value.detach().cpu().reshape(-1) for value in targets]
+    # Rows of different lengths are targets of nodes.
+    return torch.stack(rows) if len({len(row) for row in rows}) == 1 else None
 
 
 def _with_targets(raw: RawGraphs, y: Any, task: Task | None) -> RawGraphs:
@@ -237,12 +217,6 @@ def _column(values: Sequence[Any]) -> Array:
 Blocks: TypeAlias = dict[str, Callable[[], Features]]
 
 
-class _Graph(NamedTuple):
-    num_nodes: int
-    edge_index: Array  # [2, edges] int64
-    edge_weight: Array | None  # [edges]
-
-
 def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
     """Undirected networkx graphs; the parallel edges of a multigraph stay parallel edges.
 
@@ -253,24 +227,15 @@ def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
         graphs: networkx graphs.
         where: what to call a graph in messages, by its place in ``graphs``.
     """
+    advice = "symmetrise it with .to_undirected()"
     parts = []
     for i, graph in enumerate(graphs):
         if graph.is_directed():
-            raise DataError(
-                f"{where(i)} is a directed networkx graph; symmetrise it with .to_undirected()"
-            )
-        number = {node: k for k, node in enumerate(graph)}
-        listed = [(number[a], number[b]) for a, b in graph.edges()]
-        pairs = np.array(listed, dtype=np.int64).reshape(-1, 2).T
-        back = pairs[0] != pairs[1]  # a self-loop is listed once
-        given = [weight for *_, weight in graph.edges(data="weight")]
-        weight = None
-        if any(value is not None for value in given):
-            weight = _as_numbers([1.0 if value is None else value for value in given], where(i))
-            weight = np.concatenate([weight, weight[back]])
-        edges = np.concatenate([pairs, pairs[::-1, back]], axis=1)
-        parts.append(_Graph(len(number), edges, weight))
-
+            raise DataError(f"{where(i)} is a directed networkx graph; {advice}")
+        try:
+            parts.append(both_directions(from_networkx(graph), symmetrize=False))
+        except DataError as error:
+            raise DataError(f"{where(i)}: {error}") from error
     nodes = [[data for _, data in graph.nodes(data=True)] for graph in graphs]
     names = attribute_names(nodes)
     blocks: Blocks = {}
@@ -280,7 +245,7 @@ def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
         blocks["attributes"] = lambda: number_block(nodes, names, where)
     if any("label" in data for graph in nodes for data in graph):
         blocks["labels"] = lambda: one_hot_block(nodes, "label", where)
-    return _gather(parts, where, "symmetrise it with .to_undirected()", blocks)
+    return _gather(parts, where, advice, blocks)
 
 
 def read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
@@ -292,27 +257,27 @@ def read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
     """
     parts = []
     for i, graph in enumerate(graphs):
-        given, weight = graph.get("edge_index"), graph.get("edge_weight")
-        if given is None and graph.get("adj_t") is not None:
+        index, weight = graph.get("edge_index"), graph.get("edge_weight")
+        if index is None and graph.get("adj_t") is not None:
             raise DataError(f"{where(i)} has adj_t and no edge_index; leave out ToSparseTensor")
-        index = torch.empty(2, 0, dtype=torch.long) if given is None else given
+        index = torch.empty(2, 0, dtype=torch.long) if index is None else index
         if index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
             raise DataError(
                 f"{where(i)}: edge_index must hold integers, [2, edges]; "
                 f"got {index.dtype}, {list(index.shape)}"
             )
         size = int(graph.num_nodes or 0)
-        edges = _to_numpy(index).astype(np.int64)
+        edges = index.detach().cpu().numpy().astype(np.int64)
         if edges.size and not 0 <= edges.min() <= edges.max() < size:
             wrong = edges.min() if edges.min() < 0 else edges.max()
             raise DataError(f"{where(i)}: edge_index names node {wrong}, but there are {size}")
         if weight is not None:
-            weight = _to_numpy(weight).reshape(-1)
+            weight = weight.detach().cpu().numpy().reshape(-1)
             if weight.size != edges.shape[1]:
                 raise DataError(
                     f"{where(i)} has {weight.size} edge weights for {edges.shape[1]} edges"
                 )
-        parts.append(_Graph(size, edges, weight))
+        parts.append(Graph(size, edges, weight))
     blocks: Blocks = {}
     rows = [graph.get("x") for graph in graphs]
     if any(x is not None for x in rows):
@@ -337,49 +302,34 @@ def read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
         matrix = sparse.csr_array(graph).tocoo()  # adds up entries that are listed twice
         matrix.eliminate_zeros()
         edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
-        parts.append(_Graph(int(graph.shape[0]), edges, matrix.data))
+        parts.append(Graph(int(graph.shape[0]), edges, matrix.data))
     return _gather(parts, where, "symmetrise it with (A + A.T) / 2", {})
 
 
-def _gather(parts: Sequence[_Graph], where: Where, symmetrise: str, blocks: Blocks) -> RawGraphs:
-    ptr = np.cumsum([0, *(part.num_nodes for part in parts)], dtype=np.int64)
-    shifted = [part.edge_index + start for part, start in zip(parts, ptr[:-1], strict=True)]
-    index = torch.from_numpy(np.concatenate(shifted, axis=1))
-    weight = join_weights([(part.edge_index.shape[1], part.edge_weight) for part in parts])
-    check_graphs(torch.from_numpy(ptr), index, weight, where=where, symmetrise=symmetrise)
+def _gather(parts: Sequence[Graph], where: Where, symmetrise: str, blocks: Blocks) -> RawGraphs:
+    joined = join_graphs(parts)
+    check_graphs(*joined, where=where, symmetrise=symmetrise)
     default = ("attributes",) if "attributes" in blocks else ("structure",)
-    return RawGraphs(torch.from_numpy(ptr), index, weight, blocks=blocks, default_features=default)
+    return RawGraphs(*joined, blocks=blocks, default_features=default)
 
 
 def _stack(rows: Sequence[Tensor | None], where: Where) -> Features:
     """PyG's ``x`` of all graphs, one below the other; a vector is one column."""
-    found: list[Tensor] = []
+    tables: list[Tensor] = []
     for i, x in enumerate(rows):
         if x is None:
             raise DataError(
                 f"{where(i)} has no x, others have; add it, or choose features='structure'"
             )
         table = x.detach().cpu().reshape(x.shape[0], -1).float()
-        if found and table.shape[1] != found[0].shape[1]:
+        if tables and table.shape[1] != tables[0].shape[1]:
             raise DataError(
-                f"{where(i)} has {table.shape[1]} node features, {where(0)} {found[0].shape[1]}"
+                f"{where(i)} has {table.shape[1]} node features, {where(0)} {tables[0].shape[1]}"
             )
         if not torch.isfinite(table).all():
             raise DataError(f"{where(i)} has node features that are NaN or infinite")
-        found.append(table)
-    return Features(torch.cat(found), tuple(f"x{c}" for c in range(found[0].shape[1])))
-
-
-def _to_numpy(values: Tensor) -> Array:
-    return values.detach().cpu().numpy()
-
-
-def _as_numbers(values: Sequence[Any], where: str) -> Array:
-    try:
-        return np.array(values, dtype=np.float64).reshape(len(values))
-    except (TypeError, ValueError):
-        odd = next((v for v in values if not isinstance(v, (int, float))), values[0])
-        raise DataError(f"{where}: the edge weight {odd!r} is not a number") from None
+        tables.append(table)
+    return Features(torch.cat(tables), tuple(f"x{c}" for c in range(tables[0].shape[1])))
 
 
 def merge(
@@ -412,7 +362,8 @@ def merge(
     edges = torch.cat([part.edge_index + o for part, o in zip(parts, first, strict=True)], dim=1)
     weight = None
     if any(part.edge_weight is not None for part in parts):
-        weight = torch.cat([_weights(part) for part in parts])
+        weights = [(part.edge_weight, part.edge_index.shape[1]) for part in parts]
+        weight = torch.cat([torch.ones(n) if w is None else w.float() for w, n in weights])
     offered = dict.fromkeys(chain.from_iterable(part.blocks for part in parts))
     special = [part.default_features for part in parts if part.default_features != ("structure",)]
     return RawGraphs(
@@ -422,12 +373,6 @@ def merge(
         blocks={name: partial(_block, name, parts, places, kinds, nodes) for name in offered},
         default_features=special[0] if special else ("structure",),
     )
-
-
-def _weights(part: RawGraphs) -> Tensor:
-    if part.edge_weight is None:
-        return torch.ones(part.edge_index.shape[1])
-    return part.edge_weight.float()
 
 
 def _block(
@@ -454,10 +399,10 @@ def _block(
     return Features(torch.cat([block.x for block in found])[nodes], found[0].names)
 
 
-_READERS: dict[Kind, Callable[[Sequence[Any], Where], RawGraphs]] = {
+_READERS: dict[Kind, Callable[..., RawGraphs]] = {
     "networkx": read_networkx,
     "data": read_data,
     "matrix": read_matrices,
-    "mol": _read_mols,
-    "smiles": _read_smiles,
+    "mol": from_smiles,
+    "smiles": from_smiles,
 }

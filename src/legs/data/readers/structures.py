@@ -1,4 +1,7 @@
-"""Protein and RNA structures as graphs: a node per residue, joined to its nearest neighbours.
+"""Folders of PDB and mmCIF files: a node per residue, joined to its nearest neighbours.
+
+Node features are those of the graph alone (``structure``). :func:`read_folder` has the arguments of
+:meth:`legs.data.readers.folders.FolderReader.read`, and ``k``: number of nearest neighbours.
 
 Also GDT_TS, the share of a native structure that a predicted model gets right.
 """
@@ -6,20 +9,18 @@ Also GDT_TS, the share of a native structure that a predicted model gets right.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from scipy.spatial import cKDTree
 
-from legs.data.dataset import Task
-from legs.data.errors import BadRows, DataError, OnError
-from legs.data.readers.base import RawGraphs, Reader, Rows
-from legs.data.readers.folders import read_files
+from legs.data.errors import BadRows, DataError
+from legs.data.readers.base import RawGraphs
+from legs.data.readers.folders import FolderReader
+from legs.data.readers.node_data import Graph, join_graphs
 from legs.data.readers.targets import Targets
 
 NEIGHBOURS = 10
@@ -40,60 +41,8 @@ _MOST_AT_ONCE = 2**18  # residues times motions: arrays that fit a processor's c
 _Array: TypeAlias = np.ndarray[Any, Any]
 
 
-def read_folder(
-    path: str | Path,
-    *,
-    target: str | Sequence[str] | None = None,
-    task: Task | None = None,
-    id_column: str | None = None,
-    table: str | Path | None = None,
-    k: int = NEIGHBOURS,
-    bad: BadRows | None = None,
-) -> RawGraphs:
-    """Reads a folder of PDB and mmCIF files, each one a graph of its residues.
-
-    Node features are those of the graph alone (``structure``).
-
-    Args:
-        path: the folder.
-        target: target column or columns of the label table (default: the likely one).
-        task: ``"classification"`` or ``"regression"``; see :mod:`legs.data.readers.targets`.
-        id_column: column of the table that names the files (default: the one that does).
-        table: the label table (default: ``labels.csv`` and the like in the folder, see
-            :func:`legs.data.readers.folders.list_files`); without one there are no targets.
-        k: number of nearest neighbours.
-        bad: collects files that cannot be used (default: the first one raises).
-
-    Raises:
-        DataError: names the file, and says what to do.
-    """
-    bad = BadRows() if bad is None else bad
-    rows = _rows(path, k, bad, target=target, id_column=id_column, table=table)
-    return rows.graphs(task, bad)
-
-
-def iter_folder(
-    path: str | Path,
-    *,
-    chunk: int | None = None,
-    on_error: OnError = "raise",
-    targets: Sequence[str] = (),
-    k: int = NEIGHBOURS,
-    asked: Collection[str] = (),
-    id_column: str | None = None,
-) -> Iterator[Rows]:
-    """The files of a folder as rows, all at once."""
-    id_column = id_column if "id_column" in asked else None
-    yield _rows(path, k, BadRows(on_error), known_targets=targets, id_column=id_column)
-
-
-def _rows(path: str | Path, k: int, bad: BadRows, **options: Any) -> Rows:
+def _parse(files: Sequence[Path], bad: BadRows, k: int) -> dict[int, _Array]:
     need_biotite()
-    build = partial(_build, path=path, k=k)
-    return read_files(path, SUFFIXES, _parse, build, what="structure", bad=bad, **options)
-
-
-def _parse(files: Sequence[Path], bad: BadRows) -> dict[int, _Array]:
     coords = {}
     for i, file in enumerate(files):
         try:
@@ -103,9 +52,8 @@ def _parse(files: Sequence[Path], bad: BadRows) -> dict[int, _Array]:
     return coords
 
 
-def _build(coords: Sequence[_Array], ids: tuple[str, ...], path: str | Path, k: int) -> RawGraphs:
-    info = {"source": str(path)}
-    return structure_graphs(coords, k=k, name=Path(path).name, ids=ids, info=info)
+def _build(coords: Sequence[_Array], ids: tuple[str, ...], path: Path, k: int) -> RawGraphs:
+    return structure_graphs(coords, k=k, name=path.name, ids=ids, info={"source": str(path)})
 
 
 def knn_graph(coords: _Array, k: int = NEIGHBOURS) -> _Array:
@@ -155,13 +103,9 @@ def structure_graphs(
     >>> structure_graphs([np.eye(3), np.eye(3)[:2]]).edge_index.shape
     torch.Size([2, 8])
     """
-    ptr = np.cumsum([0, *map(len, coords)])
-    edges = [knn_graph(one, k) + start for one, start in zip(coords, ptr, strict=False)]
     if targets is not None:
         fields |= targets.fields()
-    return RawGraphs(
-        torch.from_numpy(ptr), torch.from_numpy(np.concatenate(edges, axis=1)), **fields
-    )
+    return RawGraphs(*join_graphs([Graph(len(xyz), knn_graph(xyz, k)) for xyz in coords]), **fields)
 
 
 class Structure(NamedTuple):
@@ -381,10 +325,6 @@ def _seeds(length: int) -> _Array:
     return np.concatenate(found)
 
 
-READER = Reader(
-    read_folder,
-    frozenset({"target", "task", "id_column", "table", "k", "bad"}),
-    iter_folder,
-    SUFFIXES,
-    ("biotite",),
-)
+_FOLDERS = FolderReader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS}, ("biotite",))
+read_folder = _FOLDERS.read
+READER = _FOLDERS.reader()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd")
+# Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
 MOLECULE = "(molecule)"  # the column that holds the molecules of an SDF, in RDKit's binary form
 TITLE = "(title)"  # the first line of an SDF record
 MOST_RECORD_BYTES = 64 << 20  # of an SDF
@@ -67,6 +69,36 @@ def open_table(path: Path) -> Table:
     return TextTable(path)
 
 
+def read_whole(
+    table: Table, columns: Sequence[str], bad: BadRows, limit: int | None = None
+) -> Chunk:
+    """The first ``limit`` rows, or all, in one chunk."""
+    import pandas as pd
+
+    frames, numbers = [pd.DataFrame(columns=list(columns))], list[int]()
+    for frame, places in table.chunks(columns, _BATCH if limit is None else limit, bad):
+        frames.append(frame)
+        numbers += places
+        if limit is not None and len(numbers) >= limit:
+            break
+    frame = pd.concat(frames[1:] or frames, ignore_index=True)
+    return Chunk(frame.iloc[:limit], numbers[:limit])
+
+
+def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same columns with ``None`` where text stands for a missing value."""
+    import pandas as pd
+
+    frame = frame.copy()
+    for name in frame.columns:
+        if frame[name].dtype == object or isinstance(frame[name].dtype, pd.StringDtype):
+            frame[name] = [
+                None if isinstance(v, str) and v.strip().lower() in MISSING else v
+                for v in frame[name]
+            ]
+    return frame
+
+
 def require_pandas() -> None:
     """Raises :class:`DataError` with the remedy where pandas or pyarrow is not installed."""
     try:
@@ -91,8 +123,8 @@ class TextTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.delimiter = delimiter_of(path)
-        header = next(rows(path, self.delimiter, BadRows()), None)
+        self._delimiter = delimiter_of(path)
+        header = next(rows(path, self._delimiter, BadRows()), None)
         if header is None:
             raise DataError(f"{path} is empty")
         if not all(is_text(name) for name in header.fields):
@@ -107,13 +139,15 @@ class TextTable:
 
         place_of = {name: k for k, name in reversed(list(enumerate(self.columns)))}
         places = [place_of[name] for name in columns]
-        body = islice(rows(self.path, self.delimiter, bad), 1, None)
-        good = (row for row in body if self._check(row, places, bad))
+        good = (row for row in self._rows(bad) if self._check(row, places, bad))
         while part := list(islice(good, size)):
             values = np.empty((len(part), len(places)), dtype=object)
             values[:] = [[plain_cell(row.fields[k].strip()) for k in places] for row in part]
             frame = pd.DataFrame(values, columns=list(columns), dtype=object)
             yield Chunk(frame, [row.line for row in part])
+
+    def _rows(self, bad: BadRows) -> Iterator[Row]:
+        return islice(rows(self.path, self._delimiter, bad), 1, None)
 
     def _check(self, row: Row, places: Sequence[int], bad: BadRows) -> bool:
         expected, count = len(self.columns), len(row.fields)
@@ -128,39 +162,20 @@ class TextTable:
         return not reason
 
 
-class SmilesLines:
+class SmilesLines(TextTable):
     """A SMILES string per line, followed by an id."""
-
-    unit = "line"
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = next(words(path, BadRows("skip")), None)
-        if first is None:
+        first = list(islice(words(path, BadRows("skip")), 100))
+        if not first:
             raise DataError(f"{path} is empty")
-        self._header = "smiles" in first.fields[0].lower()
-        named = any(row.fields[1] for row in islice(words(path, BadRows("skip")), 1, 100))
-        self.columns = ["smiles", "id"] if named or first.fields[1] else ["smiles"]
+        self._header = "smiles" in first[0].fields[0].lower()
+        self.columns = ["smiles", "id"] if any(row.fields[1] for row in first) else ["smiles"]
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`."""
-        import pandas as pd
-
-        body = islice(words(self.path, bad), int(self._header), None)
-        good = (row for row in body if self._check(row, bad))
-        while part := list(islice(good, size)):
-            data = {
-                "smiles": [row.fields[0] for row in part],
-                "id": [row.fields[1] or str(row.line) for row in part],  # some lines may have none
-            }
-            chosen = {name: pd.Series(data[name], dtype=object) for name in columns}
-            yield Chunk(pd.DataFrame(chosen), [row.line for row in part])
-
-    def _check(self, row: Row, bad: BadRows) -> bool:
-        good = all(is_text(field) for field in row.fields)
-        if not good:
-            bad.add(f"{self.path.name} line {row.line}", "not UTF-8 text", row.line)
-        return good
+    def _rows(self, bad: BadRows) -> Iterator[Row]:
+        for line, (smiles, name) in islice(words(self.path, bad), int(self._header), None):
+            yield Row(line, [smiles, name or str(line)][: len(self.columns)])
 
 
 class SdfTable:
@@ -316,41 +331,75 @@ class ParquetTable:
     unit = "row"
 
     def __init__(self, path: Path) -> None:
+        from pyarrow import types
+
         self.path = path
         with parquet_errors(path):
             file = _open_parquet(path)
-            schema = file.schema_arrow
-            self.columns = [str(name) for name in schema.names]
-            flat = {field.name for field in _flat_fields(file)}
-            self.nested = {field.name: field.type for field in schema if field.name not in flat}
-            if not flat:
+            self.types = {field.name: field.type for field in file.schema_arrow}
+            self.columns = list(map(str, file.schema_arrow.names))
+            self.nested = {
+                name
+                for name, kind in self.types.items()
+                if types.is_nested(getattr(kind, "storage_type", kind))
+            }
+            if self.nested >= {*self.types}:
                 raise DataError(f"{path} holds no column of text or numbers")
-            count, size = file.metadata.num_rows, path.stat().st_size
-            if count > FREE_ROWS and count > ROWS_PER_BYTE * size:
+            self.count, size = file.metadata.num_rows, path.stat().st_size
+            if self.count > FREE_ROWS and self.count > ROWS_PER_BYTE * size:
                 raise DataError(
-                    f"{path} has {size:,} bytes and {count:,} rows: no honest table does, and it "
-                    "is not read"
+                    f"{path} has {size:,} bytes and {self.count:,} rows: no honest table does, and "
+                    "it is not read"
                 )
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
         """See :class:`Table`."""
         start = 1
         for name in columns:
+            if name not in self.types:
+                raise DataError(f"{self.path} has no column {name!r}")
             if name in self.nested:
                 raise DataError(
-                    f"{self.path}: the column {name!r} holds {str(self.nested[name])[:60]}; ids "
+                    f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
         with parquet_errors(self.path):
-            for batch in _batches(self.path, columns, size):
+            for batch in self._batches(columns, size):
                 # Without the metadata: they turn a column that was an index into one again.
                 frame = batch.to_pandas(ignore_metadata=True)
                 yield Chunk(frame, list(range(start, start + batch.num_rows)))
                 start += batch.num_rows
 
+    def _batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Rows as Arrow batches; text is expanded once its size is known."""
+        import pyarrow as pa
+        from pyarrow import types
+
+        kinds = [self.types[name] for name in columns]
+        width = sum(kind.byte_width for kind in kinds if types.is_fixed_size_binary(kind))
+        size = min(size, max(FREE // max(width, 1), 1))
+        # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
+        file = _open_parquet(self.path, read_dictionary=list(columns))
+        total = start = 0
+        for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+            batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
+            total += batch.num_rows * width
+            arrays = []
+            for name, array in zip(batch.schema.names, batch.columns, strict=True):
+                if types.is_dictionary(array.type):
+                    total += _expanded_size(array)
+                    end = start + len(array)
+                    _check_size(self.path, total, f" in column {name!r}, up to row {end}")
+                    kind = self.types[name]
+                    if not types.is_dictionary(kind):
+                        array = array.dictionary_decode().cast(getattr(kind, "storage_type", kind))
+                arrays.append(array)
+            start += batch.num_rows
+            yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """A whole Parquet file, as pandas reads it but within bounds and without nested columns.
+    """A whole Parquet file, within bounds and without nested columns.
 
     Args:
         path: of the file.
@@ -360,21 +409,10 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFra
         DataError: not a Parquet file, without one of the columns, or larger than a genuine one.
     """
     require_pandas()
-    import pyarrow as pa
-
-    with parquet_errors(path):
-        file = _open_parquet(path)
-        fields = _flat_fields(file)
-        names = [field.name for field in fields]
-        missing = [name for name in columns or () if name not in names]
-        if missing:
-            raise DataError(f"{path} has no column {missing[0]!r}")
-        batches = list(_batches(path, names if columns is None else columns, _BATCH))
-        table = pa.Table.from_batches(batches) if batches else pa.schema(fields).empty_table()
-        # The metadata say which columns are the index of the frame that was written.
-        table = table.replace_schema_metadata(file.schema_arrow.metadata)
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
+    table = ParquetTable(path)
+    if columns is None:
+        columns = [name for name in table.columns if name not in table.nested]
+    return read_whole(table, columns, BadRows()).frame
 
 
 def _open_parquet(path: Path, **options: Any) -> Any:
@@ -385,44 +423,6 @@ def _open_parquet(path: Path, **options: Any) -> Any:
     size = sum(file.metadata.row_group(i).total_byte_size for i in range(groups))
     _check_size(path, size)
     return file
-
-
-def _flat_fields(file: Any) -> list[Any]:
-    from pyarrow import types
-
-    return [
-        field
-        for field in file.schema_arrow
-        if not types.is_nested(getattr(field.type, "storage_type", field.type))
-    ]
-
-
-def _batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
-    """Rows of flat columns as Arrow batches; text is expanded once its size is known."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    fields = {field.name: field for field in _flat_fields(_open_parquet(path))}
-    wanted = [fields[name] for name in columns]
-    width = sum(f.type.byte_width for f in wanted if types.is_fixed_size_binary(f.type))
-    size = min(size, max(FREE // max(width, 1), 1))
-    # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
-    file = _open_parquet(path, read_dictionary=list(columns))
-    total = start = 0
-    for batch in file.iter_batches(batch_size=size, columns=list(columns)):
-        batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
-        total += batch.num_rows * width
-        arrays = []
-        for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            if types.is_dictionary(array.type):
-                total += _expanded_size(array)
-                _check_size(path, total, f" in column {name!r}, up to row {start + len(array)}")
-                kind = fields[name].type
-                if not types.is_dictionary(kind):
-                    array = array.dictionary_decode().cast(getattr(kind, "storage_type", kind))
-            arrays.append(array)
-        start += batch.num_rows
-        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def _expanded_size(array: Any) -> int:

@@ -54,10 +54,8 @@ def open_binary(path: Path) -> IO[bytes]:
         raise DataError(f"{path} is {what}; give a CSV, TSV, Parquet, SMILES or SDF file")
     try:
         with path.open("rb") as file:
-            start = file.read(4)
-        if start[:2] == b"\x1f\x8b":
-            return cast(IO[bytes], _Unpacked(path, "rb"))
-        return path.open("rb")
+            packed = file.read(2) == b"\x1f\x8b"
+        return cast(IO[bytes], _Unpacked(path, "rb")) if packed else path.open("rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
@@ -65,21 +63,14 @@ def open_binary(path: Path) -> IO[bytes]:
 class _Unpacked(gzip.GzipFile):
     """A compressed file that unpacks to no more than is honest."""
 
-    def read(self, size: int | None = -1) -> bytes:
-        return self._checked(super().read(-1 if size is None else size))
-
-    def read1(self, size: int = -1) -> bytes:
-        return self._checked(super().read1(size))
-
-    def _checked(self, found: bytes) -> bytes:
-        if self.tell() > FREE:
-            packed = Path(self.name).stat().st_size
-            if self.tell() > RATIO * packed:
-                raise DataError(
-                    f"{self.name} has {packed:,} bytes and unpacks to {self.tell():,} and more: no "
-                    "honest table does, and it is not read"
-                )
-        return found
+    def read1(self, size: int = -1) -> bytes:  # what text is decoded from
+        content, end = super().read1(size), self.tell()
+        if end > FREE and end > RATIO * (packed := Path(self.name).stat().st_size):
+            raise DataError(
+                f"{self.name} has {packed:,} bytes and unpacks to {end:,} and more: no honest "
+                "table does, and it is not read"
+            )
+        return content
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -95,13 +86,8 @@ def lines(path: Path) -> Iterator[str]:
             for magic, what in _MAGIC.items():
                 if start.startswith(magic):
                     raise DataError(f"{path} is {what}; save it as CSV, or give it its own ending")
-            utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")
-            text = io.TextIOWrapper(
-                binary,
-                encoding="utf-16" if utf16 else "utf-8-sig",
-                errors="surrogateescape",
-                newline="",
-            )
+            encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+            text = io.TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
             while line := text.readline(LONGEST_LINE):
                 if len(line) == LONGEST_LINE and not _ended(line):
                     while line and not _ended(line):
@@ -178,20 +164,13 @@ def is_censored(text: str) -> bool:
     return _CENSORED.fullmatch(text.strip()) is not None
 
 
-class Refusal(NamedTuple):
-    """Why a column cannot be read."""
-
-    place: int  # of the text at fault
-    reason: str
-    other: int | None = None  # of a text that contradicts it
-
-
 class Numbers(NamedTuple):
     """The numbers of a column of text."""
 
     values: list[float]  # NaN where there is none
-    comma: bool | None  # whether commas are decimal; ``None`` where nothing tells
-    refusal: Refusal | None  # where commas could mean two things
+    comma: bool | None  # whether commas are decimal; ``None`` where nothing shows it
+    # Where commas could mean two things: place of the text, reason, place of a contradicting one.
+    refusal: tuple[int, str, int | None] | None
 
 
 def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
@@ -219,13 +198,13 @@ def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
             values[k] = float(re.sub("[.,]", "", bare))  # looks like a number; never used as one
             grouped.append(k)
     refusal = None
-    either = all(_EITHER.fullmatch(texts[k].strip()) for k in commas)
+    other = points[0] if points else None
     if grouped:
-        refusal = Refusal(grouped[0], "has thousands separators")
+        refusal = (grouped[0], "has thousands separators", None)
     elif commas and (points or comma is False):
-        refusal = Refusal(commas[0], "has a comma, others a point", *points[:1])
+        refusal = (commas[0], "has a comma, others a point", other)
     elif points and comma:
-        refusal = Refusal(points[0], "has a point, others a comma")
-    elif commas and either and not comma:
-        refusal = Refusal(commas[0], "has a decimal comma or a thousands separator")
+        refusal = (points[0], "has a point, others a comma", None)
+    elif commas and not comma and all(_EITHER.fullmatch(texts[k].strip()) for k in commas):
+        refusal = (commas[0], "has a decimal comma or a thousands separator", None)
     return Numbers(values, True if commas else False if points else comma, refusal)
