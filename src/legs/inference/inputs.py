@@ -17,7 +17,8 @@ from legs.data.dataset import GraphDataset
 from legs.data.errors import BadRows, DataError, DataWarning, OnError, listed
 from legs.data.features.blocks import assemble
 from legs.data.loading import load
-from legs.data.readers.base import RowBatch, Rows
+from legs.data.readers.base import Rows
+from legs.data.readers.tables import TableRows
 from legs.data.validate import overflows
 from legs.training.fit import fingerprint
 from legs.training.predictor import not_finite, overflow_reason
@@ -119,7 +120,7 @@ class InputPart:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-Batch = RowBatch | InputPart  # rows to be read, or that were read already
+Batch = TableRows | InputPart  # rows to be read, or that were read already
 
 
 def iter_input(

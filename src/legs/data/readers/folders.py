@@ -103,10 +103,9 @@ class FolderReader:
         if not graphs:
             raise DataError(f"none of the {len(files)} files of {folder} can be used")
         position = {p.name: k for k, p in enumerate(sorted(folder.iterdir()))}
+        rows = [(files[i].name, "", i) for i in graphs] + [(name, why, -1) for name, why in bad]
         # Rows of the label table without a file come last.
-        rows = [(position[files[i].name], files[i].name, "", i) for i in graphs]
-        rows += [(position.get(name, len(position)), name, why, -1) for name, why in bad]
-        rows.sort(key=lambda row: row[0])
+        rows.sort(key=lambda row: position.get(row[0], len(position)))
         order = [i for *_, i in rows if i >= 0]
 
         def build(chosen: Sequence[int]) -> RawGraphs:
@@ -115,10 +114,10 @@ class FolderReader:
             return self.build([graphs[i] for i in places], own, folder, **options)
 
         return Rows(
-            [ids[i] if i >= 0 else name for _, name, _, i in rows],
+            [ids[i] if i >= 0 else name for name, _, i in rows],
             [],
-            [name for _, name, _, _ in rows],
-            [why for _, _, why, _ in rows],
+            [name for name, _, _ in rows],
+            [why for _, why, _ in rows],
             [row for row, (*_, i) in enumerate(rows) if i >= 0],
             build,
             None if targets is None else targets.iloc[order],

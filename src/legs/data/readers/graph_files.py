@@ -36,6 +36,7 @@ from legs.data.readers.node_data import (
     number_block,
     one_hot_block,
 )
+from legs.data.readers.table_files import reading_errors
 from legs.data.readers.text import parse_number
 from legs.data.validate import LARGEST, Array, check_degrees, check_magnitudes
 
@@ -155,8 +156,7 @@ def _weight(value: Any, edge: int) -> float:
 
 def merge(graph: FileGraph) -> FileGraph:
     """One edge for every edge named twice; if the directions differ in weight, a directed graph."""
-    source, target = graph.source, graph.target
-    once, differ = _distinct(graph, source, target)
+    once, differ = _distinct(graph, graph.source, graph.target)
     if differ.size and not np.isnan(graph.weight).any():  # type: ignore[arg-type]
         raise DataError(f"edge {int(differ[0]) + 1} is listed before with another weight")
     if graph.directed:
@@ -193,9 +193,8 @@ def both_directions(graph: FileGraph, *, symmetrize: bool) -> Graph:
         once = source != target  # a loop is its own reverse
         edges = np.stack([source, target])
         edges = np.concatenate([edges, edges[::-1, once]], axis=1)
-        return Graph(
-            size, edges, None if weight is None else np.concatenate([weight, weight[once]])
-        )
+        weight = None if weight is None else np.concatenate([weight, weight[once]])
+        return Graph(size, edges, weight)
     ones = np.ones(len(source)) if weight is None else weight
     arcs, place = np.unique(source * size + target, return_inverse=True)
     there = np.bincount(place, ones, minlength=len(arcs))  # parallel arcs add up
@@ -222,17 +221,8 @@ def read_graph(path: Path) -> FileGraph:
     Raises:
         DataError: the reason alone, without the file's name.
     """
-    try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise DataError(f"{size / 2**20:.0f} MiB; files above {MOST_BYTES >> 20} are not read")
+    with reading_errors("cannot be read", path, MOST_BYTES):
         graph = PARSERS[path.suffix.lower()](path.read_bytes())
-    except DataError:
-        raise
-    # Parsers meet hostile text, and networkx's raise whatever comes (KeyError, RecursionError, …).
-    except Exception as error:
-        reason = " ".join(str(error).split())[:160]
-        raise DataError(f"cannot be read: {type(error).__name__}: {reason}") from error
     if not graph.nodes:
         raise DataError("a graph without nodes")
     for k, node in enumerate(graph.nodes):

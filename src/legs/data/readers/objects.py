@@ -35,6 +35,7 @@ from legs.data.readers.targets import encode_targets
 from legs.data.validate import Array, Where, check_graphs
 
 Kind: TypeAlias = Literal["networkx", "data", "matrix", "mol", "smiles"]
+Blocks: TypeAlias = dict[str, Callable[[], Features]]
 NAMES: dict[Kind, str] = {
     "networkx": "a networkx graph",
     "data": "PyG Data",
@@ -126,7 +127,7 @@ def _read(graphs: list[Any]) -> RawGraphs:
         parts.append(_READERS[kind]([graphs[i] for i in numbers], where=where))
     if len(parts) == 1:
         return parts[0]
-    return merge(parts, list(places.values()), [NAMES[kind] for kind in places])
+    return _merge(parts, list(places.values()), [NAMES[kind] for kind in places])
 
 
 def _kind(graph: Any) -> Kind | None:
@@ -147,15 +148,13 @@ def _kind(graph: Any) -> Kind | None:
 
 def _reopen(data: GraphDataset) -> RawGraphs:
     """A data set as a reader would give it, so that other features can be chosen."""
-    features = Features(
-        data.x, data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
-    )
+    names = data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
     fields = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     return RawGraphs(
         data.ptr,
         data.whole().edge_index,
         data.edge_weight,
-        blocks={"attributes": lambda: features},
+        blocks={"attributes": lambda: Features(data.x, names)},
         default_features=("attributes",),
         info={**data.info, **({"groups": data.groups} if data.groups else {})},
         **{field: getattr(data, field) for field in fields},
@@ -189,16 +188,15 @@ def _columns(y: Any) -> dict[str, Any]:
     """Target columns by name, from a table, a column, an array or nested lists."""
     if hasattr(y, "iloc"):  # pandas
         series = [y.iloc[:, k] for k in range(y.shape[1])] if y.ndim == 2 else [y]
-        names = [f"y{k}" if c.name is None else c.name for k, c in enumerate(series)]
-        names = [c if isinstance(c, str) else f"y{c}" for c in names]
-        return dict(zip(names, series, strict=True))
-    if not isinstance(y, np.ndarray):
+        names = [k if c.name is None else c.name for k, c in enumerate(series)]
+        return {n if isinstance(n, str) else f"y{n}": c for n, c in zip(names, series, strict=True)}
+    if isinstance(y, np.ndarray):
+        columns = list(y.reshape(len(y), -1).T)
+    else:
         rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
         if len({len(row) for row in rows}) > 1:
             raise DataError("graphs have different numbers of targets")
         columns = [_column(values) for values in zip(*rows, strict=True)]
-    else:
-        columns = list(y.reshape(len(y), -1).T)
     return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
 
 
@@ -214,19 +212,8 @@ def _column(values: Sequence[Any]) -> Array:
     return column
 
 
-Blocks: TypeAlias = dict[str, Callable[[], Features]]
-
-
-def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
-    """Undirected networkx graphs; the parallel edges of a multigraph stay parallel edges.
-
-    Edge attribute ``weight`` (1 where missing); node attribute ``x``, or else every numeric node
-    attribute, as the block ``attributes``; node attribute ``label`` as the block ``labels``.
-
-    Args:
-        graphs: networkx graphs.
-        where: what to call a graph in messages, by its place in ``graphs``.
-    """
+def _read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
+    """Undirected networkx graphs; ``x``, or else every numeric node attribute, are attributes."""
     advice = "symmetrise it with .to_undirected()"
     parts = []
     for i, graph in enumerate(graphs):
@@ -248,13 +235,8 @@ def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
     return _gather(parts, where, advice, blocks)
 
 
-def read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
-    """PyG graphs: ``edge_index``, ``edge_weight`` (``edge_attr`` is not looked at) and ``x``.
-
-    Args:
-        graphs: with both directions of every edge.
-        where: what to call a graph in messages, by its place in ``graphs``.
-    """
+def _read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
+    """PyG graphs with both directions of every edge; ``edge_attr`` is not looked at."""
     parts = []
     for i, graph in enumerate(graphs):
         index, weight = graph.get("edge_index"), graph.get("edge_weight")
@@ -278,21 +260,16 @@ def read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
                     f"{where(i)} has {weight.size} edge weights for {edges.shape[1]} edges"
                 )
         parts.append(Graph(size, edges, weight))
-    blocks: Blocks = {}
     rows = [graph.get("x") for graph in graphs]
-    if any(x is not None for x in rows):
-        blocks["attributes"] = lambda: _stack(rows, where)
+    blocks: Blocks = {"attributes": lambda: _stack(rows, where)}
+    if all(x is None for x in rows):
+        blocks = {}
     advice = "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)"
     return _gather(parts, where, advice, blocks)
 
 
-def read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
-    """Adjacency matrices: scipy sparse of any format, or two-dimensional arrays.
-
-    Args:
-        graphs: symmetric; entries are weights.
-        where: what to call a graph in messages, by its place in ``graphs``.
-    """
+def _read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
+    """Symmetric matrices of weights: scipy sparse of any format, or two-dimensional arrays."""
     parts = []
     for i, graph in enumerate(graphs):
         if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
@@ -332,26 +309,30 @@ def _stack(rows: Sequence[Tensor | None], where: Where) -> Features:
     return Features(torch.cat(tables), tuple(f"x{c}" for c in range(tables[0].shape[1])))
 
 
-def merge(
+def _merge(
     parts: Sequence[RawGraphs], places: Sequence[Sequence[int]], kinds: Sequence[str]
 ) -> RawGraphs:
-    """Puts the graphs of several readers into one order. Targets and the like are left out.
+    """Puts the graphs of several kinds into the order of their ``places``."""
 
-    A block of features is offered if any part offers it; asking for it raises
-    :class:`DataError` unless all parts have it, with the same columns.
+    def block(name: str) -> Features:
+        """Features that all parts have, with the same columns."""
+        blocks: list[Features] = []
+        for part, numbers, kind in zip(parts, places, kinds, strict=True):
+            graph = f"graph {numbers[0]} ({kind})"
+            if name not in part.blocks:
+                raise DataError(
+                    f"{graph} has no node features {name!r}, other graphs have; choose features "
+                    "that all have, such as features='structure'"
+                )
+            blocks.append(part.blocks[name]())
+            if blocks[-1].names != blocks[0].names:
+                raise DataError(
+                    f"{graph} has the {name} {', '.join(blocks[-1].names)}, graph {places[0][0]} "
+                    f"({kinds[0]}) {', '.join(blocks[0].names)}; choose features that agree, such "
+                    "as features='structure'"
+                )
+        return Features(torch.cat([block.x for block in blocks])[nodes], blocks[0].names)
 
-    Args:
-        parts: graphs as read.
-        places: the number of every graph of every part in the whole.
-        kinds: what the graphs of each part are, for messages.
-
-    >>> dots = RawGraphs(torch.tensor([0, 1, 2]), torch.empty(2, 0, dtype=torch.long))
-    >>> line = RawGraphs(torch.tensor([0, 2]), torch.tensor([[0, 1], [1, 0]]))
-    >>> both = merge([dots, line], [[0, 2], [1]], ["a dot", "a line"])
-    >>> both.ptr, both.edge_index
-    (tensor([0, 1, 3, 4]), tensor([[1, 2],
-            [2, 1]]))
-    """
     sizes = torch.cat([part.ptr.diff() for part in parts])
     _, starts = _ranges(torch.zeros_like(sizes), sizes)
     order = torch.argsort(torch.tensor(list(chain(*places))))
@@ -370,39 +351,15 @@ def merge(
         ptr,
         moved[edges],
         weight,
-        blocks={name: partial(_block, name, parts, places, kinds, nodes) for name in offered},
+        blocks={name: partial(block, name) for name in offered},
         default_features=special[0] if special else ("structure",),
     )
 
 
-def _block(
-    name: str,
-    parts: Sequence[RawGraphs],
-    places: Sequence[Sequence[int]],
-    kinds: Sequence[str],
-    nodes: Tensor,
-) -> Features:
-    found: list[Features] = []
-    for part, numbers, kind in zip(parts, places, kinds, strict=True):
-        if name not in part.blocks:
-            raise DataError(
-                f"graph {numbers[0]} ({kind}) has no node features {name!r}, other graphs have; "
-                "choose features that all have, such as features='structure'"
-            )
-        found.append(part.blocks[name]())
-        if found[-1].names != found[0].names:
-            raise DataError(
-                f"graph {numbers[0]} ({kind}) has the {name} {', '.join(found[-1].names)}, graph "
-                f"{places[0][0]} ({kinds[0]}) {', '.join(found[0].names)}; choose features that "
-                "agree, such as features='structure'"
-            )
-    return Features(torch.cat([block.x for block in found])[nodes], found[0].names)
-
-
 _READERS: dict[Kind, Callable[..., RawGraphs]] = {
-    "networkx": read_networkx,
-    "data": read_data,
-    "matrix": read_matrices,
+    "networkx": _read_networkx,
+    "data": _read_data,
+    "matrix": _read_matrices,
     "mol": from_smiles,
     "smiles": from_smiles,
 }

@@ -334,7 +334,7 @@ class ParquetTable:
         from pyarrow import types
 
         self.path = path
-        with parquet_errors(path):
+        with reading_errors(f"{path} is not a Parquet file that can be read", path):
             file = _open_parquet(path)
             self.types = {field.name: field.type for field in file.schema_arrow}
             self.columns = list(map(str, file.schema_arrow.names))
@@ -363,7 +363,7 @@ class ParquetTable:
                     f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
-        with parquet_errors(self.path):
+        with reading_errors(f"{self.path} is not a Parquet file that can be read", self.path):
             for batch in self._batches(columns, size):
                 # Without the metadata: they turn a column that was an index into one again.
                 frame = batch.to_pandas(ignore_metadata=True)
@@ -445,11 +445,20 @@ def _check_size(path: Path, size: int, where: str = "") -> None:
 
 
 @contextmanager
-def parquet_errors(path: Path) -> Iterator[None]:
-    """Turns what pyarrow and pandas raise about a broken file into one kind of error."""
+def reading_errors(message: str, path: Path, most_bytes: int | None = None) -> Iterator[None]:
+    """Turns whatever a parser raises about a hostile file into one kind of error.
+
+    Args:
+        message: what to say before the reason.
+        path: of the file.
+        most_bytes: a larger file is refused.
+    """
     try:
+        if most_bytes is not None and (size := path.stat().st_size) > most_bytes:
+            raise DataError(f"{size / 2**20:.0f} MiB; files above {most_bytes >> 20} are not read")
         yield
     except DataError:
         raise
-    except Exception as error:
-        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from error
+    except Exception as error:  # KeyError, RecursionError, …
+        reason = " ".join(str(error).split())[:160]
+        raise DataError(f"{message}: {type(error).__name__}: {reason}") from error

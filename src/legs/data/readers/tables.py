@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,7 +100,8 @@ def read_table(
         raise DataError(f"{table.path} holds no molecule that can be read")
     info = {"smiles_column": columns.molecules, "id_column": columns.ids}
     raw = rows.graphs(task, bad, missing=missing)
-    return replace(raw, name=_stem(table.path), info={**raw.info, **info})
+    name = Path(re.sub(r"(?i)\.gz$", "", table.path.name)).stem
+    return replace(raw, name=name, info={**raw.info, **info})
 
 
 def iter_table(
@@ -177,31 +178,22 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class TableRows:
-    """Some rows of a table as they are there; see :class:`legs.data.readers.base.RowBatch`.
-
-    Args:
-        table: the table.
-        columns: that were read.
-        chunk: the rows.
-        bad: rows between and after these that have no fields, such as broken lines.
-        on_error: what to do about molecules that cannot be read.
-        hydrogens: make hydrogens nodes.
-        bond_weights: weigh edges by bond order.
-    """
+    """Some rows of a table as they are there, cheap to make and to send to another process."""
 
     table: Table
-    columns: Columns
+    columns: Columns  # that were read
     chunk: Chunk
-    bad: tuple[BadRow, ...]
+    bad: tuple[BadRow, ...]  # between and after these, without fields, such as broken lines
     on_error: OnError
     hydrogens: bool = False
     bond_weights: bool = False
 
     def __len__(self) -> int:
+        """Number of rows, including those that cannot be used."""
         return len(self.chunk.numbers) + len(self.bad)
 
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
-        """Makes graphs of the molecules.
+        """Makes graphs of the molecules: the slow part.
 
         Args:
             bad: collects the rows that cannot be used (default: those of this batch).
@@ -213,7 +205,11 @@ class TableRows:
         if unique_ids:
             chunk, ids = self._with_unique_ids(ids, bad)
         frame, numbers = chunk
-        read = read_parallel(_molecules(frame, columns), hydrogens=self.hydrogens)
+        molecules = frame[columns.molecules].tolist()
+        if columns.molecules != MOLECULE:
+            # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
+            molecules = [value if isinstance(value, str) else None for value in molecules]
+        read = read_parallel(molecules, hydrogens=self.hydrogens)
         for position, reason in read.bad:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows}
@@ -221,13 +217,13 @@ class TableRows:
         if columns.molecules == MOLECULE:
             smiles = dict(zip(kept, read.smiles, strict=True))
         else:
-            smiles = dict(zip(numbers, frame[columns.molecules], strict=True))
+            smiles = dict(zip(numbers, molecules, strict=True))
         id_of = dict(zip(numbers, ids, strict=True))
         order = sorted({*numbers, *(n for n in errors if n is not None)})
         row_of = {number: row for row, number in enumerate(order)}
         return Rows(
             [id_of.get(n, str(n) if columns.ids is None else "") for n in order],
-            [s if isinstance(s := smiles.get(n), str) else "" for n in order],
+            [smiles.get(n) or "" for n in order],
             [self._where(n) for n in order],
             [errors.get(n, "") for n in order],
             [row_of[n] for n in kept],
@@ -314,13 +310,12 @@ def choose_columns(
     """The columns that were named, or else the likely ones; see :func:`read_table`."""
     import pandas as pd
 
-    names = table.columns
-    first: Chunk | None = None
+    names, sample = table.columns, pd.DataFrame(columns=table.columns)
     if len(set(names)) == len(names):
         nested = getattr(table, "nested", ())
         readable = [name for name in names if name not in nested]
-        first = next(table.chunks(readable, 50, BadRows("skip")), None)
-    sample = pd.DataFrame(columns=names) if first is None else first.frame.reindex(columns=names)
+        for first in islice(table.chunks(readable, _SAMPLE, BadRows("skip")), 1):
+            sample = first.frame.reindex(columns=names)
     try:
         molecules = smiles_column(names, sample, smiles)
         rest = [name for name in names if name != molecules]
@@ -338,20 +333,15 @@ def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None
 
     In this order: ``name``; an SDF's molecules; the column named ``smiles`` (in any case); the
     only one whose name contains ``smiles``; the column of which nine in ten of the first fifty
-    values are SMILES (of several, the one with the longest).
-
-    Args:
-        columns: of the table.
-        sample: its first rows, all columns.
-        name: of the column, if the user chose it.
+    values, a ``sample``, are SMILES (of several, the one with the longest).
     """
     if name is not None:
         return find_column(columns, name, "SMILES column")
     if MOLECULE in columns:
         return MOLECULE
-    exact = [column for column in columns if _folded(column) == "smiles"]
-    similar = [column for column in columns if "smiles" in _folded(column)]
-    similar += [column for column in columns if _folded(column) == "smi"]
+    folded = [(column, _folded(column)) for column in columns]
+    exact = [column for column, name in folded if name == "smiles"]
+    similar = [column for column, name in folded if "smiles" in name or name == "smi"]
     for candidates in (exact, similar):
         if len(candidates) == 1:
             return candidates[0]
@@ -401,20 +391,6 @@ def _folded(name: str) -> str:
 def _open(path: str | Path) -> Table:
     require_rdkit()
     return open_table(expand_user(path))
-
-
-def _molecules(frame: pd.DataFrame, columns: Columns) -> list[str | bytes | None]:
-    """SMILES, or molecules in RDKit's binary form."""
-    values = frame[columns.molecules].tolist()
-    if columns.molecules == MOLECULE:
-        return values
-    # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
-    return [value if isinstance(value, str) else None for value in values]
-
-
-def _stem(path: Path) -> str:
-    name = path.name
-    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem
 
 
 _OPTIONS = "target task smiles_column id_column hydrogens bond_weights missing bad limit"

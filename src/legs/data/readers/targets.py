@@ -86,14 +86,10 @@ def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | Non
     if dtype.kind not in "biuf":
         column = _parse_objects(name, raw, present, where, comma)
         return column._replace(kind="names") if dtype == "category" else column
-    number = np.array(
-        [value if there else math.nan for value, there in zip(raw, present, strict=True)],
-        dtype=float,
-    )
+    number = np.where(present, raw, math.nan).astype(float)
     kind: Kind = "truth" if dtype.kind == "b" else "integers"
-    if dtype.kind == "f":
-        whole = bool((number[present] == np.floor(number[present])).all())
-        kind = "integers" if whole and not present.all() else "floats"
+    if dtype.kind == "f" and (present.all() or (number != np.floor(number))[present].any()):
+        kind = "floats"
     return Column(name, kind, raw, number, present)
 
 
@@ -121,11 +117,13 @@ def _parse_objects(
     refusal = ""
     if numbers.refusal is not None:
         place, reason, other = numbers.refusal
-        beside = "" if other is None else f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
+        row, beside = texts[place], ""
+        if other is not None:
+            beside = f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
         refusal = (
-            f"{where[texts[place]]}: the target column {name!r} holds "
-            f"{raw[texts[place]][:40]!r}, which {reason}{beside}; write all its numbers with a "
-            "decimal point and nothing between thousands"
+            f"{where[row]}: the target column {name!r} holds {raw[row][:40]!r}, which "
+            f"{reason}{beside}; write all its numbers with a decimal point and nothing between "
+            "thousands"
         )
     # "inf" is a number here, if a bad one; text that says "nan" is a name.
     numeric = ~np.isnan(number[present])
