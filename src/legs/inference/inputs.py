@@ -93,7 +93,7 @@ class InputPart:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def select(self, graphs: Sequence[int], rows: slice = slice(None)) -> InputPart:
+    def select(self, graphs: list[int], rows: slice = slice(None)) -> InputPart:
         """Some rows, and the graphs at some positions, all of which lie in these rows."""
         start = rows.start or 0
         return replace(

@@ -204,7 +204,7 @@ def _match(
         return [number_of.get(path.rpartition("/")[2], -1) for path in paths]
 
     if id_column is None:
-        counts = {name: len({*numbers(frame[name])} - {-1}) for name in frame}
+        counts = {str(name): len({*numbers(frame[name])} - {-1}) for name in frame}
         id_column = max(counts, key=lambda name: counts[name], default="")
         if not counts.get(id_column):
             raise DataError(

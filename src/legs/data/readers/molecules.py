@@ -105,7 +105,7 @@ def read_parallel(
         return read_molecules(items, hydrogens)
     parts = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
     portable = (
-        [bytes(item.ToBinary()) if hasattr(item, "ToBinary") else item for item in part]
+        [m if m is None or isinstance(m, str | bytes) else bytes(m.ToBinary()) for m in part]
         for part in parts
     )
     results = Parallel(n_jobs=workers)(

@@ -166,9 +166,9 @@ def _own_targets(graphs: list[Any]) -> Any:
     targets = [graph.get("y") if isinstance(graph, Data) else None for graph in graphs]
     if any(value is None for value in targets):
         return None
-    if not all(isinstance(value, Tensor) for value in targets):
+    rows = [value.detach().cpu().reshape(-1) for value in targets if isinstance(value, Tensor)]
+    if len(rows) < len(targets):
         return targets
-    rows = [value.detach().cpu().reshape(-1) for value in targets]
     # Rows of different lengths are targets of nodes.
     return torch.stack(rows) if len({len(row) for row in rows}) == 1 else None
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from io import BytesIO
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -186,55 +185,44 @@ class SdfTable:
     def __init__(self, path: Path) -> None:
         require_rdkit()
         self.path = path
-        names: dict[str, None] = {}
         # Records may have different properties: the first hundred stand for all.
-        for _, properties, _ in islice(self._records(), 100):
-            names.update(dict.fromkeys(properties))
-        self.columns = [MOLECULE, *names]
+        records = islice(self._records(BadRows("skip")), 100)
+        self.columns = [MOLECULE, *dict.fromkeys(name for *_, row in records for name in row)]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
         """See :class:`Table`; molecules that cannot be read are ``None``."""
         import pandas as pd
 
-        records = self._good(bad)
+        records = self._records(bad)
         while part := list(islice(records, size)):
-            data = {
-                name: pd.Series([properties.get(name) for _, _, properties in part], dtype=object)
-                for name in columns
-                if name != MOLECULE
-            }
-            data[MOLECULE] = pd.Series([binary for _, binary, _ in part], dtype=object)
-            yield Chunk(pd.DataFrame(data), [number for number, _, _ in part])
+            data = {name: [row.get(name) for *_, row in part] for name in columns}
+            data[MOLECULE] = [molecule for _, molecule, _ in part]
+            yield Chunk(pd.DataFrame(data, dtype=object), [number for number, *_ in part])
 
-    def _good(self, bad: BadRows) -> Iterator[tuple[int, bytes | None, dict[str, str]]]:
-        for number, (binary, properties, fault) in enumerate(self._records(), start=1):
-            if fault:
-                bad.add(f"{self.path.name} {self.unit} {number}", fault, number)
-            else:
-                yield number, binary, properties
-
-    def _records(self) -> Iterator[tuple[bytes | None, dict[str, str], str]]:
-        """Molecules, their properties, and what is wrong with those that are too large."""
+    def _records(self, bad: BadRows) -> Iterator[tuple[int, Any, dict[str, Any]]]:
+        """Numbers, molecules and their properties; those that are too large go to ``bad``."""
+        numbers = count(1)
         try:
             with open_binary(self.path) as file:
-                records = self._cut(file)
-                while batch := _take(records):
+                for batch in self._batches(file):
                     # RDKit looks for rings while it reads a record, sanitised or not.
                     faults = [_sdf_fault(record) for record in batch]
-                    good = [
-                        b"".join(r) for r, fault in zip(batch, faults, strict=True) if not fault
-                    ]
+                    good = [b"".join(r) for r, why in zip(batch, faults, strict=True) if not why]
                     rows = _parse_sdf(good)
                     if len(rows) < len(good):  # one has swallowed another
                         rows = [(_parse_sdf([record]) or [(None, {})])[0] for record in good]
                     left = iter(rows)
-                    for fault in faults:
-                        yield (None, {}, fault) if fault else (*next(left), "")
+                    for fault, number in zip(faults, numbers, strict=False):
+                        if fault:
+                            bad.add(f"{self.path.name} record {number}", fault, number)
+                        else:
+                            yield number, *next(left)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from error
 
-    def _cut(self, file: IO[bytes]) -> Iterator[list[bytes]]:
-        """The lines of each record: a broken one must not swallow the next."""
+    def _batches(self, file: IO[bytes]) -> Iterator[list[list[bytes]]]:
+        """Some records at a time, as lines: a broken one must not swallow the next."""
+        batch: list[list[bytes]] = []
         record: list[bytes] = []
         size, number = 0, 1
         while line := file.readline(MOST_RECORD_BYTES):
@@ -244,21 +232,15 @@ class SdfTable:
                 limit = f"{MOST_RECORD_BYTES >> 20} MiB"
                 raise DataError(f"{self.path} record {number} is longer than {limit}")
             if line.startswith(b"$$$$"):
-                yield record
-                record, size, number = [], 0, number + 1
+                batch.append(record)
+                record, number = [], number + 1
+                if size >= _SDF_BYTES:
+                    yield batch
+                    batch, size = [], 0
         if any(line.strip() for line in record):
-            yield record
-
-
-def _take(records: Iterator[list[bytes]]) -> list[list[bytes]]:
-    """Some records, large ones alone."""
-    batch, size = [], 0
-    for record in records:
-        batch.append(record)
-        size += sum(map(len, record))
-        if size >= _SDF_BYTES:
-            break
-    return batch
+            batch.append(record)
+        if batch:
+            yield batch
 
 
 def _parse_sdf(records: list[bytes]) -> list[tuple[bytes | None, dict[str, str]]]:
@@ -309,18 +291,18 @@ def _sdf_fault_v3000(record: list[bytes]) -> str:
 def _properties(mol: Any) -> dict[str, str]:
     """Title and properties of a molecule; names that are not UTF-8 are left out."""
     names = mol.GetPropNames()
-    title = _decoded(partial(mol.GetProp, "_Name")).strip()
+    title = _decoded(mol.GetProp, "_Name").strip()
     properties = {TITLE: title} if title else {}
     for i in range(len(names)):
-        name = _decoded(partial(names.__getitem__, i))
+        name = _decoded(names.__getitem__, i)
         if name.strip():
-            properties[name.strip()] = _decoded(partial(mol.GetProp, name)).strip()
+            properties[name.strip()] = _decoded(mol.GetProp, name).strip()
     return properties
 
 
-def _decoded(get: Callable[[], str]) -> str:
+def _decoded(get: Callable[[Any], str], key: Any) -> str:
     try:
-        return get()
+        return get(key)
     except (UnicodeDecodeError, KeyError):  # a name with a zero byte is a key that is not found
         return ""
 
@@ -346,7 +328,7 @@ class ParquetTable:
             if self.nested >= {*self.types}:
                 raise DataError(f"{path} holds no column of text or numbers")
             self.count, size = file.metadata.num_rows, path.stat().st_size
-            if self.count > FREE_ROWS and self.count > ROWS_PER_BYTE * size:
+            if self.count > max(FREE_ROWS, ROWS_PER_BYTE * size):
                 raise DataError(
                     f"{path} has {size:,} bytes and {self.count:,} rows: no honest table does, and "
                     "it is not read"

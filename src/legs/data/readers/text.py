@@ -197,7 +197,7 @@ def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
         elif _THOUSANDS.fullmatch(bare):
             values[k] = float(re.sub("[.,]", "", bare))  # looks like a number; never used as one
             grouped.append(k)
-    refusal = None
+    refusal: tuple[int, str, int | None] | None = None
     other = points[0] if points else None
     if grouped:
         refusal = (grouped[0], "has thousands separators", None)
