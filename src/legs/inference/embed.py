@@ -58,13 +58,7 @@ class Embedded:
 
 
 def fixed_embedder(reading: Reading, device: str = "cpu", **options: Any) -> Embedder:
-    """Fixed geometric scattering, which needs no training.
-
-    Args:
-        reading: how files become graphs.
-        device: where to compute.
-        options: of :class:`legs.nn.Scattering`, such as ``order`` and ``scales``.
-    """
+    """Fixed geometric scattering, which needs no training; options of ``legs.nn.Scattering``."""
     networks: dict[int, LEGSNet] = {}
 
     def network(channels: int) -> LEGSNet:
@@ -190,13 +184,7 @@ def embed_file(
 
 
 def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
-    """Names of a network's graph features: paths where they are scattering, else numbers.
-
-    Args:
-        network: the network.
-        features: names of the node features.
-        width: number of graph features.
-    """
+    """Names of ``width`` graph features: paths and node features in scattering, else numbers."""
     numbered = [f"embed{i}" for i in range(width)]
     last = network.second if isinstance(network, Ensemble) else network
     if not isinstance(last, LEGSNet):

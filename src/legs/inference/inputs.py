@@ -134,8 +134,8 @@ def iter_input(
         chunk: rows in a part (default: all).
         on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` continues.
     """
-    for batch in iter_batches(reading, path, chunk=chunk, on_error=on_error):
-        yield read_batch(reading, batch)
+    batches = iter_batches(reading, path, chunk=chunk, on_error=on_error)
+    return (read_batch(reading, batch) for batch in batches)
 
 
 def iter_batches(
@@ -229,8 +229,7 @@ def finite_part(
 def _with_features(reading: Reading, rows: Rows) -> InputPart:
     data = None
     if rows.index:
-        data = assemble(rows.build(range(len(rows.index))), reading.features)
-        data = _fitting(reading, data)
+        data = _fitting(reading, assemble(rows.build(range(len(rows.index))), reading.features))
     return InputPart(rows.ids, rows.smiles, rows.errors, data, rows.index, rows.where, rows.targets)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -174,9 +175,6 @@ def write_part(
 ) -> PartHeader:
     """Writes a part, all of it or nothing.
 
-    Columns: ``row`` (number in the input, from 0), ``id``, then the features, which are missing in
-    rows that cannot be used.
-
     Args:
         path: of the file; one that is there is replaced.
         columns: names of the features.
@@ -204,14 +202,13 @@ def _table(part: InputPart, features: Tensor | None, columns: Sequence[str], fir
     import pyarrow as pa
 
     count, missing = len(part), None
-    empty = np.empty((0, len(columns)), np.float32)
-    values = np.asfortranarray(empty if features is None else features.float().numpy())
+    values = np.empty((0, len(columns)), np.float32)
+    if features is not None:
+        values = np.asfortranarray(features.float().numpy())  # written by column
     if len(part.rows) < count:
-        rows = np.asarray(part.rows, dtype=np.int64)
-        whole = np.zeros((count, len(columns)), np.float32, order="F")  # written by column
-        whole[rows] = values
-        values, missing = whole, np.ones(count, dtype=bool)
-        missing[rows] = False
+        whole = np.zeros((count, len(columns)), np.float32, order="F")
+        whole[part.rows] = values
+        values, missing = whole, ~np.isin(np.arange(count), part.rows)
     arrays = [
         pa.array(np.arange(first, first + count)),
         pa.array(part.ids, pa.string()),
@@ -220,8 +217,12 @@ def _table(part: InputPart, features: Tensor | None, columns: Sequence[str], fir
     return pa.Table.from_arrays(arrays, names=["row", "id", *columns])
 
 
-def read_header(path: Path) -> PartHeader | None:
-    """What a part records about itself, or ``None`` if there is none; its rows are not read.
+def read_header(path: Path, *, pages: bool = False) -> PartHeader | None:
+    """What a part records about itself, or ``None`` if there is none.
+
+    Args:
+        path: of the file.
+        pages: also read its rows, and verify the checksums that Parquet keeps of their pages.
 
     Raises:
         FileError: the file is damaged, or another program's.
@@ -231,37 +232,19 @@ def read_header(path: Path) -> PartHeader | None:
     if not path.exists():
         return None
     try:
-        footer = parquet.read_metadata(path)
-        record = parse_json((footer.metadata or {})[_KEY])
-        bad = tuple((int(row), str(where), str(why)) for row, where, why in record.pop("bad"))
-        header = PartHeader(**record, bad=bad)
-        if footer.num_rows != header.rows:
-            raise ValueError(f"{footer.num_rows} rows, not {header.rows}")
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            record = parse_json((file.metadata.metadata or {})[_KEY])
+            bad = tuple((int(row), str(where), str(why)) for row, where, why in record.pop("bad"))
+            header = PartHeader(**record, bad=bad)
+            if file.metadata.num_rows != header.rows:
+                raise ValueError(f"{file.metadata.num_rows} rows, not {header.rows}")
+            for _ in file.iter_batches() if pages else ():
+                pass
         return header
     # Its text may be of any kind: a number has no `pop`, an infinite one is no row.
     except (ArrowException, OSError, *_WRONG) as error:
-        raise _damaged(path, error) from error
-
-
-def check_pages(path: Path) -> None:
-    """Reads a whole part and verifies the checksums that Parquet keeps of its pages.
-
-    Raises:
-        FileError: the file is damaged.
-    """
-    from pyarrow import ArrowException, parquet
-
-    try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            for _ in file.iter_batches():
-                pass
-    except (ArrowException, OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> FileError:
-    reason = " ".join(str(error).split())[:160]
-    return FileError(f"{path} is damaged: {reason}; delete it to compute it again")
+        reason = " ".join(str(error).split())[:160]
+        raise FileError(f"{path} is damaged: {reason}; delete it to compute it again") from error
 
 
 class _Plan:
@@ -293,11 +276,9 @@ class _Plan:
         if content and not content.endswith(b"\n"):
             append(self.log, "\n")
         for line in content.splitlines():
-            try:
+            with suppress(ValueError, KeyError, TypeError):
                 row = parse_json(line)
                 self.digests[str(row["part"])] = str(row["sha256"])
-            except (ValueError, KeyError, TypeError):
-                continue
 
     def __iter__(self) -> Iterator[Task]:
         for number, rows in enumerate(self.batches):
@@ -320,7 +301,7 @@ class _Plan:
                 stacklevel=3,
             )
             return None
-        header = read_header(file)
+        header = read_header(file, pages=self.legacy)
         if header is None:
             return None
         if replace(header, bad=()) != expected:
@@ -329,7 +310,6 @@ class _Plan:
                 "folder, or delete this one to start again"
             )
         if self.legacy:
-            check_pages(file)
             self.add_checksum(file.name, file_digest(file))
         elif digest is None:  # stopped before it was recorded
             return None

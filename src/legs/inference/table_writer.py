@@ -80,7 +80,8 @@ class TableWriter:
                 with writing(self.path):
                     self._flush()
                     if self._parquet is not None:
-                        self._parquet.add_key_value_metadata(self.metadata)
+                        if self.metadata:
+                            self._parquet.add_key_value_metadata(self.metadata)
                         self._parquet.close()
                     self._temporary.flush()
                     self._temporary.put_in_place(self.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,84 +21,39 @@ MOST_BYTES = 256 * 2**20
 MOST_ROWS = 10_000_000
 
 
-@dataclass(frozen=True)
-class FolderReader:
-    """Reads folders with a file per graph.
+def folder_reader(
+    suffixes: tuple[str, ...],
+    parse: Callable[..., dict[int, Any]],
+    build: Callable[..., RawGraphs],
+    defaults: dict[str, Any],
+    packages: tuple[str, ...] = (),
+) -> Reader:
+    """A reader of folders with a file per graph.
 
     Hidden files and files named README or LICENSE are left alone, subfolders are not entered. With
-    a label table, files without a row and rows without a file are bad.
+    a label table, files without a row and rows without a file are bad. Options of the reader:
+
+    * ``target``: target column or columns of the label table (default: the likely one).
+    * ``task``: ``"classification"`` or ``"regression"``; see :mod:`legs.data.readers.targets`.
+    * ``id_column``: column of the table that names the files, with or without suffix (default: the
+      one that names most of them).
+    * ``table``: the label table, CSV, TSV or Parquet. Default: ``labels``, ``targets`` or
+      ``graphs`` with one of these suffixes in the folder, or the only such file, if it cannot be a
+      graph; without one there are no targets.
+    * ``bad``: collects files that cannot be used (default: the first one raises).
 
     Args:
         suffixes: of the files to read, in lower case with the dot.
         parse: files to graphs by the position of the file; reports files that cannot be used.
         build: graphs, their ids and the folder to a set.
-        options: of ``parse`` and ``build``, with their defaults.
+        defaults: of further options, those of ``parse`` and ``build``.
         packages: whose versions the result depends on.
     """
 
-    suffixes: tuple[str, ...]
-    parse: Callable[..., dict[int, Any]]
-    build: Callable[..., RawGraphs]
-    options: dict[str, Any]
-    packages: tuple[str, ...] = ()
-
-    def read(
-        self,
-        path: str | Path,
-        *,
-        target: str | Sequence[str] | None = None,
-        task: Task | None = None,
-        id_column: str | None = None,
-        table: str | Path | None = None,
-        bad: BadRows | None = None,
-        **options: Any,
-    ) -> RawGraphs:
-        """Reads a folder and its targets.
-
-        Args:
-            path: the folder.
-            target: target column or columns of the label table (default: the likely one).
-            task: ``"classification"`` or ``"regression"``; see :mod:`legs.data.readers.targets`.
-            id_column: column of the table that names the files, with or without suffix (default:
-                the one that names most of them).
-            table: the label table, CSV, TSV or Parquet. Default: ``labels``, ``targets`` or
-                ``graphs`` with one of these suffixes in the folder, or the only such file, if it
-                cannot be a graph; without one there are no targets.
-            bad: collects files that cannot be used (default: the first one raises).
-            options: those of this kind of file.
-
-        Raises:
-            DataError: names the file, and says what to do.
-        """
-        bad = BadRows() if bad is None else bad
-        labels = {"target": target, "id_column": id_column, "table": table}
-        return self._rows(Path(path), bad, options, **labels).graphs(task, bad)
-
-    def iter_batches(
-        self,
-        path: str | Path,
-        *,
-        chunk: int | None = None,
-        on_error: OnError = "raise",
-        targets: Sequence[str] = (),
-        asked: Collection[str] = (),
-        id_column: str | None = None,
-        **options: Any,
-    ) -> Iterator[Rows]:
-        """The files as rows, all at once: one-hot columns depend on all graphs."""
-        id_column = id_column if "id_column" in asked else None
-        labels = {"known_targets": targets, "id_column": id_column}
-        yield self._rows(Path(path), BadRows(on_error), options, **labels)
-
-    def reader(self) -> Reader:
-        """Both as a reader."""
-        options = {"target", "task", "id_column", "table", "bad", *self.options}
-        return Reader(self.read, frozenset(options), self.iter_batches, self.packages)
-
-    def _rows(self, folder: Path, bad: BadRows, options: dict[str, Any], **labels: Any) -> Rows:
-        options = {**self.options, **options}
-        files, ids, targets = _list_files(folder, self.suffixes, bad, **labels)
-        graphs = self.parse(files, bad, **options)
+    def rows(path: str | Path, bad: BadRows, labels: dict[str, Any], own: dict[str, Any]) -> Rows:
+        folder, own = Path(path), {**defaults, **own}
+        files, ids, targets = _list_files(folder, suffixes, bad, **labels)
+        graphs = parse(files, bad, **own)
         if not graphs:
             raise DataError(f"none of the {len(files)} files of {folder} can be used")
         position = {p.name: k for k, p in enumerate(sorted(folder.iterdir()))}
@@ -108,10 +62,9 @@ class FolderReader:
         rows.sort(key=lambda row: position.get(row[0], len(position)))
         order = [i for *_, i in rows if i >= 0]
 
-        def build(chosen: Sequence[int]) -> RawGraphs:
+        def build_some(chosen: Sequence[int]) -> RawGraphs:
             places = [order[k] for k in chosen]
-            own = tuple(ids[i] for i in places)
-            return self.build([graphs[i] for i in places], own, folder, **options)
+            return build([graphs[i] for i in places], tuple(ids[i] for i in places), folder, **own)
 
         return Rows(
             [ids[i] if i >= 0 else name for name, _, i in rows],
@@ -119,9 +72,41 @@ class FolderReader:
             [name for name, _, _ in rows],
             [why for _, why, _ in rows],
             [row for row, (*_, i) in enumerate(rows) if i >= 0],
-            build,
+            build_some,
             None if targets is None else targets.iloc[order],
         )
+
+    def read(
+        path: str | Path,
+        *,
+        target: str | Sequence[str] | None = None,
+        task: Task | None = None,
+        id_column: str | None = None,
+        table: str | Path | None = None,
+        bad: BadRows | None = None,
+        **own: Any,
+    ) -> RawGraphs:
+        bad = BadRows() if bad is None else bad
+        labels = {"target": target, "id_column": id_column, "table": table}
+        return rows(path, bad, labels, own).graphs(task, bad)
+
+    def iter_batches(
+        path: str | Path,
+        *,
+        chunk: int | None = None,
+        on_error: OnError = "raise",
+        targets: Sequence[str] = (),
+        asked: Collection[str] = (),
+        id_column: str | None = None,
+        **own: Any,
+    ) -> Iterator[Rows]:
+        # All at once: one-hot columns depend on all graphs.
+        id_column = id_column if "id_column" in asked else None
+        labels = {"known_targets": targets, "id_column": id_column}
+        yield rows(path, BadRows(on_error), labels, own)
+
+    options = {"target", "task", "id_column", "table", "bad", *defaults}
+    return Reader(read, frozenset(options), iter_batches, packages)
 
 
 def _list_files(

@@ -5,7 +5,7 @@ them makes its file bad. The node attribute ``label`` becomes the block ``labels
 graphs. Both are used by default, labels unless no two nodes of any graph share one: then they are
 names. The edge attribute ``weight`` is the weight.
 
-:func:`read_folder` has the arguments of :meth:`legs.data.readers.folders.FolderReader.read`, and
+:func:`read_folder` has the options of :func:`legs.data.readers.folders.folder_reader`, and
 ``directed``: what to do about directed graphs, ``"error"`` (default), or ``"symmetrize"`` to take
 every arc as an undirected edge, of the larger weight where there are two.
 """
@@ -26,7 +26,7 @@ import numpy as np
 
 from legs.data.errors import BadRows, DataError
 from legs.data.readers.base import Features, RawGraphs
-from legs.data.readers.folders import FolderReader
+from legs.data.readers.folders import folder_reader
 from legs.data.readers.node_data import (
     Graph,
     attribute_names,
@@ -49,14 +49,7 @@ _NOT_ATTRIBUTES = frozenset({"source", "target", "weight", "id", "key"})  # of e
 _NUMERIC = ("int", "long", "float", "double")
 
 
-class _Graph(NamedTuple):
-    file: str
-    nodes: list[dict[str, Any]]
-    graph: Graph
-    edge_attributes: frozenset[str]
-
-
-def _parse(files: Sequence[Path], bad: BadRows, directed: str) -> dict[int, _Graph]:
+def _parse(files: Sequence[Path], bad: BadRows, directed: str) -> dict[int, FileGraph]:
     if directed not in ("error", "symmetrize"):
         raise DataError(f"directed is 'error' or 'symmetrize', not {directed!r}")
     graphs = {}
@@ -67,15 +60,16 @@ def _parse(files: Sequence[Path], bad: BadRows, directed: str) -> dict[int, _Gra
             bad.add(file.name, str(error))
             continue
         try:
-            joined = both_directions(graph, symmetrize=directed == "symmetrize")
+            graphs[number] = both_directions(graph, symmetrize=directed == "symmetrize")
         except DataError as error:  # a choice to make, not a broken file: never skipped
             raise DataError(f"{file.name}: {error}") from error
-        graphs[number] = _Graph(file.name, graph.nodes, joined, graph.edge_attributes)
     names, labelled = _attributes(list(graphs.values()))
     return {i: graph for i, graph in graphs.items() if _complete(graph, names, labelled, bad)}
 
 
-def _build(graphs: Sequence[_Graph], ids: tuple[str, ...], path: Path, directed: str) -> RawGraphs:
+def _build(
+    graphs: Sequence[FileGraph], ids: tuple[str, ...], path: Path, directed: str
+) -> RawGraphs:
     nodes = [graph.nodes for graph in graphs]
     names, labelled = _attributes(graphs)
     blocks: dict[str, Callable[[], Features]] = {}
@@ -85,21 +79,20 @@ def _build(graphs: Sequence[_Graph], ids: tuple[str, ...], path: Path, directed:
         blocks["labels"] = lambda: one_hot_block(nodes, "label", lambda i: graphs[i].file)
     of_nodes = dict.fromkeys(name for graph in nodes for node in graph for name in node)
     of_edges = sorted({name for graph in graphs for name in graph.edge_attributes})
-    ignored = [f"node attribute {name}" for name in of_nodes if name not in (*names, "label")]
+    used = {*names, "label"}
+    ignored = [f"node attribute {name}" for name in of_nodes if name not in used]
+    ignored += [f"edge attribute {name}" for name in of_edges]
     return RawGraphs(
-        *join_graphs([graph.graph for graph in graphs]),
+        *join_graphs([graph.edges() for graph in graphs]),
         name=path.name,
         ids=ids,
         blocks=blocks,
         default_features=("structure", *["labels"] * labelled, *["attributes"] * bool(names)),
-        info={
-            "source": str(path),
-            "ignored": [*ignored, *(f"edge attribute {name}" for name in of_edges)],
-        },
+        info={"source": str(path), "ignored": ignored},
     )
 
 
-def _attributes(graphs: Sequence[_Graph]) -> tuple[list[str], bool]:
+def _attributes(graphs: Sequence[FileGraph]) -> tuple[list[str], bool]:
     """Names of attributes that are a number somewhere; and whether nodes have labels.
 
     Labels that all differ in every graph, as in GML, are names.
@@ -109,14 +102,14 @@ def _attributes(graphs: Sequence[_Graph]) -> tuple[list[str], bool]:
     return attribute_names([graph.nodes for graph in graphs], aside=("label",)), labelled
 
 
-def _complete(graph: _Graph, names: Sequence[str], labelled: bool, bad: BadRows) -> bool:
+def _complete(graph: FileGraph, names: Sequence[str], labelled: bool, bad: BadRows) -> bool:
     try:
         for name, column in zip(names, node_numbers(graph.nodes, names).T, strict=True):
             check_magnitudes(column, name)
         if labelled:
             node_labels(graph.nodes)
-        if graph.graph.edge_weight is not None:
-            check_degrees(graph.graph.edge_index[0], graph.graph.edge_weight)
+        if graph.weight is not None:
+            check_degrees(graph.source, graph.weight)
     except DataError as error:
         bad.add(graph.file, str(error))
         return False
@@ -124,7 +117,7 @@ def _complete(graph: _Graph, names: Sequence[str], labelled: bool, bad: BadRows)
 
 
 class FileGraph(NamedTuple):
-    """A graph as its file describes it, with every edge once."""
+    """A graph as its file describes it, with every edge once, or then in both directions."""
 
     nodes: list[dict[str, Any]]  # attributes of each node
     source: Array  # [edges] int64
@@ -132,6 +125,11 @@ class FileGraph(NamedTuple):
     weight: Array | None  # [edges] float64
     directed: bool
     edge_attributes: frozenset[str] = frozenset()  # names, those of weights aside
+    file: str = ""
+
+    def edges(self) -> Graph:
+        """Its nodes, counted, and edges."""
+        return Graph(len(self.nodes), np.stack([self.source, self.target]), self.weight)
 
 
 def file_graph(
@@ -178,7 +176,7 @@ def _distinct(graph: FileGraph, source: Array, target: Array) -> tuple[FileGraph
     return once, differ
 
 
-def both_directions(graph: FileGraph, *, symmetrize: bool) -> Graph:
+def both_directions(graph: FileGraph, *, symmetrize: bool) -> FileGraph:
     """The graph with every edge in both directions.
 
     A directed graph whose arcs all have an equal counterpart is an undirected one. Any other is
@@ -191,10 +189,9 @@ def both_directions(graph: FileGraph, *, symmetrize: bool) -> Graph:
     size, source, target, weight = len(graph.nodes), graph.source, graph.target, graph.weight
     if not graph.directed:
         once = source != target  # a loop is its own reverse
-        edges = np.stack([source, target])
-        edges = np.concatenate([edges, edges[::-1, once]], axis=1)
+        ends = np.concatenate([source, target[once]]), np.concatenate([target, source[once]])
         weight = None if weight is None else np.concatenate([weight, weight[once]])
-        return Graph(size, edges, weight)
+        return graph._replace(source=ends[0], target=ends[1], weight=weight)
     ones = np.ones(len(source)) if weight is None else weight
     arcs, place = np.unique(source * size + target, return_inverse=True)
     there = np.bincount(place, ones, minlength=len(arcs))  # parallel arcs add up
@@ -208,7 +205,7 @@ def both_directions(graph: FileGraph, *, symmetrize: bool) -> Graph:
         )
     pairs, first = np.unique(np.concatenate([arcs, reverse]), return_index=True)
     both = np.tile(np.maximum(there, back), 2)[first]
-    return Graph(size, np.stack([pairs // size, pairs % size]), both)
+    return graph._replace(source=pairs // size, target=pairs % size, weight=both)
 
 
 def read_graph(path: Path) -> FileGraph:
@@ -237,7 +234,7 @@ def read_graph(path: Path) -> FileGraph:
                 f"edge {edge + 1} (nodes {graph.source[edge]} and {graph.target[edge]}) has weight "
                 f"{graph.weight[edge]:g}; weights must be finite and not negative"
             )
-    return graph
+    return graph._replace(file=path.name)
 
 
 def _graphml(content: bytes) -> FileGraph:
@@ -365,6 +362,5 @@ PARSERS: dict[str, Callable[[bytes], FileGraph]] = {
 }
 
 SUFFIXES = tuple(PARSERS)
-_FOLDERS = FolderReader(SUFFIXES, _parse, _build, {"directed": "error"})
-read_folder = _FOLDERS.read
-READER = _FOLDERS.reader()
+READER = folder_reader(SUFFIXES, _parse, _build, {"directed": "error"})
+read_folder = READER.read

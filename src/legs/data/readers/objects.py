@@ -121,10 +121,11 @@ def _read(graphs: list[Any]) -> RawGraphs:
                 f"{', '.join(NAMES.values())}"
             )
         places.setdefault(kind, []).append(i)
-    parts = []
+    readers = {"networkx": _read_networkx, "data": _read_data, "matrix": _read_matrices}
+    parts: list[RawGraphs] = []
     for kind, numbers in places.items():
         where = partial(lambda numbers, i: f"graph {numbers[i]}", numbers)
-        parts.append(_READERS[kind]([graphs[i] for i in numbers], where=where))
+        parts.append(readers.get(kind, from_smiles)([graphs[i] for i in numbers], where=where))
     if len(parts) == 1:
         return parts[0]
     return _merge(parts, list(places.values()), [NAMES[kind] for kind in places])
@@ -220,7 +221,7 @@ def _read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
         if graph.is_directed():
             raise DataError(f"{where(i)} is a directed networkx graph; {advice}")
         try:
-            parts.append(both_directions(from_networkx(graph), symmetrize=False))
+            parts.append(both_directions(from_networkx(graph), symmetrize=False).edges())
         except DataError as error:
             raise DataError(f"{where(i)}: {error}") from error
     nodes = [[data for _, data in graph.nodes(data=True)] for graph in graphs]
@@ -354,12 +355,3 @@ def _merge(
         blocks={name: partial(block, name) for name in offered},
         default_features=special[0] if special else ("structure",),
     )
-
-
-_READERS: dict[Kind, Callable[..., RawGraphs]] = {
-    "networkx": _read_networkx,
-    "data": _read_data,
-    "matrix": _read_matrices,
-    "mol": from_smiles,
-    "smiles": from_smiles,
-}

@@ -1,7 +1,7 @@
 """Folders of PDB and mmCIF files: a node per residue, joined to its nearest neighbours.
 
-Node features are those of the graph alone (``structure``). :func:`read_folder` has the arguments of
-:meth:`legs.data.readers.folders.FolderReader.read`, and ``k``: number of nearest neighbours.
+Node features are those of the graph alone (``structure``). :func:`read_folder` has the options of
+:func:`legs.data.readers.folders.folder_reader`, and ``k``: number of nearest neighbours.
 
 Also GDT_TS, the share of a native structure that a predicted model gets right.
 """
@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 from legs.data.errors import BadRows, DataError
 from legs.data.readers.base import RawGraphs
-from legs.data.readers.folders import FolderReader
+from legs.data.readers.folders import folder_reader
 from legs.data.readers.node_data import Graph, join_graphs
 from legs.data.readers.table_files import reading_errors
 from legs.data.readers.targets import Targets
@@ -315,6 +315,5 @@ def _seeds(length: int) -> Array:
     return np.concatenate(found)
 
 
-_FOLDERS = FolderReader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS}, ("biotite",))
-read_folder = _FOLDERS.read
-READER = _FOLDERS.reader()
+READER = folder_reader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS}, ("biotite",))
+read_folder = READER.read

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from legs.io import plain_cell
 if TYPE_CHECKING:
     import pandas as pd
 
+# Can be read several times, in chunks; has a path, columns and the unit that numbers count.
+Table: TypeAlias = "TextTable | SdfTable | ParquetTable"
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd")
 # Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
@@ -39,17 +41,6 @@ class Chunk(NamedTuple):
 
     frame: pd.DataFrame
     numbers: list[int]  # line, row or record of each row, from 1
-
-
-class Table(Protocol):
-    """A table that can be read several times, in chunks."""
-
-    path: Path
-    unit: str  # what a number counts: "line", "row", "record"
-    columns: list[str]
-
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """Rows in chunks of at most ``size``, with the given columns only."""
 
 
 def open_table(path: Path) -> Table:
@@ -133,7 +124,7 @@ class TextTable:
         self.columns = [plain_cell(name.strip()) for name in header.fields]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`."""
+        """Rows in chunks of at most ``size``, with some columns only."""
         import pandas as pd
 
         place_of = {name: k for k, name in reversed(list(enumerate(self.columns)))}
@@ -190,7 +181,7 @@ class SdfTable:
         self.columns = [MOLECULE, *dict.fromkeys(name for *_, row in records for name in row)]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`; molecules that cannot be read are ``None``."""
+        """As :meth:`TextTable.chunks`; molecules that cannot be read are ``None``."""
         import pandas as pd
 
         records = self._records(bad)
@@ -335,7 +326,7 @@ class ParquetTable:
                 )
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`."""
+        """As :meth:`TextTable.chunks`."""
         start = 1
         for name in columns:
             if name not in self.types:

@@ -112,11 +112,10 @@ def _parse_objects(
             )
     number = np.array([_number(value) for value in raw], dtype=float)
     texts = [row for row in rows if isinstance(raw[row], str)]
-    numbers = parse_numbers([raw[row] for row in texts], comma)
-    number[texts] = numbers.values
+    number[texts], comma, fault = parse_numbers([raw[row] for row in texts], comma)
     refusal = ""
-    if numbers.refusal is not None:
-        place, reason, other = numbers.refusal
+    if fault is not None:
+        place, reason, other = fault
         row, beside = texts[place], ""
         if other is not None:
             beside = f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
@@ -137,7 +136,7 @@ def _parse_objects(
         kind = "mixed"
     elif all(_INTEGER.fullmatch(str(value)) for value in raw[present]):
         kind = "integers"
-    return Column(name, kind, raw, number, present, numbers.comma, refusal)
+    return Column(name, kind, raw, number, present, comma, refusal)
 
 
 def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
@@ -217,8 +216,9 @@ def encode_targets(
     if not columns or len(set(columns)) < len(columns):
         raise DataError(f"target columns must be distinct, and at least one: {listed(columns)}")
     bad = BadRows() if bad is None else bad
+    every = [str(column) for column in table]
     for name in columns:
-        find_column([str(column) for column in table], name)
+        find_column(every, name)
     values = [
         table[name] if hasattr(table, "iloc") else np.asarray(table[name]) for name in columns
     ]
@@ -286,7 +286,7 @@ def find_targets(
 
 def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
     if len(columns) == 1:
-        # A mixed column goes on to _classes, which names the row.
+        # _classes names the row of a mixed column.
         classes = columns[0].kind == "mixed" or columns[0].looks_like_classes()
         return "classification" if classes else "regression"
     if all(column.looks_like_classes() for column in columns):
@@ -312,7 +312,13 @@ def _classes(
     if column.kind == "mixed" and not asked:
         _refuse_mixture(column, names)
     if column.kind in ("integers", "floats"):
-        _refuse_measurements(column, names)
+        number = column.number
+        for row in np.flatnonzero(column.present & (number != np.floor(number))).tolist()[:1]:
+            if not column.few():
+                raise DataError(
+                    f"{names[row]}: the target column {column.name!r} holds measurements "
+                    f"({number[row]:g}), not classes; choose task='regression', or bin them"
+                )
         ordered, y = np.unique(column.number[column.present], return_inverse=True)
         class_names = tuple(str(int(v)) if v.is_integer() else str(v) for v in ordered.tolist())
     else:
@@ -334,11 +340,8 @@ def _classes(
 
 
 def _numbers(parsed: Sequence[Column], kept: Array, names: Sequence[str], bad: BadRows) -> Targets:
-    for column in parsed:
-        if column.kind == "names":
-            raise DataError(
-                f"the target column {column.name!r} holds names; regression takes numbers"
-            )
+    for name in (column.name for column in parsed if column.kind == "names"):
+        raise DataError(f"the target column {name!r} holds names; regression takes numbers")
     with np.errstate(over="ignore"):
         y = np.stack([column.number for column in parsed], axis=1).astype(np.float32)
     broken = ~np.isfinite(y) & np.stack([column.present for column in parsed], axis=1)
@@ -380,13 +383,3 @@ def _refuse_mixture(column: Column, names: Sequence[str]) -> None:
         f"{str(column.raw[row])[:40]!r}); correct it, or choose the task: task='classification' "
         "takes all as names, with task='regression' rows without a number are bad"
     )
-
-
-def _refuse_measurements(column: Column, names: Sequence[str]) -> None:
-    number = column.number
-    broken = np.flatnonzero(column.present & (number != np.floor(number)))
-    if broken.size and not column.few():
-        raise DataError(
-            f"{names[broken[0]]}: the target column {column.name!r} holds measurements "
-            f"({number[broken[0]]:g}), not classes; choose task='regression', or bin them"
-        )

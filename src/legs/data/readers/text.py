@@ -164,24 +164,22 @@ def is_censored(text: str) -> bool:
     return _CENSORED.fullmatch(text.strip()) is not None
 
 
-class Numbers(NamedTuple):
-    """The numbers of a column of text."""
-
-    values: list[float]  # NaN where there is none
-    comma: bool | None  # whether commas are decimal; ``None`` where nothing shows it
-    # Where commas could mean two things: place of the text, reason, place of a contradicting one.
-    refusal: tuple[int, str, int | None] | None
-
-
-def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
+def parse_numbers(
+    texts: Sequence[str], comma: bool | None = None
+) -> tuple[list[float], bool | None, tuple[int, str, int | None] | None]:
     """Reads a column of text, in which the decimal mark is a point or a comma throughout.
 
     Args:
         texts: of the column.
-        comma: what is known of the mark from other parts of the column.
+        comma: whether other parts of the column show that commas are decimal.
+
+    Returns:
+        The numbers, NaN where there is none; whether commas are decimal, ``None`` where nothing
+        shows it; and where commas could mean two things, the place of such a text, the reason, and
+        the place of a text that contradicts it.
 
     >>> parse_numbers(["3,14", "2", "a"])
-    Numbers(values=[3.14, 2.0, nan], comma=True, refusal=None)
+    ([3.14, 2.0, nan], True, None)
     """
     values = [math.nan] * len(texts)
     points, commas, grouped = [], [], []
@@ -207,4 +205,4 @@ def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
         refusal = (points[0], "has a point, others a comma", None)
     elif commas and not comma and all(_EITHER.fullmatch(texts[k].strip()) for k in commas):
         refusal = (commas[0], "has a decimal comma or a thousands separator", None)
-    return Numbers(values, True if commas else False if points else comma, refusal)
+    return values, True if commas else False if points else comma, refusal
