@@ -82,12 +82,12 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
     def names_of(names: Sequence[str], width: int) -> list[str]:
-        answerer = predictor.answerer
+        answerer, network = predictor.answerer, None
         if isinstance(answerer, NetworkAnswerer):
-            return network_names(answerer.network, names, width)
-        if isinstance(answerer, ScatteringSVM):
-            return network_names(create(UNTRAINED, len(names), 2), names, width)
-        return [f"embed{i}" for i in range(width)]
+            network = answerer.network
+        elif isinstance(answerer, ScatteringSVM):
+            network = create(UNTRAINED, len(names), 2)
+        return network_names(network, names, width)
 
     def features_of(data: GraphDataset) -> Tensor:
         predictor.check(data)
@@ -183,7 +183,7 @@ def embed_file(
     return Embedded(writer.table.rows, len(names), writer.skipped, writer.bad_file)
 
 
-def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
+def network_names(network: Network | None, features: Sequence[str], width: int) -> list[str]:
     """Names of ``width`` graph features: paths and node features in scattering, else numbers."""
     numbered = [f"embed{i}" for i in range(width)]
     last = network.second if isinstance(network, Ensemble) else network

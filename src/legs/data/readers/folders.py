@@ -19,6 +19,7 @@ TABLE_NAMES = ("labels", "targets", "graphs")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 MOST_BYTES = 256 * 2**20
 MOST_ROWS = 10_000_000
+_ASIDE = ("README", "LICENSE", "LICENCE")
 
 
 def folder_reader(
@@ -122,7 +123,8 @@ def _list_files(
     """Files by name, their ids, and their target columns: ``target``, or those known, if there."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder")
-    every = sorted(p for p in folder.iterdir() if p.is_file() and not _aside(p.name))
+    every = sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
+    every = [p for p in every if p.name.upper().split(".")[0] not in _ASIDE]
     labels = _find_table(every, suffixes) if table is None else Path(table)
     own = labels if labels is not None and labels.exists() else None
     files = [p for p in every if p.suffix.lower() in suffixes and not (own and p.samefile(own))]
@@ -224,7 +226,3 @@ def _find_table(every: Sequence[Path], suffixes: Collection[str]) -> Path | None
     if not named and len(tables) == 1 and others:
         return tables[0]
     return named[0] if named else None
-
-
-def _aside(name: str) -> bool:
-    return name.startswith(".") or name.upper().split(".")[0] in ("README", "LICENSE", "LICENCE")

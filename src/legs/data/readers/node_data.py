@@ -67,9 +67,9 @@ def attribute_names(graphs: Sequence[Nodes], aside: Sequence[str] = NOT_ATTRIBUT
 
 def node_numbers(nodes: Nodes, names: Sequence[str]) -> Array:
     """Numeric attributes of one graph, ``[nodes, names]``; every node must have each of them."""
-    values = np.empty((len(nodes), len(names)))
+    values: list[float] = []
     for k, node in enumerate(nodes):
-        for column, name in enumerate(names):
+        for name in names:
             value = node.get(name)
             # In float32, as it will be kept.
             if not isinstance(value, Real) or not abs(value) <= LARGEST:  # type: ignore[operator]
@@ -78,8 +78,8 @@ def node_numbers(nodes: Nodes, names: Sequence[str]) -> Array:
                     f"attribute {name!r} of node {k} {'is missing' if value is None else what}; "
                     "give every node the same attributes, or choose features='structure'"
                 )
-            values[k, column] = value
-    return values
+            values.append(float(value))
+    return np.array(values).reshape(len(nodes), len(names))
 
 
 def number_block(graphs: Sequence[Nodes], names: Sequence[str], where: Where) -> Features:
