@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from legs.cli import train as command
-from legs.sklearn import base as estimators
+from legs.sklearn import estimators
 from legs.training.options import Precision, TrainingOptions
 
 
