@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from legs.models.network import Network
+from legs.models.network import Graphs, Network
 from legs.nn import FCN, RBF, Attention, Moments, Scattering
 from legs.nn.scattering import RENAMED
 
@@ -26,6 +26,8 @@ class LEGSNet(Network):
     torch.Size([1, 2])
     """
 
+    takes_copies = True
+
     def __init__(self, scattering: Scattering, head: nn.Module) -> None:
         super().__init__()
         expected = getattr(head, "in_channels", scattering.out_channels)
@@ -36,19 +38,9 @@ class LEGSNet(Network):
         self.scattering = scattering
         self.head = head
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-        copies: Tensor | None = None,
-    ) -> Tensor:
-        """Scattering features, ``[graphs, scattering.out_channels]``."""
-        graph = (x, edge_index, edge_weight, batch, batch_size)
-        return self.scattering.scatter(*graph, powers=powers, multiplicity=copies)
+    def _embed(self, graphs: Graphs) -> Tensor:
+        known = {"powers": graphs.powers, "multiplicity": graphs.copies}
+        return self.scattering.scatter(*graphs[:5], **known)
 
     @property
     def power_steps(self) -> int | None:

@@ -25,6 +25,7 @@ from legs.kernels.csr import product
 from legs.kernels.gpu import launch
 from legs.kernels.gpu import spmm as gpu
 from legs.kernels.gpu.dense import linear, norm_relu
+from legs.models.network import Graphs
 
 Loops = Literal["edges", "every", "more"]
 
@@ -108,20 +109,11 @@ class Pooling(NamedTuple):
     weights: Tensor  # [nodes]
 
     @staticmethod
-    def build(
-        batch: Tensor | None,
-        num_graphs: int | None,
-        states: Tensor,
-        multiplicity: Tensor | None = None,
-        mean: bool = True,
-    ) -> Pooling:
+    def build(graphs: Graphs, dtype: torch.dtype, mean: bool = True) -> Pooling:
         """Means over the nodes of each graph, zero without nodes; or sums."""
-        if batch is None:
-            num_graphs, batch = 1, torch.zeros(len(states), dtype=torch.long, device=states.device)
-        elif num_graphs is None:
-            num_graphs = int(batch.max()) + 1 if len(batch) else 0
-        weights = torch.ones_like(batch) if multiplicity is None else multiplicity
-        pooling = Pooling(batch, num_graphs, weights.to(states.dtype))
+        batch, num_graphs = graphs.segments()
+        weights = torch.ones_like(batch) if graphs.copies is None else graphs.copies
+        pooling = Pooling(batch, num_graphs, weights.to(dtype))
         if mean:
             count = pooling.totals.squeeze(-1).clamp_min(1)
             pooling = pooling._replace(weights=pooling.weights / count.index_select(0, batch))
