@@ -1,4 +1,4 @@
-"""The mathematics of geometric scattering: pure functions of tensors, one file a concept."""
+"""The mathematics of geometric scattering: pure functions of tensors, one concept per file."""
 
 from legs.functional.checks import check_batch, check_graph, check_undirected
 from legs.functional.diffusion import (

@@ -23,10 +23,9 @@ def graph_size(
         batch: the graph of each node, or ``None`` for a single graph.
         num_nodes: number of nodes.
         num_graphs: number of graphs (default 1).
-        edge_weight: with ``copies``, how many neighbours like its source the target has; else it
-            has no part in this.
-        copies: how many nodes each one stands for (default one;
-            :func:`legs.data.merge_alike`).
+        edge_weight: with ``copies``, how many neighbours like its source the target has; else
+            not used.
+        copies: how many nodes each one stands for (default one; :func:`legs.data.merge_alike`).
         dtype: of the result (default float32).
 
     >>> triangle = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])

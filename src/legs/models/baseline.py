@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from legs.models.network import Graphs, Network, arguments
+from legs.models.network import Graphs, Network
 from legs.nn import InputScale
+from legs.nn.head import arguments
 
 
 class Baseline(Network):

@@ -9,8 +9,9 @@ from torch_geometric.nn import models
 
 from legs.kernels.gpu.dense import padded_rows
 from legs.models import message_passing as mp
-from legs.models.network import Graphs, Network, arguments
+from legs.models.network import Graphs, Network
 from legs.nn import InputScale
+from legs.nn.head import arguments
 
 Layer = Literal["gcn", "graphsage", "gat", "gin"]
 

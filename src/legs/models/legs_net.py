@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from legs.models.network import Graphs, Network
 from legs.nn import FCN, RBF, Attention, Moments, Scattering
+from legs.nn.head import Head
 from legs.nn.scattering import RENAMED
 
-HEADS: dict[str, type[nn.Module]] = {"FCN": FCN, "RBF": RBF, "Attention": Attention}
+HEADS: dict[str, type[Head]] = {"FCN": FCN, "RBF": RBF, "Attention": Attention}
 
 
 class LEGSNet(Network):
@@ -48,15 +49,13 @@ class LEGSNet(Network):
 
     def describe(self) -> dict[str, Any]:
         kind = type(self.head).__name__
-        if HEADS.get(kind) is not type(self.head):
+        if not isinstance(self.head, Head) or HEADS.get(kind) is not type(self.head):
             raise ValueError(
                 f"a network with a head of type {kind} cannot be saved; heads that can: "
                 f"{', '.join(HEADS)}"
             )
-        return {
-            "scattering": self.scattering.describe(),
-            "head": {"kind": kind, **self.head.describe()},  # type: ignore[operator]
-        }
+        head = {"kind": kind, **self.head.describe()}
+        return {"scattering": self.scattering.describe(), "head": head}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> LEGSNet:

@@ -5,8 +5,9 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.nn import models
 
-from legs.models.network import Graphs, Network, arguments
+from legs.models.network import Graphs, Network
 from legs.nn import FCN, InputScale, Scattering
+from legs.nn.head import arguments
 from legs.nn.scattering import RENAMED
 
 

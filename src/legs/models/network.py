@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from legs import functional as fn
-from legs.nn import FCN, RBF, Attention, GraphBatchNorm, InputScale
+from legs.nn import RBF, GraphBatchNorm, InputScale
+from legs.nn.head import Head
 
 
 class Graphs(NamedTuple):
@@ -38,13 +39,6 @@ class Graphs(NamedTuple):
         """Mean of node states over each graph, ``[graphs, channels]``; zero without nodes."""
         copies = None if self.copies is None else self.copies.to(states.dtype)
         return fn.graph_mean(states, *self.segments(), copies)
-
-
-def arguments(scope: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a method, from ``locals()`` at its start."""
-    options = {name: value for name, value in scope.items() if name not in ("self", "__class__")}
-    more = options.pop("scattering", {})
-    return {**options, **more}
 
 
 class Network(nn.Module, ABC):
@@ -110,8 +104,8 @@ class Network(nn.Module, ABC):
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predictions from the features of :meth:`embed`."""
-        takes_mask = isinstance(self.head, FCN | RBF | Attention)
-        out: Tensor = self.head(features, mask) if takes_mask else self.head(features)
+        masked = (mask,) if isinstance(self.head, Head) else ()
+        out: Tensor = self.head(features, *masked)
         return out
 
     def reset_parameters(self) -> None:
@@ -134,7 +128,7 @@ class Network(nn.Module, ABC):
     def output_layer(self) -> str | None:
         """Name of the linear layer that the network ends in; ``None`` if it ends in another."""
         last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
-        if not isinstance(last, FCN | RBF | Attention | nn.Linear):
+        if not isinstance(last, Head | nn.Linear):
             return None
         return [name for name, module in self.named_modules() if type(module) is nn.Linear][-1]
 

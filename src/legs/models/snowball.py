@@ -8,8 +8,9 @@ from torch.nn import functional as F
 from torch_geometric.nn import GCNConv
 
 from legs.models.message_passing import Adjacency, Loops
-from legs.models.network import Graphs, Network, arguments
+from legs.models.network import Graphs, Network
 from legs.nn import InputScale
+from legs.nn.head import arguments
 
 
 class Snowball(Network):
