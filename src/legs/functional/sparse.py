@@ -171,7 +171,7 @@ def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
 
 @torch.library.custom_op("legs::spmm", mutates_args=())
 def _product_op(values: Tensor, x: Tensor, pattern: Sequence[Tensor]) -> Tensor:
-    return _product(Pattern(*pattern), values, x)
+    return _product(Pattern._make([*pattern, None]), values, x)
 
 
 @_product_op.register_fake

@@ -40,8 +40,8 @@ class LEGSNet(Network):
         self.head = head
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        known = {"powers": graphs.powers, "multiplicity": graphs.copies}
-        return self.scattering.scatter(*graphs[:5], **known)
+        powers, multiplicity = graphs[5:]
+        return self.scattering.scatter(*graphs[:5], powers=powers, multiplicity=multiplicity)
 
     @property
     def power_steps(self) -> int | None:

@@ -1,14 +1,12 @@
 r"""Message passing on one sparse product, with the parameters of PyG's layers.
 
-PyG gathers one message per edge and scatters them to the nodes. Here every layer is a product
-:math:`S h` of a sparse matrix with the node states (:func:`legs.functional.sparse.spmm`), which
-maps over models and never writes messages. What is linear after the last activation is applied to
-pooled states, of which there are fewer. Attention, whose matrix is learned, gathers messages where
-there is no kernel for it (:func:`legs.kernels.gpu.spmm.attend`).
+Every layer is a product :math:`S h` of a sparse matrix with the node states
+(:func:`legs.functional.sparse.spmm`), which maps over models and never writes messages. What is
+linear after the last activation is applied to pooled states, of which there are fewer. Attention,
+whose matrix is learned, gathers messages where there is no kernel for it.
 
 Nodes may stand for several equivalent ones (:func:`legs.data.merge_alike`): edge weights are then
-numbers of neighbors, a node's own class included, and pooling counts every node by its
-multiplicity.
+numbers of neighbors, and pooling counts every node by its multiplicity.
 """
 
 from __future__ import annotations
@@ -44,16 +42,11 @@ class Adjacency(NamedTuple):
         dtype: torch.dtype,
         loops: Loops = "edges",
     ) -> Adjacency:
-        """The edges, and a self-loop per node if ``loops`` says so.
+        """The edges, and self-loops as ``loops`` says.
 
-        Args:
-            edge_index: ``[2, edges]``.
-            edge_weight: ``[edges]`` or ``None`` for ones.
-            nodes: number of nodes.
-            dtype: of the values.
-            loops: ``"edges"`` for those in ``edge_index`` only, ``"every"`` for one per node, with
-                the weight of its self-loop or else 1, ``"more"`` for one more per node, of weight
-                1: in a merged graph, self-loops are edges to other nodes.
+        ``"edges"``: those in ``edge_index`` only; ``"every"``: one per node, with the weight of its
+        self-loop or else 1; ``"more"``: one more per node, of weight 1, since self-loops of merged
+        graphs are edges to other nodes.
         """
         source, target = edge_index
         if edge_weight is None:
@@ -65,8 +58,8 @@ class Adjacency(NamedTuple):
             if loops == "every":
                 loop = (source == target).to(dtype)
                 zeros = torch.zeros_like(own)
-                found = zeros.index_add(0, target, loop) > 0
-                own = torch.where(found, zeros.index_add(0, target, weight * loop), 1)
+                has_loop = zeros.index_add(0, target, loop) > 0
+                own = torch.where(has_loop, zeros.index_add(0, target, weight * loop), 1)
                 weight = weight * (1 - loop)
             index = torch.arange(nodes, device=source.device)
             source, target = torch.cat([source, index]), torch.cat([target, index])
@@ -120,7 +113,7 @@ class Pooling(NamedTuple):
         return pooling
 
     def pad(self, nodes: int) -> Pooling:
-        """With nodes at the end that count nowhere."""
+        """Appends nodes of weight zero."""
         more = (0, nodes - len(self.batch))
         return self._replace(batch=F.pad(self.batch, more), weights=F.pad(self.weights, more))
 
@@ -130,7 +123,7 @@ class Pooling(NamedTuple):
         return fn.graph_sum(self.weights, self.batch, self.num_graphs).unsqueeze(-1)
 
     def __call__(self, states: Tensor, weights: Tensor | None = None) -> Tensor:
-        """``[graphs, channels]``; with other weights, if they are given."""
+        """Sums ``[graphs, channels]``, by default with the weights of this pooling."""
         weights = self.weights if weights is None else weights
         if launch.applies(states) and states.numel():
             return gpu.pool(states, self.batch, self.num_graphs, weights)

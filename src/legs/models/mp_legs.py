@@ -8,7 +8,6 @@ from torch_geometric.nn import models
 from legs.models.network import Graphs, Network
 from legs.nn import FCN, InputScale, Scattering
 from legs.nn.head import arguments
-from legs.nn.scattering import RENAMED
 
 
 class MPLEGS(Network):
@@ -54,7 +53,3 @@ class MPLEGS(Network):
         states = self.layers(self.scale(graphs.x), graphs.edge_index)
         out: Tensor = self.scattering(states, *graphs[1:5])
         return out
-
-    @classmethod
-    def rebuild(cls, description: dict[str, Any]) -> MPLEGS:
-        return cls(**{RENAMED.get(k, k): v for k, v in description.items()})

@@ -13,6 +13,7 @@ from torch_geometric.nn.inits import reset
 from legs import functional as fn
 from legs.nn import RBF, GraphBatchNorm, InputScale
 from legs.nn.head import Head
+from legs.nn.scattering import RENAMED
 
 
 class Graphs(NamedTuple):
@@ -130,7 +131,8 @@ class Network(nn.Module, ABC):
         last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
         if not isinstance(last, Head | nn.Linear):
             return None
-        return [name for name, module in self.named_modules() if type(module) is nn.Linear][-1]
+        names = [name for name, module in self.named_modules() if type(module) is nn.Linear]
+        return str(names[-1])
 
     def initialize(
         self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
@@ -158,7 +160,7 @@ class Network(nn.Module, ABC):
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> Network:
         """A fresh network of the same architecture."""
-        return cls(**description)
+        return cls(**{RENAMED.get(name, name): value for name, value in description.items()})
 
     def num_parameters(self) -> int:
         """Number of learned parameters."""

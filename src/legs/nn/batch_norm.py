@@ -119,7 +119,7 @@ class GraphBatchNorm(nn.Module):
             return part
         from torch.distributed.nn.functional import all_reduce  # differentiable
 
-        total: Tensor = all_reduce(part)  # type: ignore[no-untyped-call]
+        total: Tensor = all_reduce(part)
         return total
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:

@@ -107,11 +107,11 @@ class Scattering(nn.Module):
     ) -> None:
         super().__init__()
         if paths is not None:
-            _warn("the option paths= of Scattering", "path_policy=")
             path_policy = paths
+            _warn("the option paths= of Scattering", "path_policy=")
         if size is not None:
-            _warn("the option size= of Scattering", "append_graph_size=")
             append_graph_size = size
+            _warn("the option size= of Scattering", "append_graph_size=")
         if append_graph_size and aggr is None:
             raise ValueError(
                 "append_graph_size=True needs an aggregation: nodes have no size (aggr=None)"

@@ -46,10 +46,7 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         num_moments: number of moments (default 4; at most 4 if normalized).
         append_graph_size: whether the numbers of nodes and edges are two more columns (default
             ``False``); normalized moments are averages and do not know them.
-        features: node features: ``"structure"``, ``"degree"``, ``"constant"``, ``"attributes"``,
-            ``"labels"``, ``"atoms"``, ``"chem"``, ``"qm9"``, joined by ``+`` or in a list. Default:
-            ``"chem"`` for molecules, ``"attributes"`` for graphs that carry node features, else
-            ``"structure"`` (eccentricity and clustering coefficient).
+        features: node features and their default: see :class:`LEGSClassifier`.
         batch_size: graphs computed at once (default 256); changes memory and speed only.
         dtype: ``"float32"`` (default) or ``"float64"``, of computation and output.
         paths: deprecated, ``path_policy``.
