@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -95,6 +96,9 @@ class RBF(Head):
         draws = [torch.randperm(count, generator=generator) for _ in range(-(-wanted // count))]
         chosen = features[torch.cat(draws)[:wanted].to(features.device)]
         self.anchors.copy_((chosen - mean) * (variance + self.norm.eps).rsqrt())
+
+    def describe(self) -> dict[str, Any]:  # parameters may have been frozen since
+        return {**super().describe(), "learn_gamma": self.log_gamma.requires_grad}
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
