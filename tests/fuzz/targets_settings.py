@@ -9,7 +9,7 @@ from typing import Any
 
 from legs.cli.options import parse_grid, parse_settings
 from legs.training.cv.protocol import check_grid, setting_name
-from legs.training.runs import check_options
+from legs.training.methods import check_options
 from tests.fuzz.mutate import mutated, mutated_json
 from tests.fuzz.target import Files, Target
 

@@ -19,7 +19,7 @@ from legs.models import ModelError, create, load_network
 from legs.report.folders import ReportError, read_train
 from legs.training import fit
 from legs.training.checkpoint import load_state
-from legs.training.records import Records
+from legs.training.runs import Records
 from tests.cli.molecules import told, train_classes
 from tests.training.made import QUICK, made_data, made_split
 

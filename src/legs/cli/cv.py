@@ -95,7 +95,7 @@ def cv(
     from legs.training.cv.store import is_store
     from legs.training.cv.tables import write_results
     from legs.training.runs import BAD_ROWS, choose_device
-    from legs.training.shown_cv import write_cv_shown
+    from legs.training.shown import write_cv_shown
 
     opt.check_address(engine, address)
     if splits is not None and split == "scaffold":

@@ -15,7 +15,8 @@ from legs.cli.console import Console, make_table
 from legs.io import one_writer, write_atomically
 
 if TYPE_CHECKING:
-    from legs.training.demo import Demo
+    from legs.data import GraphDataset
+    from legs.training import Fitted
 
 
 def demo(
@@ -36,7 +37,6 @@ def demo(
     fixed scattering, a GCN and a baseline that ignores bonds, in about two minutes on two cores.
     """
     # Imported here: torch and RDKit take seconds, and `legs --help` must not.
-
     from legs.training.demo import FILE, is_demo, run
 
     console = Console()
@@ -52,25 +52,29 @@ def demo(
                 tasks[model] = bars.add_task(model, total=epochs)
             bars.update(tasks[model], completed=epoch)
 
-        result = run(output, limit, progress=progress)
+        data, fitted = run(output, limit, progress=progress)
         command = {"command": shlex.join(["legs", *sys.argv[1:]])}  # for the page
-        write_atomically(result.directory / FILE, f"{json.dumps(command)}\n".encode())
-    _show(result, console)
+        write_atomically(output / FILE, f"{json.dumps(command)}\n".encode())
+    _show(data, fitted, output, console)
 
 
-def _show(result: Demo, console: Console) -> None:
+def _show(data: GraphDataset, fitted: dict[str, Fitted], directory: Path, console: Console) -> None:
+    train, _, test = next(iter(fitted.values())).split
     console.print(
-        f"{result.molecules:,} NCI compounds from RDKit's package ({result.skipped:,} lines "
-        f"skipped: not readable), {result.train:,} to train, {result.test:,} to test"
+        f"{len(data):,} NCI compounds from RDKit's package ({data.info.get('bad_rows', 0):,} lines "
+        f"skipped: not readable), {len(train):,} to train, {len(test):,} to test"
     )
     columns = ("model", "parameters", "test MSE, standardized", "R²", "seconds")
-    title = f"{len(result.targets)} properties: {', '.join(result.targets)}"
+    title = f"{len(data.target_names)} properties: {', '.join(data.target_names)}"
     table = make_table(*columns, title=title)
-    for row in (result.guess, *result.rows):
-        scores = (f"{row.whitened_mse:.3f}", f"{row.r2:.3f}", f"{row.seconds:.0f}")
-        table.add_row(row.model, f"{row.parameters:,}", *scores)
+    rows = [("mean predictor", 0, next(iter(fitted.values())).scores["guess"], 0.0)]
+    for model, each in fitted.items():
+        rows.append((model, each.predictor.num_parameters(), each.scores["test"], each.seconds))
+    for model, parameters, scores, seconds in rows:
+        mse, r2 = (f"{scores[name]:.3f}" for name in ("whitened_mse", "r2"))
+        table.add_row(model, f"{parameters:,}", mse, r2, f"{seconds:.0f}")
     console.print(table)
-    console.echo(f"saved in   {result.directory}: models, predictions and learning curves")
-    console.echo(f"page       legs report {shlex.quote(str(result.directory))}")
+    console.echo(f"saved in   {directory}: models, predictions and learning curves")
+    console.echo(f"page       legs report {shlex.quote(str(directory))}")
     console.echo("next       legs train molecules.csv --target activity -o my-run")
     console.echo("           legs predict my-run new-molecules.csv -o predictions.csv")

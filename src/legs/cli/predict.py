@@ -68,7 +68,7 @@ def predict(
         for line in remarks:
             console.echo(line)
         console.print(score_table(scores))
-    if done.strangers:
+    if done.unscored:
         classes = predictor.task.kind == "classification"
         what = "classes that the model does not know" if classes else "not numbers"
-        console.echo(f"not scored: {what} ({', '.join(done.strangers[:5])})")
+        console.echo(f"not scored: {what} ({', '.join(done.unscored[:5])})")

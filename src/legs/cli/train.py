@@ -66,15 +66,10 @@ def train(
     model_options = opt.parse_settings(settings)
     # Imported here: torch takes seconds, and `legs train --help` must not.
     from legs.training import TrainingOptions, fit, joined
-    from legs.training.launching import launch, processes_to_start
-    from legs.training.runs import (
-        BAD_ROWS,
-        CHECKPOINT,
-        check_options,
-        choose_device,
-        choose_split,
-        run_directory,
-    )
+    from legs.training.distributed import launch, processes_to_start
+    from legs.training.fit import choose_split
+    from legs.training.methods import check_options
+    from legs.training.runs import BAD_ROWS, CHECKPOINT, choose_device, run_directory
 
     check_options(model, model_options)
     training = TrainingOptions(precision=precision, **vars(loop))

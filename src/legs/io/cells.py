@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BEGIN = "[=+\\-@\t\r\n＝＋－＠]"  # the last four: full-width forms, which some spreadsheets read
 _FORMULA = re.compile(f"'*{_BEGIN}")
 _GUARDED = re.compile(f"'+{_BEGIN}")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def safe_cell(text: str) -> str:

@@ -24,7 +24,7 @@ LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest kno
 _BLOCK = 8 << 20  # bytes parsed at a time, and the longest line
 _HEXADECIMAL = re.compile(rb"[xX]")
 _WHOLE = re.compile(rb"-?\d+")
-_DECIMAL = re.compile(rb"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
+_DECIMAL = re.compile(rb"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
 
 Kind: TypeAlias = Literal["node", "whole", "decimal", "text"]
 _Array: TypeAlias = np.ndarray[Any, Any]
