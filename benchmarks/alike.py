@@ -10,7 +10,6 @@ backward) on the same 256 graphs with walk powers at hand, as in training.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from statistics import median
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.provenance import provenance
+from benchmarks.results_page import Results, origin, run
 from legs.data import GraphDataset, load, merge_equivalent
 from legs.data.merge import longest_first
 from legs.models import LEGSNet, create
@@ -89,47 +89,31 @@ def _step(data: GraphDataset, copies: Tensor | None, network: LEGSNet, device: s
     return step
 
 
-def page(known: dict[str, Any]) -> str:
+def page(results: Results) -> str:
     """The page about results."""
     lines = ["| set | nodes | merged | | edges | merged | | step, sorted | step, merged |"]
     lines.append("|---" * 9 + "|")
-    for row in known["rows"]:
+    for row in results["rows"]:
         nodes, edges = (row[k] / row[f"merged_{k}"] for k in ("nodes", "edges"))
         lines.append(
             f"| {row['data']} | {row['nodes']:,} | {row['merged_nodes']:,} | {nodes:.2f} × | "
             f"{row['edges']:,} | {row['merged_edges']:,} | {edges:.2f} × | "
             f"{row['speed']['sorted']:.2f} × | {row['speed']['merged']:.2f} × |"
         )
-    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
-    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
     text = f"# Nodes that are alike\n\n{WORDS.format(least=MERGED_FROM)}\n"
     text += "Last columns: how many times as fast a training step of LEGS-FCN is on "
-    text += f"{GRAPHS} graphs, {known['threads']} thread.\n\n"
-    text += (
-        "\n".join(lines) + f"\n\n{about}; {versions}. Again with `python -m benchmarks.alike`.\n"
-    )
-    return text
+    text += f"{GRAPHS} graphs, {results['threads']} thread.\n\n"
+    return text + "\n".join(lines) + "\n\n" + origin(results, "benchmarks.alike")
 
 
-def main() -> None:
-    """Measures, and writes results and page; or the page alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--datasets", nargs="+", default=experiment("classification")["datasets"])
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    file = given.output / "results.json"
-    if given.what == "run":
-        rows = []
-        for name in given.datasets:
-            rows.append(sizes(name) | {"speed": speed(name, given.device)})
-            print(rows[-1], flush=True)
-        known = {**provenance(given.device), "threads": torch.get_num_threads(), "rows": rows}
-        file.write_text(json.dumps(known, indent=1) + "\n")
-    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+def measure(options: argparse.Namespace, file: Path) -> Results:
+    """All sets."""
+    rows = []
+    for name in options.datasets:
+        rows.append(sizes(name) | {"speed": speed(name, options.device)})
+        print(rows[-1], flush=True)
+    return {**provenance(options.device), "threads": torch.get_num_threads(), "rows": rows}
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, RESULTS, experiment("classification")["datasets"], measure, page)

@@ -86,7 +86,7 @@ def test_what_cannot_be():
 
 
 def test_scikit_learn():
-    scattering = GeometricScattering(features="degree", size=True)
+    scattering = GeometricScattering(features="degree", append_graph_size=True)
     found = scattering.fit_transform(GRAPHS)
     assert found[:, -2:].tolist() == SIZES.tolist()
     assert scattering.get_feature_names_out()[-2:].tolist() == ["nodes", "edges"]

@@ -24,9 +24,7 @@ from legs.report.folders import kind_of, read_train
 from legs.training import load
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.cv.store import Store, Trained
-from legs.training.records import Records
-from legs.training.results import FILES
-from legs.training.runs import find_model
+from legs.training.runs import FILES, Records, find_model
 from reproduction.cell import read_cells, write_cell
 from reproduction.plan import Cell
 from tests.fuzz.mutate import mutated, mutated_json
@@ -107,7 +105,7 @@ def other_tensors(rng: Random, content: bytes) -> bytes:
 
 
 def _sealed(rng: Random, files: Files) -> Files:
-    """Other values in a file of :mod:`legs.training.sealed`, under a right checksum."""
+    """Other values in a file of :mod:`legs.training.checkpoint`, under a right checksum."""
     name = rng.choice([file for file in sorted(files) if file.endswith((".bin", ".partial"))])
     content = files[name][32:]
     size = int.from_bytes(content[:8], "little")

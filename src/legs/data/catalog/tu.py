@@ -24,7 +24,7 @@ LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest kno
 LARGEST_BLOCK = 8 << 30  # bytes of one-hot labels
 _BLOCK = 8 << 20  # bytes parsed at a time, and the longest line
 _WHOLE = re.compile(rb"-?\d+")
-_DECIMAL = re.compile(rb"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
+_DECIMAL = re.compile(rb"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
 _MISSING = ("", "nan", "na", "none", "null")
 _IGNORED = ("edge_labels", "edge_attributes")
 
