@@ -10,7 +10,6 @@ backward) on the same 256 graphs with walk powers at hand, as in training.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from statistics import median
@@ -20,7 +19,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.provenance import provenance
-from legs.data import GraphDataset, load, merge_alike
+from benchmarks.results_page import Results, origin, run
+from legs.data import GraphDataset, load, merge_equivalent
 from legs.data.merge import longest_first
 from legs.models import LEGSNet, create
 from legs.training.inputs import MERGED_FROM, walk_powers
@@ -30,17 +30,17 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "alike"
 GRAPHS, REPEATS = 256, 7
 WORDS = """\
 Nodes of a graph are *alike* if they have the same features and equally many neighbours of every
-kind (`legs.data.merge_alike`). No network here can tell them apart, so that one may stand for all
-of them: nothing is lost but rounding. Node features are the paper's: eccentricity and clustering
-coefficient. Training merges nodes where at least {least} times fewer nodes and edges are left; else
-it only puts nodes with most neighbours first in their graph.
+kind (`legs.data.merge_equivalent`). No network here can tell them apart, so that one may stand for
+all of them: nothing is lost but rounding. Node features are the paper's: eccentricity and
+clustering coefficient. Training merges nodes where at least {least} times fewer nodes and edges are
+left; else it only puts nodes with most neighbours first in their graph.
 """
 
 
 def sizes(name: str) -> dict[str, Any]:
     """Nodes and edges of a set, before and after."""
     data = load(name, features="structure")
-    merged, _ = merge_alike(data)
+    merged, _ = merge_equivalent(data)
     return {
         "data": name,
         "nodes": data.num_nodes,
@@ -60,7 +60,7 @@ def speed(name: str, device: str) -> dict[str, float]:
     assert isinstance(network, LEGSNet)
     network.scattering.validate = False  # as in training
     ways: list[tuple[GraphDataset, Tensor | None]] = [(data, None), (longest_first(data), None)]
-    steps = [_step(*way, network, device) for way in [*ways, merge_alike(data)]]
+    steps = [_step(*way, network, device) for way in [*ways, merge_equivalent(data)]]
     times: list[list[float]] = [[] for _ in steps]
     for _ in range(REPEATS):  # by turns: what else the machine does disturbs both
         for step, found in zip(steps, times, strict=True):
@@ -89,47 +89,31 @@ def _step(data: GraphDataset, copies: Tensor | None, network: LEGSNet, device: s
     return step
 
 
-def page(known: dict[str, Any]) -> str:
+def page(results: Results) -> str:
     """The page about results."""
     lines = ["| set | nodes | merged | | edges | merged | | step, sorted | step, merged |"]
     lines.append("|---" * 9 + "|")
-    for row in known["rows"]:
+    for row in results["rows"]:
         nodes, edges = (row[k] / row[f"merged_{k}"] for k in ("nodes", "edges"))
         lines.append(
             f"| {row['data']} | {row['nodes']:,} | {row['merged_nodes']:,} | {nodes:.2f} × | "
             f"{row['edges']:,} | {row['merged_edges']:,} | {edges:.2f} × | "
             f"{row['speed']['sorted']:.2f} × | {row['speed']['merged']:.2f} × |"
         )
-    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
-    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
     text = f"# Nodes that are alike\n\n{WORDS.format(least=MERGED_FROM)}\n"
     text += "Last columns: how many times as fast a training step of LEGS-FCN is on "
-    text += f"{GRAPHS} graphs, {known['threads']} thread.\n\n"
-    text += (
-        "\n".join(lines) + f"\n\n{about}; {versions}. Again with `python -m benchmarks.alike`.\n"
-    )
-    return text
+    text += f"{GRAPHS} graphs, {results['threads']} thread.\n\n"
+    return text + "\n".join(lines) + "\n\n" + origin(results, "benchmarks.alike")
 
 
-def main() -> None:
-    """Measures, and writes results and page; or the page alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--datasets", nargs="+", default=experiment("classification")["datasets"])
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    file = given.output / "results.json"
-    if given.what == "run":
-        rows = []
-        for name in given.datasets:
-            rows.append(sizes(name) | {"speed": speed(name, given.device)})
-            print(rows[-1], flush=True)
-        known = {**provenance(given.device), "threads": torch.get_num_threads(), "rows": rows}
-        file.write_text(json.dumps(known, indent=1) + "\n")
-    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+def measure(options: argparse.Namespace, file: Path) -> Results:
+    """All sets."""
+    rows = []
+    for name in options.datasets:
+        rows.append(sizes(name) | {"speed": speed(name, options.device)})
+        print(rows[-1], flush=True)
+    return {**provenance(options.device), "threads": torch.get_num_threads(), "rows": rows}
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, RESULTS, experiment("classification")["datasets"], measure, page)

@@ -26,9 +26,8 @@ from legs.data.features.blocks import assemble
 from legs.data.readers.molecules import raw_graphs
 from legs.engine import Engine, open_engine
 from legs.inference.embed import CHUNK, Embedder, distinct, open_embedder
-from legs.inference.inputs import iter_batches
-from legs.inference.parts import Block, Known, part_file, write_part
-from legs.inference.shards import embed_folder
+from legs.inference.inputs import InputPart, iter_batches
+from legs.inference.shards import PartHeader, embed_folder, part_file, write_part
 from legs.io import write_atomically
 
 ROOT = Path(__file__).parent.parent
@@ -61,12 +60,12 @@ def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, flo
         timed("parse", lambda piece=piece: [Chem.MolFromSmiles(s) for s in piece])
         read = timed("read", lambda piece=piece: read_molecules(piece, False))
         data = timed("graphs", lambda r=read: assemble(raw_graphs(r, hydrogens=False), None))
-        found = timed("scatter", lambda d=data: embedder.features_of(d).numpy())
+        found = timed("scatter", lambda d=data: embedder.features_of(d))
         names = distinct(embedder.names_of(data.feature_names, found.shape[1]))
-        known = Known(0, len(piece), "", "")
-        block = Block(piece, range(len(piece)), found)
+        header, good = PartHeader(0, len(piece), "", ""), [""] * len(piece)
+        block = InputPart(piece, piece, good, data, list(range(len(piece))), piece), found
         file = part_file(folder, number)
-        timed("write", lambda f=file, k=known, b=block, n=names: write_part(f, n, k, [b]))
+        timed("write", lambda f=file, h=header, b=block, n=names: write_part(f, n, h, [b]))
     found = {name: statistics.median(times[1:]) for name, times in taken.items()}
     # Reading parses, and then looks at every atom and bond.
     return {**found, "read": max(0.0, found["read"] - found["parse"])}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.speed.tables import markdown_table
+import pandas as pd
+
 from legs.inference.shards import PART
+from legs.training.cv.tables import markdown
 
 MANY = 10**9  # ZINC15 has 997 million molecules
 CORES = (2, 64, 512)
@@ -53,7 +55,7 @@ def _stages(known: dict[str, Any]) -> str:
 
 One thread, medians over pieces of 2,000 molecules:
 
-{markdown_table(["stage", "µs a molecule", "share"], rows)}
+{markdown(pd.DataFrame(rows, columns=["stage", "µs a molecule", "share"]))}
 
 RDKit's parsing alone takes {stages["parse"] / total:.0%}; with what is read off its molecules, atom
 by atom, it is {share:.0%}. Scattering takes {stages["scatter"] / total:.0%}: that is all that a GPU
@@ -68,7 +70,8 @@ def _workers(known: dict[str, Any]) -> str:
         found = run["rows_per_second"]
         ratio = f"{found / one:.2f} ×"
         rows.append([run["engine"], str(run["workers"]), f"{found:,.0f}", spread, ratio])
-    table = markdown_table(["engine", "workers", "molecules a second", "runs", "speed-up"], rows)
+    columns = ["engine", "workers", "molecules a second", "runs", "speed-up"]
+    table = markdown(pd.DataFrame(rows, columns=columns))
     return f"""## Workers
 
 Whole runs, reading and writing included, after the workers have started. Workers have a core each
@@ -89,7 +92,7 @@ def _plan(known: dict[str, Any]) -> str:
         rows.append([f"{cores:,}", _time(seconds / cores), str(feeders)])
     most = max(known["runs"], key=lambda run: (run["engine"] == "local", run["workers"]))
     size = known["bytes_per_row"] * MANY / 1e12
-    table = markdown_table(["cores", "time", "files to cut the input into"], rows)
+    table = markdown(pd.DataFrame(rows, columns=["cores", "time", "files to cut the input into"]))
     hours = seconds / 3600
     return f"""## A plan for 10⁹ molecules
 

@@ -9,6 +9,7 @@ page alone.
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.provenance import provenance
-from benchmarks.results_page import Known, origin, run
+from benchmarks.results_page import Results, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split, random_split, rotations, stratified_folds
@@ -108,11 +109,11 @@ def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]
     return found
 
 
-def measure(names: list[str], seed: int, file: Path) -> Known:
+def measure(options: argparse.Namespace, file: Path) -> Results:
     """Scores of all descriptions of some sets; those that the file has already are kept."""
-    known = json.loads(file.read_text()) if file.is_file() else {}
+    known, seed = json.loads(file.read_text()) if file.is_file() else {}, options.seed
     rows: list[dict[str, Any]] = known.get("rows", []) if known.get("seed") == seed else []
-    for name in names:
+    for name in options.datasets:
         if any(row["data"] == name for row in rows):
             continue
         atoms = name in NUMBERS
@@ -146,7 +147,7 @@ def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def page(known: Known) -> str:
+def page(known: Results) -> str:
     """The page about results."""
     numbers = [row for row in known["rows"] if row["data"] in NUMBERS]
     classes = [row for row in known["rows"] if row["data"] not in NUMBERS]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from benchmarks.speed.summary import TRAIN, sentences, shown_ratio
-from benchmarks.speed.tables import limits_line, machine_line, markdown_table, shown
+from benchmarks.speed.tables import limits_line, machine_line, shown
+from legs.training.cv.tables import markdown
 
 METHODS = {
     "auto": "torch-legs",
@@ -107,7 +110,7 @@ def pivot(rows: Sequence[dict[str, Any]], kind: str = "") -> str:
             both = (some.get(name, {}) for name in ("auto", "reference"))
             line += [shown(row.get("memory_mb"), "{:,.3g}") for row in both]
         lines.append(line)
-    return markdown_table(columns, lines)
+    return markdown(pd.DataFrame(lines, columns=columns))
 
 
 def _cell(row: Mapping[str, Any] | None, name: str, kind: str) -> str:
@@ -132,9 +135,10 @@ def threads_part(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         case, work, method = place
         if method == "auto" and work == TRAIN and place in last and " = " not in case:
             lines.append([case, shown_ratio(before / last[place])])
+    table = pd.DataFrame(lines, columns=["case", "speed-up"])
     title = f"### From {runs[0]['threads']} to {runs[-1]['threads']} threads"
     note = "Train steps of torch-legs, how many times as fast (two runs, not interleaved):"
-    return [title, note, markdown_table(["case", "speed-up"], lines)] if lines else []
+    return [title, note, markdown(table)] if lines else []
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,29 +20,31 @@ from legs.models.saving import versions
 def provenance(device: str, sharing: int = 1) -> dict[str, Any]:
     """What a result depends on besides its settings, as JSON values.
 
-    Args:
-        device: where it was computed.
-        sharing: processes that shared the device (default 1), which makes times longer.
+    ``sharing`` processes on the device make times longer.
     """
     name = f"CPU, {os.cpu_count()} cores"
     if device.startswith("cuda"):
         name = str(torch.cuda.get_device_name(device))
-    known = versions()
-    for package in ("scikit-learn", "numba", "triton"):
-        try:
-            known[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
         "device": f"{name}, shared by {sharing}" if sharing > 1 else name,
-        "machine": f"{_processor()}, Python {platform.python_version()}, {platform.system()}",
-        "versions": known,
+        "machine": f"{processor()}, Python {platform.python_version()}, {platform.system()}",
+        "versions": versions() | installed("scikit-learn", "numba", "triton"),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
     }
 
 
-def _processor() -> str:
+def installed(*packages: str) -> dict[str, str]:
+    """Versions of those packages that are there."""
+    numbers = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            numbers[package] = version(package)
+    return numbers
+
+
+def processor() -> str:
+    """Its name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))

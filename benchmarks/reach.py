@@ -8,6 +8,7 @@ evaluation (:class:`legs.nn.GraphBatchNorm`). ``python -m benchmarks.reach`` wri
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 
 from benchmarks.given_more import splits_of
 from benchmarks.provenance import provenance
-from benchmarks.results_page import Known, origin, run
+from benchmarks.results_page import Results, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.models import create
@@ -59,19 +60,18 @@ def beyond(data: GraphDataset, seed: int) -> dict[str, Any]:
     return found
 
 
-def measure(names: list[str], seed: int, file: Path) -> Known:
+def measure(options: argparse.Namespace, file: Path) -> Results:
     """All sets."""
     rows = []
-    for name in names:
+    for name in options.datasets:
         data = load(name, features=NUMBERS.get(name, "structure"))
-        found = beyond(data, seed)
-        at = found["graph"]
-        rows.append({"data": name, **found, "nodes": int(data.sizes[at])})
+        counts = beyond(data, options.seed)
+        rows.append({"data": name, **counts, "nodes": int(data.sizes[counts["graph"]])})
         print(rows[-1], flush=True)
-    return {**provenance("cpu"), "seed": seed, "rows": rows}
+    return {**provenance("cpu"), "seed": options.seed, "rows": rows}
 
 
-def page(known: Known) -> str:
+def page(results: Results) -> str:
     """The page about results."""
     lines = [
         "| data | held out | beyond | farthest, in deviations | over the bound |",
@@ -80,10 +80,10 @@ def page(known: Known) -> str:
     lines += [
         f"| {row['data']} | {row['held_out']:,} | {row['beyond']} | {row['deviations']:,.0f} | "
         f"{row['farthest']:.2f} × |"
-        for row in known["rows"]
+        for row in results["rows"]
     ]
     table = "\n".join(lines)
-    end = origin(known, "benchmarks.reach")
+    end = origin(results, "benchmarks.reach")
     return f"# Graphs unlike all training graphs\n\n{WORDS}\n{table}\n\n{end}"
 
 

@@ -9,7 +9,6 @@ test sets of ``legs reproduce classification``, nine tenths train, C and γ chos
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 from benchmarks.provenance import provenance
+from benchmarks.results_page import Results, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import stratified_folds
@@ -62,8 +62,8 @@ def descriptions(data: GraphDataset) -> dict[str, Tensor]:
     }
 
 
-def accuracies(data: GraphDataset, features: Tensor, seed: int, workers: int) -> list[float]:
-    """In per cent, one a test set."""
+def accuracies(data: GraphDataset, features: Tensor, seed: int) -> list[float]:
+    """In per cent, one per test set."""
     assert data.y is not None
     x, y = features.double().numpy(), data.y.numpy()
     # Wider or harder machines do not end on two features that tell little.
@@ -73,13 +73,13 @@ def accuracies(data: GraphDataset, features: Tensor, seed: int, workers: int) ->
         train = np.setdiff1d(np.arange(len(y)), test)
         inner = StratifiedKFold(5, shuffle=True, random_state=seed)
         machine = make_pipeline(StandardScaler(), SVC())
-        search = GridSearchCV(machine, grid, cv=inner, n_jobs=workers).fit(x[train], y[train])
+        search = GridSearchCV(machine, grid, cv=inner, n_jobs=-1).fit(x[train], y[train])
         found.append(100 * float(search.score(x[test], y[test])))
     return found
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Accuracies, a row a set."""
+    """Accuracies, one row per set."""
     names = list(rows[0]["scores"])
     lines = [f"| data | guess | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for row in rows:
@@ -88,48 +88,29 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def measure(datasets: list[str], seed: int, workers: int) -> dict[str, Any]:
+def measure(options: argparse.Namespace, file: Path) -> Results:
     """Accuracies of all descriptions of some sets."""
     rows = []
-    for name in datasets:
+    for name in options.datasets:
         data = load(name, features="structure")
         assert data.y is not None
-        guess = 100 * float(torch.bincount(data.y).max()) / len(data)
+        majority = 100 * float(torch.bincount(data.y).max()) / len(data)
         scores = {
-            what: accuracies(data, features, seed, workers)
+            what: accuracies(data, features, options.seed)
             for what, features in descriptions(data).items()
         }
-        rows.append({"data": name, "guess": guess, "scores": scores})
+        rows.append({"data": name, "guess": majority, "scores": scores})
         print(table(rows[-1:]).splitlines()[-1], flush=True)
-    return {**provenance("cpu"), "seed": seed, "rows": rows}
+    return {**provenance("cpu"), "seed": options.seed, "rows": rows}
 
 
-def page(known: dict[str, Any]) -> str:
+def page(results: Results) -> str:
     """The page about results."""
-    about = f"{known['device']}, {known['machine']}; {known['date'][:10]}; commit {known['commit']}"
-    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
     text = f"# What size alone tells\n\n{WORDS}\n"
     text += "Accuracy in per cent, mean ± deviation over ten test sets.\n\n"
-    text += f"{table(known['rows'])}\n\n{READING}\n{about}; {versions}; seed {known['seed']}. "
-    return text + "Again with `python -m benchmarks.size_alone`.\n"
-
-
-def main() -> None:
-    """Measures, and writes results and page; or the page alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--datasets", nargs="+", default=list(SETS))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=1)
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    file = given.output / "results.json"
-    if given.what == "run":
-        known = measure(given.datasets, given.seed, given.workers)
-        file.write_text(json.dumps(known, indent=1) + "\n")
-    (given.output / "results.md").write_text(page(json.loads(file.read_text())))
+    text += f"{table(results['rows'])}\n\n{READING}\n"
+    return text + origin(results, "benchmarks.size_alone")
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, RESULTS, SETS, measure, page)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
 from benchmarks.packed import unpack
+from benchmarks.provenance import provenance
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import random_split
 from legs.models import create
-from legs.models.saving import versions
 from legs.training.inputs import Inputs
 from legs.training.task import Task
 
@@ -77,7 +75,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     data = unpack(given.data) if given.data.endswith(".npz") else load(given.data)
-    machine = torch.cuda.get_device_name() if given.device == "cuda" else platform.machine()
     rows = []
     for batch_size in given.batch_size:
         rates = {m: rate(data, m, batch_size, given.device, given.seconds) for m in MODELS}
@@ -90,10 +87,8 @@ def main() -> None:
     if given.output:
         result = {
             "data": data.name,
-            "machine": machine,
             "threads": torch.get_num_threads(),
-            "date": datetime.now(UTC).date().isoformat(),
-            "versions": versions(),
+            **provenance(given.device),
             "rows": rows,
         }
         given.output.write_text(json.dumps(result, indent=1))

@@ -2,7 +2,7 @@
 Scattering of one graph
 =======================
 
-A signal on a graph goes in, a row of numbers with names comes out. Renumbering the nodes does not
+A signal on a graph goes in, a row of named features comes out. Renumbering the nodes does not
 change it.
 """
 
@@ -37,8 +37,8 @@ moved = scattering(x[order], place[edge_index])
 print(f"largest change by renumbering: {(moved - features).abs().max():.1e}")
 
 # %%
-# What the wavelets make of one person: each looks at another distance from the instructor (node 0).
-# Together they give the signal back.
+# The wavelets of one person: each looks at another distance from the instructor (node 0). Their sum
+# is the signal.
 edges = torch.tensor(list(graph.edges)).numpy()
 weights = scattering.scale_weights().double().numpy()
 figure = wavelet_figure(edges, len(x), weights, centre=0)

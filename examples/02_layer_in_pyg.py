@@ -19,7 +19,7 @@ torch.manual_seed(0)
 
 
 # %%
-# Two kinds of random graphs with as many edges: growing by preference, and at random.
+# Two kinds of random graphs with about as many edges: preferential attachment, and uniform.
 def example(kind):
     edges = barabasi_albert_graph(30, 2) if kind else erdos_renyi_graph(30, 0.13)
     x = torch.cat([torch.ones(30, 1), torch.randn(30, 2)], dim=1)
@@ -31,7 +31,7 @@ train, test = DataLoader(graphs[:160], 32, shuffle=True), DataLoader(graphs[160:
 
 
 # %%
-# The scales of the wavelets are parameters, and learn with the rest.
+# The scales of the wavelets are parameters, learned with the rest.
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -54,5 +54,5 @@ for _ in range(15):
 
 model.eval()
 accuracy = sum(int((model(data).argmax(1) == data.y).sum()) for data in test) / len(test.dataset)
-print(f"right on {accuracy:.0%} of {len(test.dataset)} new graphs")
+print(f"accuracy on {len(test.dataset)} new graphs: {accuracy:.0%}")
 print("scales:", [round(t, 2) for t in model.scattering.expected_scales().tolist()])

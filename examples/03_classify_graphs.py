@@ -2,8 +2,8 @@
 Classify graphs
 ===============
 
-Cross-validation of several methods on the same partitions. The graphs are those of MUTAG (does a
-compound damage DNA?) where they are on this machine, else made ones.
+Cross-validation of several methods on the same folds. The graphs are those of MUTAG (does a
+compound damage DNA?) if they are on this machine, and synthetic ones otherwise.
 """
 
 import networkx as nx
@@ -14,20 +14,20 @@ from legs.training import CVOptions, TrainingOptions, cross_validate
 
 # %%
 # Node features are eccentricity and clustering coefficient, as in the paper: structure alone.
-# The other way into the package is a list of graphs and their classes.
-def made():
+# Without MUTAG, a list of graphs and their classes does.
+def synthetic():
     trees = [nx.random_labeled_tree(20, seed=i) for i in range(60)]
     rings = [nx.connected_watts_strogatz_graph(20, 2, 0.3, seed=i) for i in range(60)]
     return from_objects(trees + rings, y=["tree"] * 60 + ["ring"] * 60, name="trees and rings")
 
 
-here = {known.name for known in available() if known.origin in ("LEGS_DATA", "cache")}
-data = load("MUTAG", features="structure") if "MUTAG" in here else made()
+here = {each.name for each in available() if each.origin in ("LEGS_DATA", "cache")}
+data = load("MUTAG", features="structure") if "MUTAG" in here else synthetic()
 print(f"{data.name}: {len(data)} graphs, classes {', '.join(data.class_names)}")
 
 # %%
-# The paper's protocol is ten partitions and nine models a test set, ``CVOptions()``. This is a
-# small one: five partitions, a model each, few epochs.
+# The paper's protocol, ``CVOptions()``, is ten folds and nine models per test fold. This one is
+# small: five folds, one model each, few epochs.
 options = CVOptions(
     folds=5,
     rotations=1,
@@ -36,8 +36,8 @@ options = CVOptions(
 result = cross_validate(data, ["legs-fcn", "legs-fixed", "gs-svm", "baseline"], options, workers=1)
 
 # %%
-# Beside the methods, what the most frequent class would get. Differences below the deviation mean
-# little.
+# The baseline always predicts the most frequent class. Differences below the standard deviation
+# mean little.
 print(f"{'baseline':12} {sum(result.baseline) / len(result.baseline):.3f}")
 for method in result.methods:
     print(f"{method.method:12} {method.mean:.3f} ± {method.std:.3f}")

@@ -2,9 +2,9 @@
 Molecule properties from SMILES
 ===============================
 
-A list of SMILES and a number each: that is all :class:`legs.sklearn.LEGSRegressor` needs. The
-molecules are compounds of the NCI, which come with RDKit; the number is the polar surface area
-(TPSA), which tells how easily a molecule passes a membrane.
+SMILES strings and one target each are all that :class:`legs.sklearn.LEGSRegressor` needs. The
+molecules are NCI compounds, which come with RDKit; the target is the polar surface area (TPSA),
+which indicates how easily a molecule passes a membrane.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ tpsa = data.y[:, data.target_names.index("TPSA")].numpy()
 train, test, y_train, y_test = train_test_split(smiles, tpsa, test_size=200, random_state=0)
 
 # %%
-# Node features are found by themselves: ``"chem"`` for molecules (element, charge, ring, …). A
-# tenth of the training molecules decides when training stops.
+# The default node features for molecules are ``"chem"`` (element, charge, ring, …). A tenth
+# of the training molecules decides when training stops.
 model = LEGSRegressor(max_epochs=40, lr=0.003, validate_every=5, refit=False)
 model.fit(train, y_train)
 print(f"learned scattering: R² = {model.score(test, y_test):.2f}")

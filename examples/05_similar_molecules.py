@@ -2,8 +2,8 @@
 Embed molecules and find similar ones
 =====================================
 
-Fixed scattering needs no training and no targets. It turns every molecule of a library into a row
-of numbers; near rows are similar molecules. For a library in a file there is
+Fixed scattering needs no training and no targets. It turns every molecule of a library into a
+feature vector; nearby vectors are similar molecules. For a library in a file there is
 ``legs embed legs-fixed library.csv -o features.parquet``.
 """
 
@@ -21,23 +21,23 @@ from legs.sklearn import GeometricScattering
 library = load("nci-5k", limit=2000).smiles
 
 # %%
-# Thousands of columns say much the same; the first fifty principal components keep most of it.
+# Thousands of columns are highly correlated; fifty principal components keep most of the variance.
 embed = make_pipeline(GeometricScattering(), StandardScaler(), PCA(50, whiten=True, random_state=0))
 features = embed.fit_transform(library)
-print(f"{len(features):,} molecules, {features.shape[1]} numbers each")
+print(f"{len(features):,} molecules, {features.shape[1]} features each")
 
 # %%
 # The query is caffeine. It may or may not be in the library.
 query = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
 search = NearestNeighbors(n_neighbors=5).fit(features)
 distances, places = search.kneighbors(embed.transform([query]))
-found = [library[i] for i in places[0]]
-for distance, smiles in zip(distances[0], found, strict=True):
+neighbours = [library[i] for i in places[0]]
+for distance, smiles in zip(distances[0], neighbours, strict=True):
     print(f"{distance:6.2f}  {smiles}")
 
 # %%
-# The query is the first; then the nearest molecules of the library.
-molecules = [Chem.MolFromSmiles(smiles) for smiles in (query, *found)]
+# The query, then its nearest molecules in the library.
+molecules = [Chem.MolFromSmiles(smiles) for smiles in (query, *neighbours)]
 titles = ["caffeine", *(f"distance {d:.2f}" for d in distances[0])]
 figure, axes = plt.subplots(1, len(molecules), figsize=(11, 2.4), layout="constrained")
 for axis, molecule, title in zip(axes, molecules, titles, strict=True):

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from legs.sklearn import GeometricScattering
 
 # %%
-# Three kinds of networks, of mixed sizes, with about as many edges a node.
+# Three kinds of networks, of mixed sizes, with about as many edges per node.
 kinds = {
     "random": lambda n, seed: nx.gnm_random_graph(n, 2 * n, seed=seed),
     "small world": lambda n, seed: nx.watts_strogatz_graph(n, 4, 0.2, seed=seed),
@@ -30,7 +30,7 @@ for name, make in kinds.items():
         labels.append(name)
 
 # %%
-# The scaler belongs into the pipeline: it must not see test graphs.
+# The scaler belongs in the pipeline: it must not see test graphs.
 pipeline = make_pipeline(GeometricScattering(features="degree"), StandardScaler(), SVC())
 scores = cross_val_score(pipeline, graphs, labels, cv=5)
 print(f"accuracy {scores.mean():.2f} ± {scores.std():.2f}, baseline 0.33")

@@ -2,8 +2,8 @@
 Learned scales and frequency responses
 ======================================
 
-The diffusion times of the wavelets are parameters. Here they have something to find: the signals
-live on rings, and what tells the classes apart is energy in a narrow band of frequencies.
+The diffusion times of the wavelets are parameters. Here there is something to learn: signals on
+rings, whose classes differ in the frequency band that carries their energy.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ edge_index = torch.cat([ring + nodes * g for g in range(count)], dim=1)
 batch = torch.arange(count).repeat_interleave(nodes)
 
 # %%
-# A larger learning rate for the scales: they are few, and the head is faster to learn.
+# A larger learning rate for the scales: they are few, and the head learns faster.
 scattering = Scattering(in_channels=1, num_scales=4, order=1)
 model = LEGSNet(scattering, FCN(scattering.out_channels, 2, hidden_channels=16))
 start = scattering.scale_weights().detach().double().numpy()
@@ -49,7 +49,7 @@ lower, upper = scattering.frame_bounds()
 print(f"frame bounds {lower:.3f} and {upper:.3f}: the bank never expands, whatever is learned")
 
 # %%
-# Solid: learned. Dashed: where the filters were at the start.
+# Solid: learned. Dashed: at the start.
 learned = scattering.scale_weights().detach().double().numpy()
 figure = response_figure(learned, fixed=start)
 save(figure, "responses")

@@ -2,8 +2,8 @@
 Node-level features
 ===================
 
-With ``aggr=None`` scattering describes nodes instead of graphs: each gets its own row. Nodes that
-play the same part get near rows, wherever they are.
+With ``aggr=None`` scattering describes nodes instead of graphs, one row per node. Nodes that play
+the same role get similar rows, wherever they are.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ from legs.training import TrainingOptions, fit_nodes
 
 # %%
 # A ring of 30 nodes; at every fifth hangs a clique of five. The only signal is one over the degree.
-# (The degree itself would do nothing: diffusion leaves it as it is.)
+# (The degree itself would do nothing: diffusion leaves it unchanged.)
 graph = nx.cycle_graph(30)
 for anchor in range(0, 30, 5):
     graph = nx.disjoint_union(graph, nx.complete_graph(5))
@@ -27,8 +27,8 @@ data = from_networkx(graph)
 data.x = torch.tensor([[1 / degree] for _, degree in graph.degree])
 
 # %%
-# Grouped without being told what to look for: inside of the cliques, their gates, where they hang,
-# the neighbours of that, and the rest of the ring.
+# Clusters, found without labels: the inside of the cliques, their gates, the nodes where they hang,
+# the neighbours of those, and the rest of the ring.
 features = Scattering(1, scales="dyadic", num_scales=3, aggr=None)(data.x, data.edge_index)
 groups = KMeans(5, n_init=10, random_state=0).fit_predict(StandardScaler().fit_transform(features))
 sizes = sorted(int((groups == k).sum()) for k in range(5))
@@ -41,11 +41,11 @@ figure.savefig("groups.png", dpi=110)
 
 # %%
 # With classes known for some nodes, :func:`legs.training.fit_nodes` trains a network for the
-# others: here, to tell ring and clique from a noisy signal.
+# others: here, to separate ring and clique by a noisy signal.
 data.y = (torch.arange(60) >= 30).long()
 data.x = data.x + 0.2 * torch.randn(60, 1, generator=torch.Generator().manual_seed(0))
 place = torch.randperm(60, generator=torch.Generator().manual_seed(0))
 data.train_mask, data.val_mask, data.test_mask = (place % 3 == k for k in range(3))
 fitted = fit_nodes(data, "legs-fcn", TrainingOptions(max_epochs=60, lr=0.01))
-right, baseline = (fitted.scores[part]["accuracy"] for part in ("test", "guess"))
-print(f"right on {right:.0%} of the nodes it had not seen, baseline {baseline:.0%}")
+accuracy, baseline = (fitted.scores[part]["accuracy"] for part in ("test", "guess"))
+print(f"accuracy on the test nodes: {accuracy:.0%}, baseline {baseline:.0%}")

@@ -33,10 +33,10 @@ data = from_objects(graphs, y=["near", "far"] * 100, name="paths")
 
 # %%
 # The same split and the same training for all. A deep GCN can do it as well: eight layers reach as
-# far as needed. What scattering saves is to know the depth beforehand, and parameters.
+# far as needed. With scattering one need not know the depth beforehand, and has fewer parameters.
 options = TrainingOptions(max_epochs=60, lr=0.003)
 split = default_split(data)
-found = {}
+accuracy = {}
 for name, model, more in (
     ("GCN, 3 layers", "gcn", {}),
     ("GIN, 3 layers", "gin", {}),
@@ -44,7 +44,6 @@ for name, model, more in (
     ("LEGS, 16 steps", "legs-fcn", {}),
 ):
     fitted = fit(data, model, split, options, model_options=more)
-    found[name] = fitted.scores["test"]["accuracy"]
-    print(
-        f"{name:15} {fitted.predictor.num_parameters():7,} parameters, right on {found[name]:.0%}"
-    )
+    accuracy[name] = fitted.scores["test"]["accuracy"]
+    count = fitted.predictor.num_parameters()
+    print(f"{name:15} {count:7,} parameters, accuracy {accuracy[name]:.0%}")

@@ -2,7 +2,7 @@
 Your own data
 =============
 
-A folder with one GraphML file a graph and a table of labels; or a CSV file of molecules. Both are
+A folder with one GraphML file per graph and a table of labels; or a CSV file of molecules. Both are
 read by :func:`legs.data.load`, and by ``legs train`` on the command line.
 """
 
@@ -16,8 +16,8 @@ from legs.data import load
 from legs.training import TrainingOptions, fit
 
 # %%
-# This is what your files may look like. Numbers at the nodes become node features, ``weight`` of an
-# edge its weight, and ``labels.csv`` says what each file is.
+# Your files may look like this. Numeric node attributes become node features, the edge attribute
+# ``weight`` becomes the edge weight, and ``labels.csv`` holds the targets.
 folder = Path("networks")
 folder.mkdir(exist_ok=True)
 rows = []
@@ -31,22 +31,21 @@ for i in range(60):
 pd.DataFrame(rows).to_csv(folder / "labels.csv", index=False)
 
 # %%
-# Features can be joined: what the files hold, and what follows from the graphs.
+# Features can be combined: what the files hold, and what is computed from the graphs.
 data = load(folder, features="attributes+structure")
 print(f"{len(data)} graphs, {data.task} of {data.target_names[0]}: {', '.join(data.class_names)}")
 print("node features:", ", ".join(data.feature_names))
 
 # %%
-# Train, keep, load again, predict. A tenth of the graphs was kept apart for the score.
+# Train, save, load again, predict. A tenth of the graphs is held out for testing.
 options = TrainingOptions(max_epochs=40, lr=0.01)
 fitted = fit(data, "legs-fcn", options=options, directory="networks-run")
-print(f"right on {fitted.scores['test']['accuracy']:.0%} of the test graphs")
+print(f"test accuracy: {fitted.scores['test']['accuracy']:.0%}")
 model = legs.load("networks-run/model")
 print(model.predict(data[:2]))
 
 # %%
-# A CSV of molecules is found out about in the same way: which column holds the SMILES, which the
-# target, whether it is a class or a number.
+# For a CSV file of molecules, the column of SMILES, the target and its kind are detected.
 table = {
     "id": ["ethanol", "benzene", "urea"],
     "smiles": ["CCO", "c1ccccc1", "NC(N)=O"],

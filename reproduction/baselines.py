@@ -17,9 +17,9 @@ from legs.data.errors import DataError
 from legs.data.features.atom_table import require_rdkit
 from legs.data.splits import Split
 from legs.training import CVOptions, CVResult
-from legs.training.cv.measures import squared_error
 from legs.training.cv.results import MethodResult, baseline_scores
 from legs.training.task import Task
+from reproduction.importance import squared_error
 
 BASELINES = ("mean", "target-mean", "morgan-ridge", "morgan-forest")
 Array = np.ndarray[Any, Any]

@@ -32,7 +32,6 @@ from legs.io import (
 )
 from legs.models.saving import ModelError
 from legs.training import CVResult, TrainingError, cross_validate
-from legs.training.cv.measures import squared_error, train_mse
 from legs.training.cv.progress import CVProgress
 from legs.training.cv.protocol import chosen_names
 from legs.training.cv.results import MethodResult
@@ -40,21 +39,16 @@ from legs.training.fit import fingerprint, fingerprint_split
 from legs.training.task import Task
 from reproduction.baselines import BASELINES, baseline_result
 from reproduction.exchange import exchange_facts
-from reproduction.importance import importance_facts, path_importance
+from reproduction.importance import importance_facts, path_importance, squared_error, train_mse
 from reproduction.plan import Cell, Request
 
 Row = dict[str, Any]
 # On a GPU all models of a cell at once, both learning rates; fewer where memory does not suffice.
 GPU_CHUNK, CPU_CHUNK = 180, 90
 # What every cell has, by its kind.
-KINDS = {
-    **dict.fromkeys(("cell", "data", "method", "variant", "device", "machine", "date"), str),
-    **dict.fromkeys(("experiment", "command", "commit"), str),
-    **dict.fromkeys(("versions", "settings"), dict),
-    "quick": bool,
-    "seed": int,
-    "seconds": (int, float),
-}
+_TEXTS = "cell data method variant device machine date experiment command commit"
+KINDS = dict.fromkeys(_TEXTS.split(), str) | {"versions": dict, "settings": dict}
+KINDS |= {"quick": bool, "seed": int, "seconds": (int, float)}
 SCORES = {"mean": (int, float), "std": (int, float), "scores": list, "guess": list}
 
 

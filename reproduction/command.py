@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from legs.cli.progress import PlanBar
+from legs.cli.progress import Plan
 from reproduction.page import Report
 from reproduction.plan import Request, document, experiment
 from reproduction.run import run
@@ -48,7 +48,7 @@ def main(names: Sequence[str], output: Path | None, device: str, **options: Any)
             folder = (output or Path("legs-reproduce")) / place
         request = Request(folder, device=device, command=command, **options)
         try:
-            with PlanBar(console) as bar:
+            with Plan(console) as bar:
                 report = run(name, request, bar.show)
         except KeyboardInterrupt:
             print("legs: interrupted; the same command resumes", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Which scattering paths matter: how much the error rises when a path's features are permuted."""
+"""Measures of trained networks: training errors, and which scattering paths matter."""
 
 from __future__ import annotations
 
@@ -11,11 +11,24 @@ from torch import Tensor
 
 from legs.models import Network, create
 from legs.nn import Scattering
-from legs.training.cv.measures import squared_error
-from legs.training.inputs import Inputs, unchecked
+from legs.training.inputs import Inputs, predict, unchecked
 from legs.training.stacked.trainer import Member
 
 REPEATS, SEED, BATCH = 5, 0, 512
+
+
+def squared_error(out: Tensor, target: Tensor) -> Tensor:
+    """Mean squared error of each column of ``[graphs, targets]``; NaN targets are left out."""
+    present = ~target.isnan()
+    error = torch.where(present, out.double() - target.double().nan_to_num(), 0.0)
+    return error.square().sum(0) / present.sum(0)
+
+
+def train_mse(member: Member, inputs: Inputs, y: Tensor) -> Tensor:
+    """Mean squared error of standardized targets on the member's training graphs, ``[targets]``."""
+    index = torch.as_tensor(member.split.train).to(y.device)
+    out = predict(inputs, member.network, index)
+    return squared_error(out, member.task.targets(y[index]))
 
 
 def path_importance(member: Member, inputs: Inputs, y: Tensor) -> Tensor | None:

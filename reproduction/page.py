@@ -13,7 +13,6 @@ import pandas as pd
 from legs.data.catalog.structures import HELP
 from legs.io import write_atomically
 from legs.report.theme import NoPictures
-from legs.training.cv.progress import clock_time
 from legs.training.cv.protocol import setting_name
 from legs.training.cv.tables import markdown
 from reproduction import exchange, figures, scales, tables
@@ -164,6 +163,13 @@ def origin(rows: Iterable[Row]) -> list[str]:
     }
     joined = ((name, "; ".join(filter(None, dict.fromkeys(k)))) for name, k in facts.items())
     return [f"{name}: {text}" for name, text in joined if text]
+
+
+def clock_time(seconds: float) -> str:
+    """Minutes and seconds, and hours if there are any: ``1:05``, ``1:02:05``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from legs.data.splits import (
     stratified_folds,
 )
 from legs.data.statistics import paper_statistics
+from legs.models.catalogue import nearest
 from legs.training import CVOptions, TrainingOptions
 from legs.training.checkpoint import plain
 from legs.training.methods import ENSEMBLES, check_method
@@ -77,9 +77,7 @@ def experiment(name: str, quick: bool = False) -> dict[str, Any]:
     """The description of an experiment, defaults filled in."""
     known = document()["experiments"]
     if name not in known:
-        near = get_close_matches(name, known, n=1, cutoff=0.4)
-        rest = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise ValueError(f"no experiment is called {name!r}; {rest}")
+        raise ValueError(f"no experiment is called {name!r}{nearest(name, list(known))}")
     own = known[name]
     defaults = document()["defaults"]["error" if own["score"] in ERRORS else own["score"]]
     spec = _merged(defaults, own)

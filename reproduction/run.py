@@ -16,9 +16,9 @@ from legs.io import FileError, one_writer
 from legs.models.saving import ModelError
 from legs.training import TrainingError
 from legs.training.checkpoint import check_settings
-from legs.training.cv.progress import CVProgress, clock_time
+from legs.training.cv.progress import CVProgress
 from reproduction.cell import Row, read_cells, run_cell, write_cell
-from reproduction.page import Report, write_page
+from reproduction.page import Report, clock_time, write_page
 from reproduction.plan import Cell, Request, cells_of, experiment
 
 NO_TIME = "no time was left; the same command resumes"

@@ -40,6 +40,9 @@ def facts(label: str, rows: Sequence[Row]) -> dict[str, Any]:
     times = np.concatenate([np.asarray(row["scales"]["expected"]) for row in rows])
     hardened = Counter(tuple(one) for row in rows for one in row["scales"]["hardened"])
     (usual, count), *_ = hardened.most_common(1)
+    mean = weights.mean(0)
+    bank, start = filter_bank(mean), initial_weights(*mean.shape)
+    steps = np.arange(1, mean.shape[1] + 1)
     return {
         "data": label,
         "method": rows[0]["method"],
@@ -50,38 +53,23 @@ def facts(label: str, rows: Sequence[Row]) -> dict[str, Any]:
         "expected_std": times.std(0).tolist(),
         "hardened": list(usual),
         "hardened_share": count / hardened.total(),
-        "weights": weights.mean(0).tolist(),
-        **_distances(weights.mean(0), times),
+        "weights": mean.tolist(),
+        "from_dyadic": float(np.abs(times - np.array(dyadic_scales(len(mean)))).mean()),
+        "variation_from_dyadic": total_variation(mean, dyadic_weights(*mean.shape)),
+        "from_start": float(np.abs(times - start @ steps).mean()),
+        "variation_from_start": total_variation(mean, start),
+        "lower_bound": bank.lower,
+        "upper_bound": bank.upper,
     }
 
 
 def untrained(scales: int, steps: int) -> dict[str, Any]:
     """The same for the initial scales."""
     weights = initial_weights(scales, steps)
-    times = weights @ np.arange(1, steps + 1)
-    return {
-        "data": "before training",
-        "method": "",
-        "expected": times.tolist(),
-        "expected_std": [0.0] * scales,
-        "hardened": list(dyadic_scales(scales)),
-        "hardened_share": 1.0,
-        "weights": weights.tolist(),
-        **_distances(weights, times[None]),
-    }
-
-
-def _distances(weights: Array, times: Array) -> dict[str, float]:
-    size, bank = weights.shape, filter_bank(weights)
-    start = initial_weights(*size)
-    return {
-        "from_dyadic": float(np.abs(times - np.array(dyadic_scales(size[0]))).mean()),
-        "variation_from_dyadic": total_variation(weights, dyadic_weights(*size)),
-        "from_start": float(np.abs(times - start @ np.arange(1, size[1] + 1)).mean()),
-        "variation_from_start": total_variation(weights, start),
-        "lower_bound": bank.lower,
-        "upper_bound": bank.upper,
-    }
+    times, whole = weights @ np.arange(1, steps + 1), dyadic_scales(scales)
+    known = {"weights": [weights], "expected": [times], "hardened": [whole]}
+    start = facts("before training", [{"method": "", "mean": 0.0, "scales": known}])
+    return {k: v for k, v in start.items() if k not in ("seeds", "models", "mean")}
 
 
 def shown(found: Sequence[dict[str, Any]], score: str, digits: int) -> pd.DataFrame:

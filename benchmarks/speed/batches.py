@@ -7,12 +7,19 @@ from functools import partial
 
 from benchmarks.speed.counting import scattering_cost
 from benchmarks.speed.graphs import STAND_IN, pick
-from benchmarks.speed.jobs import Job, Skipped
 from benchmarks.speed.plan import SETS
-from benchmarks.speed.rows import Bench, Case, Competitor, Row, measure, reference_needs
-from benchmarks.speed.ways import CHOICES, paths_of
-from benchmarks.speed.works import geoscattering, scattering_works
-from legs.cli.speed import gnn_works
+from benchmarks.speed.rows import (
+    Bench,
+    Case,
+    Competitor,
+    Job,
+    Row,
+    Skipped,
+    measure,
+    reference_needs,
+)
+from benchmarks.speed.timing import gnn_works
+from benchmarks.speed.works import CHOICES, geoscattering, paths_of, scattering_works
 from legs.data.dataset import GraphBatch
 from legs.data.errors import DataError
 
@@ -66,16 +73,7 @@ def compare_on(
     *,
     others: bool = True,
 ) -> Iterator[Row]:
-    """Train step and inference on a batch, of scattering and, if asked for, of the others.
-
-    Args:
-        bench: where and how.
-        group: for the rows.
-        title: of the case.
-        graphs: the batch.
-        models: at once (default 1).
-        others: whether GCN, GIN and GeoScattering compete as well (default ``True``).
-    """
+    """Train step and inference of scattering and, with ``others``, of GCN, GIN, GeoScattering."""
     (nodes, channels), edges = graphs.x.shape, graphs.edge_index.shape[1]
     ways = {
         choice: scattering_works(graphs, choice, models=models, seed=bench.seed)

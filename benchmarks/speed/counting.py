@@ -65,17 +65,8 @@ def scattering_cost(
 ) -> Cost:
     """Of scattering moments of a batch, order two.
 
-    Args:
-        nodes: of all graphs.
-        edges: of all graphs, both directions counted.
-        graphs: in the batch.
-        channels: of the signals.
-        scales: number of scales (default 5).
-        steps: of diffusion (default 16).
-        models: at once on the same graphs (default 1).
-        powers: whether the walk powers are given (default).
-        train: whether to go backward as well (default).
-        size: bytes of a number (default 4).
+    ``edges`` counts both directions, ``models`` share the graphs, walk ``powers`` may be given,
+    ``train`` is with backward, a number has ``size`` bytes.
     """
     pairs = scales * (scales - 1) // 2
     paths = 1 + scales + pairs

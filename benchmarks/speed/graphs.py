@@ -22,15 +22,7 @@ _OFFSETS = ((0, 1), (1, 0), (1, 1), (1, -1), (0, 2))
 
 
 def load_local(name: str, limit: int | None = None) -> GraphDataset:
-    """A data set that is on this machine, with two structural features; nothing is downloaded.
-
-    Args:
-        name: of the set.
-        limit: only the first graphs (default: all).
-
-    Raises:
-        DataError: it is not there.
-    """
+    """A data set that is on this machine, with two structural features; nothing is downloaded."""
     from legs.data import load
     from legs.data.catalog.specs import locate, lookup
 
@@ -96,11 +88,7 @@ def lattice(edges: int) -> Tensor:
 def many_graphs(nodes: int, edges: int, channels: int, seed: int = 0) -> GraphBatch:
     """Random graphs of 32 nodes, all nodes with the same number of neighbours.
 
-    Args:
-        nodes: of all graphs, a multiple of 32.
-        edges: of all graphs, both directions counted; a multiple of twice the nodes.
-        channels: of the random signals.
-        seed: of the graphs (default 0).
+    ``nodes`` is a multiple of 32, ``edges``, in both directions, of twice the nodes.
 
     >>> many_graphs(nodes=64, edges=256, channels=3).edge_index.shape
     torch.Size([2, 256])

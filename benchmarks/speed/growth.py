@@ -11,12 +11,10 @@ import torch
 from benchmarks.speed.batches import FUSED
 from benchmarks.speed.counting import scattering_cost
 from benchmarks.speed.graphs import GRAPH_NODES, many_graphs
-from benchmarks.speed.jobs import Job
 from benchmarks.speed.memory import peak_of
-from benchmarks.speed.rows import Bench, Case, Competitor, Row, measure, reference_needs
-from benchmarks.speed.ways import CHOICES, paths_of
-from benchmarks.speed.works import scattering_works
-from legs.cli.speed import Run
+from benchmarks.speed.rows import Bench, Case, Competitor, Job, Row, measure, reference_needs
+from benchmarks.speed.timing import Run
+from benchmarks.speed.works import CHOICES, paths_of, scattering_works
 from legs.kernels.op import Backend
 
 GROUP = "growth"
@@ -37,10 +35,7 @@ class Size:
 def sizes(series: str, values: tuple[int, ...], nodes: int = Size.nodes) -> list[Size]:
     """The sizes of a series; edges stay where nodes grow, in graphs of 32 nodes each.
 
-    Args:
-        series: what grows.
-        values: that it takes.
-        nodes: where they do not grow (default 4096); each has four neighbours.
+    Where nodes do not grow, each has four neighbours.
 
     >>> [(size.nodes, size.edges) for size in sizes("nodes", (4096, 16384))]
     [(4096, 32768), (16384, 32768)]
@@ -55,13 +50,10 @@ def sizes(series: str, values: tuple[int, ...], nodes: int = Size.nodes) -> list
 
 
 def jobs(bench: Bench) -> list[Job]:
-    """The cases, in order: one a size."""
+    """The cases, in order: one per size."""
     measured: dict[Size, list[Row]] = {}  # series meet in their common size
     return [
-        Job(
-            f"{series} = {getattr(size, series):,}",
-            partial(_point, bench, series, size, measured),
-        )
+        Job(f"{series} = {getattr(size, series):,}", partial(_point, bench, series, size, measured))
         for series, values in bench.plan.series.items()
         for size in sizes(series, values, bench.plan.nodes)
     ]

@@ -6,15 +6,15 @@ import os
 import platform
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.provenance import installed, processor
 from benchmarks.speed.counting import Cost
 from benchmarks.speed.plan import Plan
-from legs.cli.speed import Run, timed
+from benchmarks.speed.timing import Run, timed
 from legs.models.saving import versions
 
 GPU_MATRIX = 8192
@@ -23,15 +23,10 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """Measured, the best of some repeats.
+    """Measured, the best of some repeats."""
 
-    Args:
-        copy: bytes read and written a second by a large copy.
-        multiply: multiplications and additions a second by a product of float32 matrices.
-    """
-
-    copy: float
-    multiply: float
+    copy: float  # bytes read and written per second by a large copy
+    multiply: float  # multiplications and additions per second by a product of float32 matrices
 
     def seconds(self, cost: Cost) -> float:
         """How long a task takes that reaches the nearer of both limits.
@@ -70,12 +65,16 @@ def describe(device: torch.device) -> dict[str, Any]:
     found: dict[str, Any] = {
         "device": device.type,
         "machine": name_of(device),
-        "processor": name_of(torch.device("cpu")),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": f"{platform.system()} {platform.machine()}",
         "date": datetime.now(UTC).date().isoformat(),
-        "versions": {"python": platform.python_version(), **versions(), **_others()},
+        "versions": {
+            "python": platform.python_version(),
+            **versions(),
+            **installed("numba", "karateclub"),
+        },
     }
     if device.type == "cuda":
         found["versions"]["cuda"] = torch.version.cuda
@@ -86,12 +85,7 @@ def name_of(device: torch.device) -> str:
     """The name of a GPU, or of the processor."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    return processor()
 
 
 def free_memory(device: torch.device) -> int | None:
@@ -105,13 +99,3 @@ def free_memory(device: torch.device) -> int | None:
         return None
     found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
     return found[0] if found else None
-
-
-def _others() -> dict[str, str]:
-    found = {}
-    for package in ("numba", "karateclub"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

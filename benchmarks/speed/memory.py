@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from legs.cli.speed import Run, out_of_memory
+from benchmarks.speed.timing import Run, out_of_memory
 
 STATUS = Path("/proc/self/status")
 PEAK_RESET = Path("/proc/self/clear_refs")
@@ -34,13 +34,8 @@ def measurable() -> bool:
 def peak_of(prepare: Callable[..., tuple[Run, Run]], *given: Any) -> int | None:
     """Bytes at the peak of a run in a fresh process, beyond those it had before.
 
-    Args:
-        prepare: makes two runs: a small one, to load what is loaded once, and the one to measure.
-            A function of a module, so that the process finds it.
-        given: what ``prepare`` is called with.
-
-    Returns:
-        ``None`` where it cannot be measured, or memory ran out.
+    ``prepare``, a function of a module, makes two runs: a small one, to load what is loaded once,
+    and the one to measure. ``None`` where it cannot be measured, or memory ran out.
     """
     if not measurable():
         return None
@@ -66,7 +61,7 @@ def _measured(
     small()
     _give_back()
     try:
-        PEAK_RESET.write_text("5")  # the peak starts anew: see proc(5)
+        PEAK_RESET.write_text("5")  # the peak starts again: see proc(5)
     except OSError:
         return None
     before = _status("VmRSS")

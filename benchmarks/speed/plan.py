@@ -24,43 +24,25 @@ _SERIES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes and durations.
+    """Sizes and durations."""
 
-    Args:
-        sets: names of data sets; of each a batch is taken.
-        graphs: in a batch.
-        whole: whether the first set is also taken as one batch.
-        models: that are run at once on a batch.
-        edges: of the single graphs, both directions counted.
-        channels: of the signals on them.
-        steps: of diffusion on them.
-        whole_step_up_to: edges of the largest single graph that a train step is taken on.
-        nodes: of the train step that grows, unless they are what grows.
-        series: what grows, and the values it takes.
-        rounds: the most turns each competitor gets.
-        least: the fewest.
-        seconds: for each competitor; after that it gets no more turns than ``least``.
-        copied: bytes of the tensor that is copied to find the bandwidth.
-        matrix: rows of the square matrices that are multiplied to find the rate on a CPU.
-        limit: seconds after which no case is begun; ``None`` for no limit.
-    """
-
-    sets: tuple[str, ...] = SETS
-    graphs: int = 128
-    whole: bool = True
-    models: int = 90
-    edges: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7)
-    channels: int = 16
-    steps: int = 16
-    whole_step_up_to: int = 10**6
-    nodes: int = 4096
+    sets: tuple[str, ...] = SETS  # of each a batch is taken
+    graphs: int = 128  # in a batch
+    whole: bool = True  # whether the first set is also taken as one batch
+    models: int = 90  # that are run at once on a batch
+    edges: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7)  # of single graphs, both directions
+    channels: int = 16  # of the signals on them
+    steps: int = 16  # of diffusion on them
+    whole_step_up_to: int = 10**6  # edges of the largest single graph that is trained on
+    nodes: int = 4096  # of the train step that grows, unless they are what grows
+    # What grows, and the values it takes.
     series: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType(_SERIES))
-    rounds: int = 25
-    least: int = 5
-    seconds: float = 5.0
-    copied: int = 2**29
-    matrix: int = 2048
-    limit: float | None = None
+    rounds: int = 25  # turns of each competitor at most
+    least: int = 5  # and at least
+    seconds: float = 5.0  # after which a competitor gets no more turns than at least
+    copied: int = 2**29  # bytes of the tensor that is copied to find the bandwidth
+    matrix: int = 2048  # rows of the matrices that are multiplied to find the rate on a CPU
+    limit: float | None = None  # seconds after which no case is begun
 
 
 FULL = Plan()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from legs.cli.speed import Run, wait
+from benchmarks.speed.timing import Run, wait
 
 WARM_UP = 3
 

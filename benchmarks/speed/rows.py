@@ -1,8 +1,8 @@
-"""One row a competitor: timed beside the others, with its ratio to the reference."""
+"""One row per competitor: timed beside the others, with its ratio to the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from benchmarks.speed.graphs import Loader
 from benchmarks.speed.machine import Limits, free_memory
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.replay import record
-from legs.cli.speed import Run, Timing, compare
+from benchmarks.speed.timing import Run, Timing, compare
 
 REFERENCE, COPY = "reference", "copy"
 # The reference keeps about so many copies of all diffused states of the second order.
@@ -22,54 +22,40 @@ COPIES = 5
 
 @dataclass(frozen=True)
 class Row:
-    """What one method took for one piece of work.
+    """What one method took for one piece of work."""
 
-    Args:
-        group: of cases, one of :data:`~benchmarks.speed.plan.GROUPS`.
-        case: what it ran on.
-        work: ``"train step"``, ``"inference"`` or ``"diffusion"``.
-        method: ``"auto"`` is scattering as users have it, ``"reference"`` the plain formulation.
-        path: the way that was taken, as :func:`benchmarks.speed.ways.paths_of` has it.
-        graphs: number of graphs.
-        nodes: of all graphs.
-        edges: of all graphs, both directions counted.
-        channels: of the signals.
-        models: at once.
-        ms: median time of a run in milliseconds; ``None`` where it failed.
-        ratio: how many times as fast as the reference in the same run.
-        share: of the machine's limit that was reached: the time of the counted bytes or operations
-            at the measured rates, over the time taken.
-        replay_ms: the same recorded and replayed on a GPU.
-        replay_ratio: to the reference replayed.
-        replay_share: as ``share``.
-        memory_mb: at the peak, beyond what was there before, in 10⁶ bytes.
-        first_s: seconds of the first run, with compiling.
-        bytes: counted by formula (:mod:`~benchmarks.speed.counting`).
-        operations: counted by formula.
-        note: whatever else is to be known.
-    """
-
-    group: str
-    case: str
-    work: str
-    method: str
-    path: str
+    group: str  # of cases, one of GROUPS of the plan
+    case: str  # what it ran on
+    work: str  # "train step", "inference" or "diffusion"
+    method: str  # "auto" is scattering as users have it, "reference" the plain formulation
+    path: str  # the backend that was taken, as paths_of names it
     graphs: int
-    nodes: int
-    edges: int
+    nodes: int  # of all graphs
+    edges: int  # of all graphs, both directions counted
     channels: int
-    models: int = 1
-    ms: float | None = None
-    ratio: float | None = None
-    share: float | None = None
-    replay_ms: float | None = None
-    replay_ratio: float | None = None
+    models: int = 1  # at once
+    ms: float | None = None  # median of a run; None where it failed
+    ratio: float | None = None  # how many times as fast as the reference in the same run
+    share: float | None = None  # of the machine's limit: time of the counted cost over time taken
+    replay_ms: float | None = None  # the same recorded and replayed on a GPU
+    replay_ratio: float | None = None  # to the reference replayed
     replay_share: float | None = None
-    memory_mb: float | None = None
-    first_s: float | None = None
-    bytes: int | None = None
-    operations: int | None = None
+    memory_mb: float | None = None  # at the peak, beyond what was there before, in 10⁶ bytes
+    first_s: float | None = None  # of the first run, with compiling
+    bytes: int | None = None  # counted by formula
+    operations: int | None = None  # counted by formula
     note: str = ""
+
+
+class Skipped(Exception):
+    """A case that cannot be measured here; the message says why."""
+
+
+class Job(NamedTuple):
+    """A case: its name, and what measures it."""
+
+    name: str
+    run: Callable[[], Iterable[Row]]
 
 
 class Case(NamedTuple):
@@ -87,26 +73,15 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Competitor:
-    """A way to do the work.
+    """A way to do the work."""
 
-    Args:
-        run: does it once.
-        path: its way.
-        times: the time of a run stands for so many (default 1).
-        counted: whether the formula's bytes and operations are its own (default ``True``).
-        recordable: whether to try and record it on a GPU (default ``True``).
-        needs: bytes of memory, estimated, where that may be too many.
-        memory: bytes at its peak, where they were measured elsewhere.
-        note: for its row.
-    """
-
-    run: Run
+    run: Run  # does it once
     path: str
-    times: float = 1.0
-    counted: bool = True
-    recordable: bool = True
-    needs: int = 0
-    memory: int | None = None
+    times: float = 1.0  # the time of a run stands for so many
+    counted: bool = True  # whether the formula's bytes and operations are its own
+    recordable: bool = True  # whether to try and record it on a GPU
+    needs: int = 0  # bytes of memory, estimated, where that may be too many
+    memory: int | None = None  # bytes at its peak, where they were measured elsewhere
     note: str = ""
 
 
@@ -135,15 +110,10 @@ def measure(
     cost: Cost,
     copy: tuple[Run, int] | None = None,
 ) -> list[Row]:
-    """A row a competitor, timed in turn.
+    """One row per competitor, timed in turn; ratios are to ``"reference"``.
 
-    Args:
-        bench: where and how.
-        case: what they share.
-        competitors: by name; ratios are to ``"reference"``.
-        cost: of the work, by formula.
-        copy: a copy and the bytes it moves, which takes turns with the competitors and is the limit
-            instead of those measured at the start.
+    ``copy``, a copy and the bytes it moves, takes turns with the competitors and is the limit
+    instead of those measured at the start.
     """
     free = free_memory(bench.device)
     too_big = {n for n, c in competitors.items() if free is not None and c.needs > 0.8 * free}

@@ -13,10 +13,9 @@ import torch
 
 from benchmarks.speed import batches, growth, single
 from benchmarks.speed.graphs import Loader, load_local
-from benchmarks.speed.jobs import Skipped
 from benchmarks.speed.machine import Limits, describe, measure_limits
 from benchmarks.speed.plan import FULL, GROUPS, Plan
-from benchmarks.speed.rows import Bench, Row
+from benchmarks.speed.rows import Bench, Row, Skipped
 
 _JOBS = {"batches": batches.jobs, "single": single.jobs, "growth": growth.jobs}
 
@@ -28,24 +27,14 @@ Report = Callable[[int, int, str], None]
 
 @dataclass
 class Result:
-    """What was measured so far.
+    """What was measured so far."""
 
-    Args:
-        machine: its name, versions, date.
-        plan: what was to be measured.
-        limits: of the machine, measured in this run.
-        seed: of graphs, signals and gradients.
-        rows: one a competitor.
-        skipped: lines about what was left out.
-        seconds: of it all.
-    """
-
-    machine: dict[str, Any]
+    machine: dict[str, Any]  # its name, versions, date
     plan: Plan
-    limits: Limits
-    seed: int
+    limits: Limits  # of the machine, measured in this run
+    seed: int  # of graphs, signals and gradients
     rows: list[Row] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # lines about what was left out
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -75,15 +64,8 @@ def run(
 ) -> Result:
     """Measures speed, and peak memory, by a plan.
 
-    Args:
-        plan: sizes and durations (default: the full ones).
-        device: ``"cpu"``, ``"cuda"`` or ``"auto"`` (default: a GPU if there is one).
-        groups: of cases (default: all).
-        threads: of PyTorch on the CPU (default: as they are).
-        seed: of graphs, signals and gradients (default 0).
-        load: gives data sets by name; a :class:`~legs.data.errors.DataError` skips one.
-        report: called before each case with the number done, that of all, and its name.
-        keep: called after each case with the result so far.
+    Data sets that ``load`` cannot find are skipped. ``report`` is called before each case with the
+    number done, that of all, and its name; ``keep`` after each case with the result so far.
     """
     chosen = check_device(device)
     for group in groups:
@@ -99,11 +81,7 @@ def run(
 
 
 def check_device(name: str) -> torch.device:
-    """The device of a name; ``"auto"`` is a GPU if there is one.
-
-    Raises:
-        ValueError: there is no such device here.
-    """
+    """The device of a name; ``"auto"`` is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):

@@ -10,10 +10,9 @@ from torch import Tensor
 from benchmarks.speed.batches import compare_on
 from benchmarks.speed.counting import diffusion_cost
 from benchmarks.speed.graphs import as_batch, lattice, random_graph
-from benchmarks.speed.jobs import Job
 from benchmarks.speed.machine import copying
-from benchmarks.speed.rows import Bench, Case, Competitor, Row, measure
-from benchmarks.speed.ways import diffusion_steps, product_path
+from benchmarks.speed.rows import Bench, Case, Competitor, Job, Row, measure
+from benchmarks.speed.works import diffusion_steps, product_path
 from legs import functional as fn
 from legs.kernels.csr import accelerated
 
@@ -27,10 +26,7 @@ def jobs(bench: Bench) -> list[Job]:
     """The cases, in order."""
     plan = bench.plan
     found = [
-        Job(
-            f"{kind}, {edges:,} edges, diffusion",
-            partial(_diffusion, bench, kind, edges),
-        )
+        Job(f"{kind}, {edges:,} edges, diffusion", partial(_diffusion, bench, kind, edges))
         for edges in plan.edges
         for kind in ("random", "lattice")
     ]

@@ -18,12 +18,7 @@ EQUAL = 1.05
 
 
 def sentences(result: Mapping[str, Any], works: Sequence[str] = (TRAIN, "inference")) -> list[str]:
-    """A few sentences, every number in them read off the rows.
-
-    Args:
-        result: as :meth:`~benchmarks.speed.Result.as_dict` gives it.
-        works: of batches and whole steps, those to speak of (default: both).
-    """
+    """A few sentences about a result as a dictionary, every number read off its rows."""
     rows = result["rows"]
     found = []
     for field, suffix in (("ms", ""), ("replay_ms", ", both replayed")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -35,18 +35,3 @@ def limits_line(result: Mapping[str, Any]) -> str:
         f"Measured in the same run: a large copy moves {limits['copy'] / 1e9:,.3g} GB/s (read and "
         f"written), a product of float32 matrices does {limits['multiply'] / 1e9:,.4g} GFLOP/s"
     )
-
-
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table.
-
-    >>> print(markdown_table(["a", "b"], [["1", "2|3"]]))
-    | a | b |
-    |---|---|
-    | 1 | 2\\|3 |
-    """
-    lines = [columns, ["---"] * len(columns), *rows]
-    escaped = [[cell.replace("|", r"\|") for cell in line] for line in lines]
-    text = ["| " + " | ".join(line) + " |" for line in escaped]
-    text[1] = "|" + "---|" * len(columns)
-    return "\n".join(text)

@@ -13,11 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from legs.cli.speed import Run, Works
+from benchmarks.speed.timing import Run, Works
+from legs import functional as fn
 from legs.data.dataset import GraphBatch
-from legs.kernels.op import Backend
+from legs.kernels.csr import product
+from legs.kernels.op import Backend, use_fused
 from legs.nn import Scattering
 
+# What scattering takes by itself, and the reference.
+CHOICES: tuple[Backend, ...] = ("auto", "reference")
 # GeoScattering takes nodes one by one, in Python; of some graphs the time for all is known.
 GEOSCATTERING_NODES = 1000
 
@@ -46,14 +50,7 @@ def scattering_works(
 
     The walk powers, which training computes once for a data set, are given to the train step; to
     inference they are not, as new graphs come without.
-
-    Args:
-        graphs: the batch.
-        backend: of the module.
-        scales: number of scales (default 5).
-        steps: of diffusion (default 16).
-        models: at once, by :func:`torch.func.vmap` over their scales (default 1).
-        seed: of the scales and the gradient (default 0).
+    Several models are run at once by :func:`torch.func.vmap` over their scales.
     """
     device = graphs.x.device
     module = Scattering(
@@ -125,3 +122,35 @@ def geoscattering(graphs: GraphBatch) -> tuple[Run, float] | None:
             create().fit(made)
 
     return run, len(graphs.x) / sum(map(len, made))
+
+
+def paths_of(
+    x: Tensor, graphs: int, edge_index: Tensor | None = None, lanes: int = 1
+) -> dict[str, str]:
+    """By backend, the path that the usual scattering of ``x``, ``[nodes, channels]``, takes.
+
+    With ``edge_index`` a reference that takes the products of :mod:`legs.kernels.csr`, ``lanes``
+    columns at once, is called so.
+
+    >>> paths_of(torch.ones(3, 2, dtype=torch.float16), graphs=1)
+    {'auto': 'reference', 'reference': 'reference'}
+    """
+    path = x.device.type if use_fused("auto", x, num_graphs=graphs) else "reference"
+    if path == "reference" and edge_index is not None:
+        walk = fn.random_walk(edge_index, None, x.shape[0], x.dtype)
+        path = product_path(walk, x[:, :1].expand(-1, lanes))
+    return {"auto": path, "reference": "reference"}
+
+
+def product_path(walk: fn.Walk, x: Tensor) -> str:
+    """The path of a product of a walk with ``x``: ``"cpu csr"``, or the reference."""
+    taken = product(walk.pattern, walk.forth, x)
+    return "reference" if taken is None else f"{x.device.type} csr"
+
+
+@torch.no_grad()
+def diffusion_steps(x: Tensor, walk: fn.Walk, laziness: float, steps: int) -> Tensor:
+    """The state after some steps of a lazy walk."""
+    for _ in range(steps):
+        x = fn.diffuse(x, walk, laziness)
+    return x

@@ -18,7 +18,7 @@ from benchmarks.speed.rows import Bench, Row
 from benchmarks.speed.running import check_device
 from benchmarks.speed.single import jobs as single_jobs
 from benchmarks.speed.summary import exponent, sentences
-from benchmarks.speed.ways import paths_of
+from benchmarks.speed.works import paths_of
 from legs.data.errors import DataError
 from legs.kernels.op import use_fused
 from tests.benchmarks.tiny import CPU, TINY, small

@@ -21,9 +21,14 @@ from benchmarks.speed.machine import Limits, describe, measure_limits
 from benchmarks.speed.memory import measurable, peak_of
 from benchmarks.speed.replay import record
 from benchmarks.speed.rows import Bench, Case, Competitor, measure
-from benchmarks.speed.ways import diffusion_steps, paths_of, product_path
-from benchmarks.speed.works import geoscattering, scattering_works
-from legs.cli.speed import compare, gnn_works
+from benchmarks.speed.timing import compare, gnn_works
+from benchmarks.speed.works import (
+    diffusion_steps,
+    geoscattering,
+    paths_of,
+    product_path,
+    scattering_works,
+)
 from legs.functional import random_walk
 from tests.benchmarks.tiny import CPU, TINY, small
 
@@ -139,7 +144,7 @@ def test_paths_of_large_graphs(monkeypatch):
     fast = "cpu csr" if find_spec("numba") else "reference"
     assert product_path(walk, x) == fast
     assert product_path(walk, x.half()) == "reference"
-    monkeypatch.setattr("benchmarks.speed.ways.use_fused", lambda *given, **more: False)
+    monkeypatch.setattr("benchmarks.speed.works.use_fused", lambda *given, **more: False)
     assert paths_of(x, 1, edge_index, lanes=64)["auto"] == fast
     assert paths_of(x, 1)["auto"] == "reference"
 

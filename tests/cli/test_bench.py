@@ -49,7 +49,7 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
     monkeypatch.delenv("LEGS_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     lines = []
-    console = type("Console", (), {"print": lambda self, line, **more: lines.append(line)})()
+    console = type("Console", (), {"echo": lambda self, line: lines.append(line)})()
     cases = dict(command._cases(console, 400))
     torus = cases["torus, 400 edges"]
     assert torus.edge_index.shape == (2, 400)
@@ -64,7 +64,7 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
     [
         (["--threads", "0"], ["--threads"]),
         (["--device", "abacus"], ["--device", "abacus"]),
-        (["-o", "FILE"], ["taken.txt", "folder"]),
+        (["-o", "FILE"], ["taken.txt", "directory"]),
     ],
 )
 def test_errors_are_one_line(args, words, tmp_path, capsys):

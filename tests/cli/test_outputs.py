@@ -126,7 +126,7 @@ def test_results_of_a_cross_validation_are_written_under_its_lock(tmp_path, tabl
         with ThreadPoolExecutor() as pool:
             held.append(str(pool.submit(other).exception()))
 
-    monkeypatch.setattr("legs.training.shown_cv.write_cv_shown", write_shown)
+    monkeypatch.setattr("legs.training.shown.write_cv_shown", write_shown)
     args = ["--model", "baseline", "--folds", "3", "--epochs", "2", "--strategy", "stacked"]
     assert main(["cv", str(table), "-o", str(out), *args]) == 0
     assert "is being written by another thread" in held[0]

@@ -48,7 +48,7 @@ def test_numbers_in_their_own_units_and_scores(tmp_path, capsys):
     assert main(["predict", str(run), str(new), "-o", str(tmp_path / "out.parquet")]) == 0
     printed = capsys.readouterr().out
     assert "8 rows with targets" in printed
-    assert "RMSE weight" in printed
+    assert "RMSE of weight" in printed
     table = pd.read_parquet(tmp_path / "out.parquet")
     assert list(table.columns) == [
         "id", "smiles", "atoms", "weight", "cost", "truth:atoms", "truth:weight", "truth:cost",
@@ -260,7 +260,7 @@ def test_decimal_commas_in_training_and_after(tmp_path, capsys):
     assert main(["predict", str(run), str(new), "-o", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "7 rows with targets" in printed
-    assert "not scored: no numbers (1_0, >7,5)" in printed
+    assert "not scored: not numbers (1_0, >7,5)" in printed
     truth = [row["truth:weight"] for row in read(out)]
     assert truth[:2] == ["16.05", "32.05"]
     assert truth[6:] == ["", "", "1.234"]

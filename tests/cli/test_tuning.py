@@ -3,8 +3,7 @@
 import pytest
 
 from legs.cli import main
-from legs.cli.choices import parse_settings
-from legs.cli.tuning import parse_grid, parse_tune
+from legs.cli.options import parse_grid, parse_settings, parse_tune
 
 
 def test_values_are_numbers_or_words():

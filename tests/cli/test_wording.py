@@ -12,9 +12,8 @@ import typer
 
 import legs.training
 from legs.cli import main
-from legs.cli.choices import RENAMED
+from legs.cli.flags import ARGUMENTS, RENAMED, as_flags
 from legs.cli.main import app
-from legs.cli.wording import ARGUMENTS, as_flags
 from tests.cli.molecules import rows, told, write
 
 SOURCE = Path(legs.__file__).parent
@@ -47,7 +46,7 @@ def messages(*folders: str) -> Iterator[tuple[str, str]]:
                     yield f"{file}:{node.lineno}", str(node.value)
 
 
-@pytest.mark.parametrize("folder", ["data", "models", "training", "engine", "explain", "files"])
+@pytest.mark.parametrize("folder", ["data", "models", "training", "engine", "explain", "io"])
 def test_what_python_calls_names_no_flags(folder):
     found = 0
     for where, text in messages(folder):

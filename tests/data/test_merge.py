@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legs.data import GraphDataset, merge, merge_alike
+from legs.data import GraphDataset, merge, merge_equivalent
 from tests.graphs import path_graph, random_graph, ring
 
 
@@ -43,10 +43,11 @@ def graphs(draw):
     return one(x, edges)
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_as_by_hand(data):
     kinds = classes_by_hand(data.x, neighbours_of(data))
-    merged, copies = merge_alike(data)
+    merged, copies = merge_equivalent(data)
     assert sorted(copies.int().tolist()) == sorted(kinds.count(k) for k in set(kinds))
     # Every class by what can be said of it without its number.
     expected = sorted(
@@ -68,7 +69,7 @@ def test_as_by_hand(data):
 def test_graphs_stay_apart():
     parts = [path_graph(4).edge_index, ring(5).edge_index + 4, path_graph(4).edge_index + 9]
     ptr = torch.tensor([0, 4, 9, 13])
-    merged, copies = merge_alike(
+    merged, copies = merge_equivalent(
         GraphDataset.from_edges(torch.ones(13, 1), ptr, torch.cat(parts, 1))
     )
     assert merged.ptr.tolist() == [0, 2, 3, 5]
@@ -79,7 +80,7 @@ def test_graphs_stay_apart():
 
 def test_long_rows_come_first():
     hub = torch.tensor([[0, 0, 0, 1, 2, 3, 3, 4], [1, 2, 3, 0, 0, 0, 4, 3]])
-    merged, copies = merge_alike(one(torch.arange(5.0).unsqueeze(1), hub))
+    merged, copies = merge_equivalent(one(torch.arange(5.0).unsqueeze(1), hub))
     assert merged.rowptr.diff().tolist() == [3, 2, 1, 1, 1]
     assert merged.x.flatten().tolist()[:2] == [0, 3]
     assert copies.tolist() == [1] * 5
@@ -89,7 +90,7 @@ def test_nothing_to_merge_and_nothing_at_all():
     empty = GraphDataset.from_edges(
         torch.empty(0, 2), torch.tensor([0, 0]), torch.empty(2, 0, dtype=torch.long)
     )
-    merged, copies = merge_alike(empty)
+    merged, copies = merge_equivalent(empty)
     assert merged.num_nodes == len(copies) == 0
     assert merged.ptr.tolist() == [0, 0]
 
@@ -97,7 +98,7 @@ def test_nothing_to_merge_and_nothing_at_all():
 def test_colours_that_meet_by_chance(monkeypatch):
     """All nodes with one colour: the check finds that they are not alike, and merges none."""
     monkeypatch.setattr(merge, "_mixed", torch.zeros_like)
-    merged, copies = merge_alike(one(torch.rand(4, 1), path_graph(4).edge_index))
+    merged, copies = merge_equivalent(one(torch.rand(4, 1), path_graph(4).edge_index))
     assert merged.num_nodes == 4
     assert copies.tolist() == [1] * 4
 
@@ -107,7 +108,7 @@ def test_weights_are_refused():
         torch.ones(2, 1), torch.tensor([0, 2]), torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
     )
     with pytest.raises(ValueError, match="edge weights"):
-        merge_alike(data)
+        merge_equivalent(data)
 
 
 @given(graphs(), st.booleans())
@@ -136,3 +137,10 @@ def _described(data):
             strict=True,
         )
     ]
+
+
+def test_the_old_name_warns():
+    import legs.data
+
+    with pytest.warns(DeprecationWarning, match="merge_equivalent"):
+        assert legs.data.merge_alike is merge_equivalent

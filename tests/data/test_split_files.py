@@ -10,14 +10,21 @@ import numpy as np
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.splits import Split, check_splits, load_splits, random_folds, rotations, save_splits
+from legs.data.splits import (
+    Split,
+    check_splits,
+    load_splits,
+    rotations,
+    save_splits,
+    stratified_folds,
+)
 
 GOOD = {"train": [0, 1], "validation": [2], "test": [3]}
 
 
 def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "splits.json"
-    splits = [split for models in rotations(random_folds(20, 5)) for split in models]
+    splits = [split for models in rotations(stratified_folds([0, 1] * 10, 5)) for split in models]
     save_splits(path, splits)
     found = load_splits(path, graphs=20)
     assert len(found) == len(splits) == 20
@@ -72,7 +79,7 @@ def test_files_that_are_no_splits(tmp_path: Path, text: str) -> None:
 
 
 def test_no_file_and_no_splits(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         load_splits(tmp_path / "none.json")
     with pytest.raises(DataError, match="there are no splits"):
         check_splits([])

@@ -19,11 +19,11 @@ SHOWN: dict[str, Callable[[Found], bool]] = {
     "02": lambda s: s["accuracy"] > 0.7,
     "03": lambda s: s["result"].methods[0].mean > sum(s["result"].baseline) / 5,
     "04": lambda s: s["model"].score(s["test"], s["y_test"]) > 0.5,
-    "05": lambda s: list(s["distances"][0]) == sorted(s["distances"][0]) and len(s["found"]) == 5,
+    "05": lambda s: [*s["distances"][0]] == sorted(s["distances"][0]) and len(s["neighbours"]) == 5,
     "06": lambda s: s["scores"].mean() > 0.8 and s["search"].best_score_ > 0.8,
     "07": lambda s: s["upper"] <= 1 + 1e-9 and abs(s["learned"] - s["start"]).max() > 0.05,
-    "08": lambda s: s["sizes"] == [6, 6, 12, 12, 24] and s["right"] > s["baseline"],
-    "09": lambda s: s["found"]["GCN, 3 layers"] == 0.5 and s["found"]["LEGS, 16 steps"] > 0.9,
+    "08": lambda s: s["sizes"] == [6, 6, 12, 12, 24] and s["accuracy"] > s["baseline"],
+    "09": lambda s: s["accuracy"]["GCN, 3 layers"] == 0.5 < 0.9 < s["accuracy"]["LEGS, 16 steps"],
     "10": lambda s: len(s["molecules"]) == 2 and len(s["data"]) == 60,
 }
 PICTURES = {

@@ -175,7 +175,7 @@ def test_a_method_that_was_not_tried(tmp_path, capsys):
     """A cross-validation whose best method is none of its methods."""
     from legs.training import CVOptions, cross_validate
     from legs.training.cv.tables import write_results
-    from legs.training.shown_cv import write_cv_shown
+    from legs.training.shown import write_cv_shown
 
     how = TrainingOptions(max_epochs=2, validate_every=1, batch_size=16)
     options = CVOptions(folds=3, rotations=1, training=how)

@@ -6,7 +6,7 @@ import torch
 from torch.func import functional_call, stack_module_state, vmap
 
 from legs import functional as fn
-from legs.data import GraphDataset, merge_alike
+from legs.data import GraphDataset, merge_equivalent
 from legs.explain.attributing import path_columns
 from legs.models import create
 from legs.nn import Moments, Scattering
@@ -30,7 +30,7 @@ def test_counts():
 
 
 def test_counts_of_merged_nodes():
-    merged, copies = merge_alike(together())
+    merged, copies = merge_equivalent(together())
     whole = merged.whole()
     known = (whole.edge_index, whole.batch, len(whole.x), 4, whole.edge_weight, copies)
     assert len(copies) < 10
@@ -86,7 +86,7 @@ def test_what_cannot_be():
 
 
 def test_scikit_learn():
-    scattering = GeometricScattering(features="degree", size=True)
+    scattering = GeometricScattering(features="degree", append_graph_size=True)
     found = scattering.fit_transform(GRAPHS)
     assert found[:, -2:].tolist() == SIZES.tolist()
     assert scattering.get_feature_names_out()[-2:].tolist() == ["nodes", "edges"]

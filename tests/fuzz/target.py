@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from legs.cli.options import UsageError
 from legs.data.errors import DataError
 from legs.io import FileError
 from legs.report.folders import ReportError
@@ -89,7 +90,7 @@ class Target:
             outcome, told = "accepted", ""
         except Broken:
             raise
-        except (DataError, FileError, ReportError) as error:
+        except (DataError, FileError, ReportError, UsageError) as error:
             outcome, told = "refused", str(error)
         except ValueError as error:
             if not self.plain or type(error) is not ValueError:

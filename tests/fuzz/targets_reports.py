@@ -25,8 +25,8 @@ from legs.report.drawings import graph_layout
 from legs.report.page import write_page
 from legs.training import CVOptions, cross_validate, fit
 from legs.training.cv.tables import write_results
-from legs.training.results import FILES
-from legs.training.shown_cv import write_cv_shown
+from legs.training.runs import FILES
+from legs.training.shown import write_cv_shown
 from tests.fuzz.mutate import VALUES, mutated, mutated_json
 from tests.fuzz.seeds import folder_of
 from tests.fuzz.target import Broken, Files, Target

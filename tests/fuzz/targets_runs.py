@@ -16,6 +16,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from benchmarks.packed import pack, unpack
+from legs.data.catalog import cache as prepared_sets
 from legs.data.catalog.cache import load_dataset, save_dataset
 from legs.io import digest_of
 from legs.models import create
@@ -23,9 +24,7 @@ from legs.report.folders import kind_of, read_train
 from legs.training import load
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.cv.store import Store, Trained
-from legs.training.records import Records
-from legs.training.results import FILES
-from legs.training.runs import find_model
+from legs.training.runs import FILES, Records, find_model
 from reproduction.cell import read_cells, write_cell
 from reproduction.plan import Cell
 from tests.fuzz.mutate import mutated, mutated_json
@@ -106,7 +105,7 @@ def other_tensors(rng: Random, content: bytes) -> bytes:
 
 
 def _sealed(rng: Random, files: Files) -> Files:
-    """Other values in a file of :mod:`legs.training.sealed`, under a right checksum."""
+    """Other values in a file of :mod:`legs.training.checkpoint`, under a right checksum."""
     name = rng.choice([file for file in sorted(files) if file.endswith((".bin", ".partial"))])
     content = files[name][32:]
     size = int.from_bytes(content[:8], "little")
@@ -140,16 +139,16 @@ def _json(name: str, sealed: bool = True) -> Callable[[Random, Files], Files]:
 
 def _cached(rng: Random, files: Files) -> Files:
     """Other values in a prepared set, under right checksums."""
-    known, data = json.loads(files["dataset.json"]), files["tensors.safetensors"]
+    content = files["set"]
+    length = 8 + int.from_bytes(content[:8], "little")
+    text = json.loads(content[8:length])["__metadata__"]["dataset"][64:]
     if rng.random() < 0.6:
-        known = mutated_json(rng, known)
+        text = json.dumps(mutated_json(rng, json.loads(text)))
     else:
-        data = other_tensors(rng, data)
-    if isinstance(known, dict):
-        known.pop("sha256", None)
-        text = json.dumps(known, sort_keys=True).encode()
-        known["sha256"] = [hashlib.sha256(part).hexdigest() for part in (data, text)]
-    return {"dataset.json": json.dumps(known).encode(), "tensors.safetensors": data}
+        content = other_tensors(rng, content)
+    tensors = load_tensors(content)
+    metadata = {"dataset": prepared_sets._digest(tensors, text) + text}
+    return {"set": save_tensors(tensors, metadata)}
 
 
 def read_model(folder: Path) -> Any:
@@ -266,7 +265,10 @@ def run_targets() -> list[Target]:
     networks, predictors = network_folders(), predictor_folders()
     data = made_data(graphs=4, weighted=True)
     prepared = folder_of(lambda folder: save_dataset(folder / "set", data))
-    prepared = {name.removeprefix("set/"): content for name, content in prepared.items()}
+
+    def read_prepared(folder: Path) -> Any:
+        return load_dataset(folder / "set")
+
     packed = folder_of(lambda folder: pack(made_data(graphs=4), folder / "some.npz"))
     store, checkpoint, finished = store_folder(), checkpoint_folder(), cells_folder()
     results = result_folders()
@@ -295,7 +297,7 @@ def run_targets() -> list[Target]:
         Target("records of runs", [records], read_records, rewrites=("metrics.jsonl",)),
         Target("results of runs", results, read_run),
         Target("results of runs, right checksums", results, read_run, make=_other_results),
-        Target("prepared sets", [prepared], load_dataset, whole),
-        Target("prepared sets, right checksums", [prepared], load_dataset, whole, _cached),
+        Target("prepared sets", [prepared], read_prepared, whole),
+        Target("prepared sets, right checksums", [prepared], read_prepared, whole, _cached),
         Target("packed sets", [packed], lambda folder: unpack(folder / "some.npz"), whole),
     ]

@@ -7,10 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from legs.cli.choices import parse_settings
-from legs.cli.tuning import parse_grid
+from legs.cli.options import parse_grid, parse_settings
 from legs.training.cv.protocol import check_grid, setting_name
-from legs.training.runs import check_options
+from legs.training.methods import check_options
 from tests.fuzz.mutate import mutated, mutated_json
 from tests.fuzz.target import Files, Target
 

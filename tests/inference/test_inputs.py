@@ -14,7 +14,7 @@ from legs.data import DataError, load
 from legs.data.errors import DataWarning
 from legs.data.loading import load_training, reading_options
 from legs.inference import inputs
-from legs.inference.inputs import Reading, align, iter_input, read_input
+from legs.inference.inputs import Reading, align, iter_input
 from legs.training import TrainingOptions, fit, load_predictor
 from tests.training.made import made_data
 
@@ -36,6 +36,11 @@ def predictor_for(folder, **options):
     return fit(load_training(file, **options), "baseline", options=ONE_EPOCH).predictor
 
 
+def read_input(predictor, path, **options):
+    (part,) = iter_input(Reading.of(predictor), path, **options)
+    return part
+
+
 def test_what_training_notes(tmp_path, rdkit):
     predictor = predictor_for(tmp_path, target="kind", hydrogens=True, features="atoms", limit=20)
     assert predictor.input == {
@@ -52,7 +57,7 @@ def test_input_like_the_training_data(tmp_path, rdkit):
     predictor = predictor_for(tmp_path, target="kind", hydrogens=True, features="atoms")
     new = tmp_path / "new.csv"
     new.write_text("id,smiles\na,CO\nb,CCO\na,C\n")
-    data = read_input(predictor, new)
+    data = read_input(predictor, new).data
     assert data.ids == ("a", "b", "a")  # places tell rows apart, not ids
     assert data.smiles == ("CO", "CCO", "C")
     assert data.sizes.tolist() == [6, 9, 5]
@@ -67,13 +72,11 @@ def test_bad_rows_are_counted_and_listed(tmp_path, rdkit):
     new.write_text("CO methanol\nC1CC nothing\nC methane\n")
     with pytest.raises(DataError, match=r"new\.smi line 2"):
         read_input(predictor, new)
-    data = read_input(predictor, new, on_error="skip", bad_file=tmp_path / "bad.csv")
-    assert data.ids == ("methanol", "methane")
-    assert data.info["bad_rows"] == 1
-    assert (tmp_path / "bad.csv").read_text().splitlines()[1].startswith("new.smi line 2,")
+    part = read_input(predictor, new, on_error="skip")
+    assert part.data.ids == ("methanol", "methane")
+    assert [where for where, _ in part.bad()] == ["new.smi line 2"]
     new.write_text("C1CC nothing\n")
-    with pytest.raises(DataError, match="no row that can be used"):
-        read_input(predictor, new, on_error="skip")
+    assert read_input(predictor, new, on_error="skip").data is None
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -111,7 +114,7 @@ def test_columns_may_be_called_otherwise(tmp_path, rdkit):
     predictor = predictor_for(tmp_path, target="kind", smiles_column="smiles")
     new = tmp_path / "new.csv"
     new.write_text("structure,smiles2\nCO,C\n")
-    assert read_input(predictor, new).smiles == ("C",)  # its name says so
+    assert read_input(predictor, new).smiles == ["C"]  # its name says so
     (part,) = iter_input(Reading.of(predictor, smiles_column="structure"), new)
     assert part.smiles == ["CO"]
     with pytest.raises(DataError, match="no SMILES column 'mol'"):
@@ -185,7 +188,7 @@ def test_folders_of_files(tmp_path):
 
     other = folder_of_graphs(tmp_path / "other", {"a": 9})
     with pytest.warns(DataWarning, match=r"other: label=C \(9 nodes\)") as warned:
-        data = read_input(predictor, other)
+        data = read_input(predictor, other).data
     assert len(warned) == 1
     assert data.feature_names == predictor.feature_names
     labels = [k for k, name in enumerate(data.feature_names) if name.startswith("label=")]

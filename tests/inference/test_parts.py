@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow
 import pytest
+import torch
 from pyarrow import parquet
 
-from legs.inference.parts import Block, Known, part_file, read_known, write_part
+from legs.inference.inputs import InputPart
+from legs.inference.shards import PartHeader, part_file, read_header, write_part
 from legs.io import FileError
 
-KNOWN = Known(10, 3, "input", "settings")
+HEADER = PartHeader(10, 3, "input", "settings")
 
 
 def blocks(rows=3):
-    yield Block(["a", "b"], [1], np.ones((1, 2), np.float32), [(10, "line 11", "no molecule")])
+    ids, where = ["a", "b"], ["line 11", "line 12"]
+    yield InputPart(ids, [], ["no molecule", ""], None, [1], where), torch.ones(1, 2)
     if rows > 2:
-        yield Block(["c"], [0], np.full((1, 2), 2, np.float32))
+        yield InputPart(["c"], [], [""], None, [0], ["line 13"]), torch.full((1, 2), 2.0)
 
 
 def test_a_row_for_every_row_of_the_input(tmp_path):
     file = part_file(tmp_path, 7)
-    known = write_part(file, ["u", "v"], KNOWN, blocks())
-    assert known == Known(10, 3, "input", "settings", ((10, "line 11", "no molecule"),))
-    assert read_known(file) == known
+    header = write_part(file, ["u", "v"], HEADER, blocks())
+    assert header == PartHeader(10, 3, "input", "settings", ((10, "line 11", "no molecule"),))
+    assert read_header(file) == header
     assert parquet.read_table(file, page_checksum_verification=True).to_pydict() == {
         "row": [10, 11, 12],
         "id": ["a", "b", "c"],
@@ -35,24 +37,24 @@ def test_a_row_for_every_row_of_the_input(tmp_path):
 
 def test_nothing_is_left_of_a_part_that_is_not_whole(tmp_path):
     file = part_file(tmp_path, 0)
-    assert read_known(file) is None
+    assert read_header(file) is None
     with pytest.raises(AssertionError, match="2 rows, not 3"):
-        write_part(file, ["u", "v"], KNOWN, blocks(2))
+        write_part(file, ["u", "v"], HEADER, blocks(2))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_and_strange_files_are_named(tmp_path):
     file = part_file(tmp_path, 0)
-    write_part(file, ["u", "v"], KNOWN, blocks())
+    write_part(file, ["u", "v"], HEADER, blocks())
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     with pytest.raises(FileError, match=r"part-000000\.parquet is damaged.*delete it"):
-        read_known(file)
+        read_header(file)
     parquet.write_table(pyarrow.table({"a": [1]}), file)
     with pytest.raises(FileError, match="is damaged"):
-        read_known(file)
+        read_header(file)
     for text in ("1", "[]", '"a"', '{"bad": 1}'):
         table = pyarrow.table({"a": [1]}).replace_schema_metadata({"legs": text})
         parquet.write_table(table, file)
         with pytest.raises(FileError, match="is damaged"):
-            read_known(file)
+            read_header(file)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legs.data import GraphDataset, merge_alike
+from legs.data import GraphDataset, merge_equivalent
 from legs.kernels.csr import make_batch
 from legs.nn import Scattering
 from tests.data.test_merge import graphs
@@ -63,7 +63,7 @@ def test_any_graphs(policy):
     )
     def run(parts, with_powers, scale, seed):
         data = together(parts)
-        whole, (small, copies) = data.whole(), merge_alike(data)
+        whole, (small, copies) = data.whole(), merge_equivalent(data)
         merged = small.whole()
         case = Case(whole.x, whole.edge_index, None, whole.batch, len(data))
         generator = torch.Generator().manual_seed(seed)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from legs import functional as fn
-from legs.data import GraphDataset, merge_alike
+from legs.data import GraphDataset, merge_equivalent
 from legs.kernels.csr import make_batch
 from legs.kernels.gpu import scattering
 from legs.kernels.op import mixed_filters
@@ -37,7 +37,7 @@ def alike_graphs(dtype=torch.float64):
     x = torch.randint(3, (int(ptr[-1]), 2), generator=generator).to(dtype)
     x[ptr[2] : ptr[3]] = 1  # a constant on a regular graph
     data = GraphDataset.from_edges(x, ptr, edges)
-    merged, copies = merge_alike(data)
+    merged, copies = merge_equivalent(data)
     assert merged.num_nodes < data.num_nodes / 3
     return data.whole(), merged.whole(), copies
 

@@ -17,7 +17,7 @@ from legs.explain import explain_folder
 from legs.report.page import write_page
 from legs.training import CVOptions, TrainingOptions, cross_validate, fit
 from legs.training.cv.tables import write_results
-from legs.training.shown_cv import write_cv_shown
+from legs.training.shown import write_cv_shown
 from tests.backends import prefer
 from tests.cli.molecules import rows
 from tests.training.made import made_data, made_split

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from legs.models import create
-from legs.training.cv.models import Job, prepared
+from legs.training.cv.models import Job, Shared, prepared
 from legs.training.inputs import embed
 from legs.training.options import TrainingOptions
 from reproduction import importance
@@ -64,7 +64,7 @@ def test_paths_that_say_nothing():
 def test_features_are_those_of_the_network(name):
     data = made_data("regression")
     options = TrainingOptions()
-    (member,), inputs, y = prepared(name, [Job(0, made_split(), {})], data, options, "cpu")
+    (member,), inputs, y = prepared(name, [Job(0, made_split(), {})], Shared(data, options))
     index = torch.tensor([5, 3, 40])
     found = graph_features(member.network, inputs, index)
     expected = embed(member.network, data.subset(index))
@@ -74,9 +74,8 @@ def test_features_are_those_of_the_network(name):
 
 def test_networks_without_paths():
     data = made_data("regression")
-    (member,), inputs, y = prepared(
-        "gin", [Job(0, made_split(), {})], data, TrainingOptions(), "cpu"
-    )
+    shared = Shared(data, TrainingOptions())
+    (member,), inputs, y = prepared("gin", [Job(0, made_split(), {})], shared)
     assert path_importance(member, inputs, y) is None
     mixed = create("legs-fcn", 2, 1, aggr="median")  # a column a path still
     assert scattering_of(mixed) is not None

@@ -33,8 +33,7 @@ from legs.report.folders import ReportError, read_train
 from legs.training import fit
 from legs.training.checkpoint import load_state
 from legs.training.cv.store import Store
-from legs.training.records import Records
-from legs.training.results import FILES
+from legs.training.runs import FILES, Records
 from reproduction.cell import read_cells
 from tests.fuzz import targets_runs as runs
 from tests.fuzz.seeds import folder_of, splits

@@ -98,7 +98,7 @@ def test_pickles_in_place_of_every_file(harm, tmp_path):
         Store(tmp_path / "cv", {}).load("a")
 
     prepared = save_dataset(tmp_path / "set", made_data(graphs=2))
-    (prepared / "tensors.safetensors").write_bytes(harm)
+    prepared.write_bytes(harm)
     with pytest.raises(DataError):
         load_dataset(prepared)
     for content in (harm, objects(harm)):
@@ -193,7 +193,7 @@ def test_label_tables_of_another_encoding(tmp_path):
     parquet.write_table(pa.table({"file": names, "target": [0, 1]}), tmp_path / "labels.parquet")
     for name in ("one", "two"):
         (tmp_path / f"{name}.edgelist").write_text("1 2\n")
-    with pytest.raises(DataError, match=r"labels\.parquet cannot be read as a table"):
+    with pytest.raises(DataError, match=r"labels\.parquet is not a Parquet file that can be read"):
         load(tmp_path, cache=False)
 
 

@@ -19,7 +19,7 @@ from legs.models import ModelError, create, load_network
 from legs.report.folders import ReportError, read_train
 from legs.training import fit
 from legs.training.checkpoint import load_state
-from legs.training.records import Records
+from legs.training.runs import Records
 from tests.cli.molecules import told, train_classes
 from tests.training.made import QUICK, made_data, made_split
 
@@ -72,13 +72,13 @@ def test_models_that_never_end(name, what, tmp_path):
     file = tmp_path / "model" / name
     file.unlink()
     os.mkfifo(file) if what == "pipe" else file.symlink_to("/dev/zero")
-    with pytest.raises(ModelError, match=r"is no file|is missing"):
+    with pytest.raises(ModelError, match=r"is not a file|is missing"):
         load_network(tmp_path / "model")
 
 
 def test_checkpoints_that_never_end(tmp_path):
     (tmp_path / "checkpoint.bin").symlink_to("/dev/zero")
-    with pytest.raises(ModelError, match="is no file"):
+    with pytest.raises(ModelError, match="is not a file"):
         load_state(tmp_path / "checkpoint.bin", {})
 
 

@@ -11,7 +11,8 @@ from legs.cli import main
 from legs.data import load
 from legs.data.errors import DataError, write_bad_rows
 from legs.inference.table_writer import TableWriter
-from legs.io import csv_table, plain_cell, printable, safe_cell
+from legs.io import csv_table, plain_cell, printable
+from legs.io.cells import safe_cell
 from legs.report.folders import read_table
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'=x"]

@@ -65,7 +65,7 @@ def test_the_search_finds_what_it_looks_for():
 
 def test_no_load_path_unpickles_or_evaluates():
     files = sorted(ROOT.rglob("*.py"))
-    assert len(files) > 200
+    assert len(files) > 100
     found = {
         str(file.relative_to(ROOT)): wrong
         for file in files

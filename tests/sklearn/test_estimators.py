@@ -31,7 +31,6 @@ from torch_geometric.utils import from_networkx
 
 from legs.data.errors import DataError
 from legs.data.readers.objects import from_objects
-from legs.nn.scattering import RENAMED
 from legs.sklearn import LEGSClassifier, LEGSRegressor
 from legs.training import load_predictor, methods
 
@@ -204,14 +203,14 @@ def test_every_kind_of_graph_gives_the_same(graphs: list[nx.Graph], y: Array) ->
 
 def test_options_reach_network_and_training(graphs: list[nx.Graph], y: Array) -> None:
     options: dict[str, Any] = {
-        **{"num_scales": 4, "steps": 9, "order": 1, "paths": "all", "lowpass": True},
+        **{"num_scales": 4, "steps": 9, "order": 1, "path_policy": "all", "lowpass": True},
         **{"ordering": "softmax", "laziness": 0.7, "learn_laziness": "channel"},
         **{"hidden_channels": 7, "dropout": 0.25, "features": "degree"},
     }
     model = LEGSClassifier(**options, **SHORT, refit=False).fit(graphs, y)
     described = model.network_.describe()
     both = {**described["scattering"], **described["head"]}
-    assert {k: both[RENAMED.get(k, k)] for k in options if k != "features"} == {
+    assert {k: both[k] for k in options if k != "features"} == {
         k: v for k, v in options.items() if k != "features"
     }
     assert model.features_ == ("degree",)
@@ -378,3 +377,9 @@ class TestMolecules:
     def test_a_bad_smiles_is_named(self) -> None:
         with pytest.raises(DataError, match=r"^graph 1: not a SMILES string: 'C1CC'"):
             LEGSClassifier().fit(["C", "C1CC"], [0, 1])
+
+
+def test_old_names_of_options(graphs: list[nx.Graph], y: Array) -> None:
+    with pytest.warns(DeprecationWarning, match="paths= of LEGSClassifier is deprecated"):
+        model = LEGSClassifier(**SHORT, refit=False, num_scales=2, paths="all").fit(graphs, y)
+    assert model.network_.describe()["scattering"]["path_policy"] == "all"

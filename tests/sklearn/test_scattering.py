@@ -32,7 +32,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"scales": [1, 3, 7]},
     {"num_scales": 3, "order": 3},
-    {"steps": 20, "paths": "all"},
+    {"steps": 20, "path_policy": "all"},
     {"lowpass": True, "laziness": 0.7},
     {"moments": "sum", "num_moments": 6},
     {"moments": "mean", "num_moments": 1, "order": 0},
@@ -48,9 +48,9 @@ def test_the_columns_are_those_of_the_module(
     found = model.fit_transform(graphs)
     dtype = options.get("dtype", "float32")
     kept = {
-        "path_policy" if k == "paths" else k: v
+        k: v
         for k, v in options.items()
-        if k in ("scales", "num_scales", "steps", "order", "paths", "lowpass", "laziness")
+        if k in ("scales", "num_scales", "steps", "order", "path_policy", "lowpass", "laziness")
     }
     module = Scattering(
         2,
@@ -276,3 +276,10 @@ class TestMolecules:
     def test_a_bad_smiles_is_named(self) -> None:
         with pytest.raises(DataError, match=r"^graph 1: not a SMILES string: 'C1CC'"):
             GeometricScattering().fit(["C", "C1CC"])
+
+
+def test_old_names_of_options(graphs: list[nx.Graph]) -> None:
+    new = GeometricScattering(path_policy="all", append_graph_size=True).fit_transform(graphs)
+    with pytest.warns(DeprecationWarning, match="size= of GeometricScattering is deprecated"):
+        old = GeometricScattering(paths="all", size=True).fit_transform(graphs)
+    np.testing.assert_array_equal(old, new)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from legs.data.errors import DataError
-from legs.sklearn.validation import hold_out
+from legs.sklearn.estimators import hold_out
 
 
 @pytest.mark.parametrize("fraction", [0.05, 0.1, 0.3, 0.5])

@@ -153,7 +153,7 @@ def test_every_damage_is_seen(tmp_path):
     for place in (p for some in places.values() for p in some):
         for flip in (0x01, 0x80):
             path.write_bytes(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
-            with pytest.raises(ModelError, match=r"damaged.*delete it to start anew"):
+            with pytest.raises(ModelError, match=r"damaged.*delete it to start again"):
                 load_state(path, {"a": 1})
     for size in (0, 10, 32, 36, 40 + header // 2, 40 + header, len(good) - 1):
         path.write_bytes(good[:size])

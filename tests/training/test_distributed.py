@@ -15,9 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 from legs.cli import main
-from legs.training import Group, fit, launching
-from legs.training.distributed import PeerError
-from legs.training.launching import launch, processes_to_start
+from legs.training import Group, distributed, fit
+from legs.training.distributed import PeerError, launch, processes_to_start
 from tests.cli.molecules import told, write
 from tests.training import parallel
 from tests.training.made import made_data, made_split
@@ -30,8 +29,8 @@ def quick_start(monkeypatch):
     """Processes from a server that has imported everything: they are there at once."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["legs.training", "tests.training.parallel"])
-    monkeypatch.setattr(launching, "START", "forkserver")
-    monkeypatch.setattr(launching, "GRACE", 2.0)
+    monkeypatch.setattr(distributed, "START", "forkserver")
+    monkeypatch.setattr(distributed, "GRACE", 2.0)
 
 
 def test_gradients_of_parts_are_those_of_the_whole(quick_start, tmp_path):
@@ -115,9 +114,9 @@ def alive(pid: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_processes_end_with_the_one_that_started_them(tmp_path):
     program = (
-        "import sys; from pathlib import Path; from legs.training import launching;"
+        "import sys; from pathlib import Path; from legs.training import distributed;"
         "from tests.training import parallel;"
-        "launching.launch(2, parallel.sleeps, {'folder': Path(sys.argv[1])})"
+        "distributed.launch(2, parallel.sleeps, {'folder': Path(sys.argv[1])})"
     )
     root = str(Path(__file__).parents[2])
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=root) as parent:
@@ -182,5 +181,5 @@ def test_under_torchrun(table, tmp_path):
     command = [*launcher, "--no-python", sys.executable, "-c", program, *words[1:], "--device=cpu"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("kept in") == 1
+    assert done.stdout.count("saved in") == 1
     assert scores(run)["accuracy"] >= 0

@@ -15,7 +15,7 @@ import torch
 from legs.models import available, create
 from legs.training import TrainingError, fit, loop, methods
 from legs.training.checkpoint import load_state
-from legs.training.cv.models import Job, train_networks
+from legs.training.cv.models import Job, Shared, train_networks
 from legs.training.inputs import Inputs
 from legs.training.task import Task
 from tests.training.made import QUICK, assert_same, made_data, made_split, weights_of
@@ -235,7 +235,7 @@ def test_products_in_tf32_within_training_only(before, request, monkeypatch):
     assert set(seen) == {("tf32", True)}
     assert flags.fp32_precision == before
     jobs = [Job(k, split, {}) for k in range(2)]
-    train_networks("legs-fixed", jobs, data, options, report=look)
+    train_networks("legs-fixed", jobs, Shared(data, options), report=look)
     assert seen[-1] == ("tf32", True)
     assert flags.fp32_precision == before
     with monkeypatch.context() as patch, pytest.raises(TrainingError):

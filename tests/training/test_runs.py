@@ -18,12 +18,11 @@ from legs.inference.embed import open_embedder
 from legs.io import FileError, digest_of
 from legs.models import ModelError
 from legs.training import TrainingOptions, fit
-from legs.training.methods import methods
+from legs.training.fit import choose_split
+from legs.training.methods import check_options, methods
 from legs.training.predictor import load_predictor
 from legs.training.runs import (
-    check_options,
     choose_device,
-    choose_split,
     clear_failed_start,
     find_model,
     run_directory,

@@ -12,8 +12,7 @@ import torch
 
 from legs.training import CVOptions, cross_validate, fit
 from legs.training import shown as shown_module
-from legs.training.shown import DRAWN, losses, principal_components
-from legs.training.shown_cv import write_cv_shown
+from legs.training.shown import DRAWN, losses, principal_components, write_cv_shown
 from tests.training.made import QUICK, TARGETS, made_data, made_split
 
 
@@ -106,7 +105,7 @@ def test_atoms_come_in_the_order_of_the_smiles(tmp_path):
     """Molecules from other files than SMILES number their atoms as they like."""
     Chem = pytest.importorskip("rdkit.Chem")
     from legs.data.features.blocks import assemble
-    from legs.data.readers.molecules import from_mols
+    from legs.data.readers.molecules import from_smiles
 
     smiles = [
         "CCO", "OCC=O", "CCN", "NCC(=O)O", "CCCl", "OC(C)CN", "CC(N)C", "OCCBr", "CCCO", "NCCN",
@@ -117,7 +116,7 @@ def test_atoms_come_in_the_order_of_the_smiles(tmp_path):
         mol = Chem.MolFromSmiles(text)
         mols.append(Chem.RenumberAtoms(mol, rng.permutation(mol.GetNumAtoms()).tolist()))
     y = torch.tensor([[mol.GetNumAtoms() + 0.1 * k] for k, mol in enumerate(mols)])
-    raw = from_mols(mols, y=y.float(), task="regression", target_names=("size",))
+    raw = from_smiles(mols, y=y.float(), task="regression", target_names=("size",))
     data = assemble(raw, "atoms")
     fit(data, "legs-fcn", options=QUICK, directory=tmp_path)
     found, table = kept(tmp_path)

@@ -4,238 +4,169 @@ from __future__ import annotations
 
 import shlex
 import sys
-from enum import StrEnum
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.markup import escape
 
-from legs.cli.choices import (
-    Bad,
-    Balanced,
-    Data,
-    Device,
-    Features,
-    GradClip,
-    GroupBy,
-    Hydrogens,
-    IdColumn,
-    OnError,
-    SmilesColumn,
-    Symmetrize,
-    number,
-    show_groups,
-)
-from legs.cli.engines import Address, EngineName, EngineOption, check_address, spread_over
-from legs.cli.train import Kind, show_data
+from legs.cli import options as opt
+from legs.cli.console import Console, make_table
+from legs.cli.progress import Plan
+from legs.cli.train import show_data
+from legs.io import check_outputs, one_writer
 
 if TYPE_CHECKING:
-    from legs.cli.console import Console
     from legs.training.cv.cross_validation import CVResult
 
 
-class SplitKind(StrEnum):
-    """How rows are divided."""
-
-    random = "random"
-    scaffold = "scaffold"
-
-
-class Strategy(StrEnum):
-    """How many models are trained."""
-
-    auto = "auto"
-    stacked = "stacked"
-    sequential = "sequential"
-
-
+@opt.expand_options
 def cv(
-    data: Data,
+    data: opt.Data,
+    *,
     model: Annotated[
-        list[str] | None, typer.Option("--model", help="A method; repeat it to compare several.")
+        list[str] | None,
+        typer.Option(show_default="legs-fcn", help="Method; can be repeated, to compare several."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder for the results; a stopped run resumes there."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            show_default="legs-cv/NAME",
+            help="Folder for the results. The same command resumes an interrupted run.",
+        ),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Column(s) to predict.")] = None,
-    task: Annotated[
-        Kind | None, typer.Option(show_default="found", help="What is predicted.")
-    ] = None,
-    smiles_column: SmilesColumn = None,
-    id_column: IdColumn = None,
-    features: Features = None,
-    hydrogens: Hydrogens = False,
-    symmetrize: Symmetrize = False,
-    on_error: Bad = OnError.stop,
-    folds: Annotated[int, typer.Option(min=3, help="Partitions.")] = 10,
+    reading: opt.DataOptions,
+    folds: Annotated[int, typer.Option(min=3, help="Number of folds.")] = 10,
     rotations: Annotated[
-        int | None, typer.Option(min=1, show_default="all", help="Models per test set.")
+        int | None,
+        typer.Option(min=1, show_default="all", help="Models per test set, voting together."),
     ] = None,
-    test_folds: Annotated[int, typer.Option(min=1, help="Partitions in a test set.")] = 1,
+    test_folds: Annotated[int, typer.Option(min=1, help="Folds per test set.")] = 1,
     num_splits: Annotated[int, typer.Option(min=1, help="Random splits, for regression.")] = 4,
     split: Annotated[
-        SplitKind,
-        typer.Option(help="Rows at random, or molecules with the same ring system together."),
-    ] = SplitKind.random,
-    group_by: GroupBy = None,
+        Literal["random", "scaffold"],
+        typer.Option(help="Split at random, or keep molecules with the same scaffold together."),
+    ] = "random",
+    group_by: opt.GroupBy = None,
     splits: Annotated[
-        Path | None, typer.Option(help="Your own splits: JSON, one entry per fold.")
+        Path | None, typer.Option(metavar="FILE", help="Your own splits: JSON, one entry per fold.")
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option(help='Settings to choose from on validation loss: JSON, e.g. [{"lr": 0.01}].'),
+        typer.Option(
+            metavar="JSON",
+            help='Settings to choose from by validation loss, e.g. [{"lr": 0.01}, {"lr": 0.001}].',
+        ),
     ] = None,
     tune: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE,VALUE",
-            help="Values to choose from on validation loss, of lr or an option of the network, "
-            "such as lr=0.001,0.003 or dropout=0,0.5; repeat it for all combinations.",
+            help="Values to choose from by validation loss, of lr or an option of the model, "
+            "such as lr=0.001,0.003 or dropout=0,0.5; can be repeated, for all combinations.",
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="At most so many epochs.")] = 1000,
-    lr: Annotated[
-        float, typer.Option(parser=number, metavar="FLOAT", help="Learning rate.")
-    ] = 1e-3,
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
-    patience: Annotated[int, typer.Option(min=1, help="Epochs without a better loss.")] = 100,
-    grad_clip: GradClip = None,
-    balanced: Balanced = False,
-    seed: Annotated[int, typer.Option(help="Of partitions, weights and batches.")] = 0,
+    loop: opt.LoopOptions,
     strategy: Annotated[
-        Strategy,
-        typer.Option(help="Train models at once, one after another, or as is faster in a trial."),
-    ] = Strategy.auto,
-    device: Annotated[
-        Device, typer.Option(help="Where to train; auto takes a GPU if there is one.")
-    ] = Device.auto,
-    limit: Annotated[
-        int | None, typer.Option(min=20, help="Use only the first LIMIT graphs.")
-    ] = None,
-    engine: EngineOption = EngineName.local,
-    address: Address = None,
+        Literal["auto", "stacked", "sequential"],
+        typer.Option(help="Train models together or one after another; auto times both."),
+    ] = "auto",
+    device: opt.Device = "auto",
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
 ) -> None:
-    """Cross-validate methods by the paper's protocol, on the same partitions for all.
+    """Cross-validate methods by the paper's protocol, all on the same splits.
 
-    Ten stratified partitions; for each test set nine models, each validated on another partition;
-    majority vote; mean ± deviation over the test sets. Numbers: random splits, mean squared error.
+    Classification: ten stratified folds; for each test fold nine models, each validated on another
+    fold, vote; accuracy is the mean ± standard deviation over the test folds. Regression: random
+    splits, mean squared error.
     """
     # Imported here: torch takes seconds, and `legs cv --help` must not.
-    from legs.cli.console import Console
-    from legs.cli.progress import Plan
-    from legs.cli.tuning import parse_grid
     from legs.data.errors import write_bad_rows
-    from legs.data.loading import load_training
     from legs.data.splits import load_splits
-    from legs.io import check_outputs, one_writer
+    from legs.engine import open_engine
     from legs.training import TrainingOptions
     from legs.training.cv.cross_validation import cross_validate
     from legs.training.cv.protocol import CVOptions, check_grid
     from legs.training.cv.store import is_store
     from legs.training.cv.tables import write_results
     from legs.training.runs import BAD_ROWS, choose_device
-    from legs.training.shown_cv import write_cv_shown
+    from legs.training.shown import write_cv_shown
 
-    check_address(engine, address)
-    place = choose_device(device.value)
-    if splits is not None and split is SplitKind.scaffold:
-        raise ValueError("--split scaffold and --splits exclude each other")
-    methods = model or ["legs-fcn"]
-    settings = parse_grid(grid, tune)
+    opt.check_address(engine, address)
+    if splits is not None and split == "scaffold":
+        raise opt.UsageError("--split scaffold and --splits exclude each other")
+    place = choose_device(device)
+    methods, settings = model or ["legs-fcn"], opt.parse_grid(grid, tune)
     check_grid(methods, settings)
-    console = Console(highlight=False)
-    loaded = load_training(
-        data,
-        features=features,
-        target=target or None,
-        task=None if task is None else task.value,
-        smiles_column=smiles_column,
-        id_column=id_column,
-        hydrogens=hydrogens or None,
-        directed="symmetrize" if symmetrize else None,
-        on_error=on_error.value,
-        limit=limit,
-    )
     options = CVOptions(
         folds=folds,
         rotations=rotations,
         test_folds=test_folds,
-        seeds=tuple(range(seed * num_splits, (seed + 1) * num_splits)),
-        training=TrainingOptions(
-            lr=lr,
-            max_epochs=epochs,
-            batch_size=batch_size,
-            patience=patience,
-            clip=grad_clip,
-            balanced=balanced,
-            seed=seed,
-        ),
+        seeds=tuple(range(loop.seed * num_splits, (loop.seed + 1) * num_splits)),
+        training=TrainingOptions(**vars(loop)),
         grid=settings,
     )
-    folder = output or Path("legs-cv") / loaded.name
+    console = Console()
+    with console.status(f"Reading {data}"):
+        graphs = reading.load(data)
+    folder = output or Path("legs-cv") / graphs.name
     check_outputs([folder], [data])
-    show_data(console, loaded, folder / BAD_ROWS)
-    groups = show_groups(console, loaded, group_by)
+    show_data(console, graphs, folder / BAD_ROWS)
+    groups = opt.find_groups(console, graphs, group_by)
+    # Without a cluster, cross_validate trains in this process.
+    workers = nullcontext() if engine == "local" else open_engine(engine, address)
     try:
         with one_writer(folder, is_store):
-            with Plan(console) as progress, spread_over(engine, address) as workers:
+            with Plan(console) as progress, workers as cluster:
                 result = cross_validate(
-                    loaded,
+                    graphs,
                     methods,
                     options,
-                    splits=load_splits(splits, len(loaded)) if splits else split.value,
+                    splits=load_splits(splits, len(graphs)) if splits else split,
                     group_by=groups,
                     directory=folder,
                     device=place,
-                    strategy=strategy.value,
+                    strategy=strategy,
                     progress=progress,
-                    engine=workers,
+                    engine=cluster,
                 )
             write_results(result, folder, command=shlex.join(["legs", *sys.argv[1:]]))
             write_cv_shown(folder, result)
-            if bad := loaded.info.get("bad"):
+            if bad := graphs.info.get("bad"):
                 write_bad_rows(folder / BAD_ROWS, bad)
     except KeyboardInterrupt:
         typer.echo("legs: interrupted; the same command resumes", err=True)
         raise typer.Exit(130) from None
     _show(result, console)
-    console.print(
-        f"Every fold's score and every graph's prediction are in {folder}/",
-        soft_wrap=True,
-        markup=False,
-    )
-    run = shlex.quote(str(folder))
-    console.print(f"See it on one page: legs report {run}", soft_wrap=True, markup=False)
+    console.echo(f"saved in   {folder}: the score of every fold, the prediction of every graph")
+    console.echo(f"page       legs report {shlex.quote(str(folder))}")
 
 
 def _show(result: CVResult, console: Console) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     from legs.training.cv.tables import choices, comparisons, summary
 
-    score = "accuracy, %" if result.data.task == "classification" else "MSE, whitened"
-    table = Table(title=f"{result.data.name}: {len(result.splits)} test sets")
-    for name in ("method", score, "models", "parameters", "seconds", "trained"):
-        table.add_column(name, justify="left" if name in ("method", "trained") else "right")
-    digits = 2 if result.data.task == "classification" else 4
+    classes = result.data.task == "classification"
+    score, digits = ("accuracy, %", 2) if classes else ("MSE, standardized", 4)
+    for line in _caveats(result, classes):
+        console.echo(f"warning    {line[0].lower()}{line[1:-1]}")
+    columns = ("method", score, "models", "parameters", "seconds", "trained")
+    title = f"{escape(result.data.name)}: {len(result.splits)} test sets"
+    table = make_table(*columns, text=("trained",), title=title)
     for row in summary(result).itertuples():
-        table.add_row(
-            str(row.method),
-            f"{row.mean:.{digits}f} ± {row.std:.{digits}f}",
-            f"{row.models:,}",
-            f"{row.parameters:,}",
-            f"{row.seconds:.0f}",
-            str(row.trained),
-        )
-    for line in _caveats(result):
-        console.print(f"warning    {line[0].lower()}{line[1:-1]}", soft_wrap=True, markup=False)
+        mean = f"{row.mean:.{digits}f} ± {row.std:.{digits}f}"
+        numbers = (f"{row.models:,}", f"{row.parameters:,}", f"{row.seconds:.0f}")
+        table.add_row(str(row.method), mean, *numbers, str(row.trained))
     console.print(table)
-    chosen = choices(result)
-    if len(chosen):
-        table = Table("method", "setting", "test sets", title="Chosen on validation loss")
-        for name, setting, sets in chosen.itertuples(index=False):
+    selected = choices(result)
+    if len(selected):
+        text = ("setting", "test sets")
+        table = make_table("method", *text, text=text, title="Chosen by validation loss")
+        for name, setting, sets in selected.itertuples(index=False):
             table.add_row(name, escape(setting), sets)
         console.print(table)
     for row in comparisons(result).itertuples():
@@ -245,19 +176,17 @@ def _show(result: CVResult, console: Console) -> None:
         )
 
 
-def _caveats(result: CVResult) -> list[str]:
+def _caveats(result: CVResult, classes: bool) -> list[str]:
     import numpy as np
 
     from legs.report.words import baseline_name, few_words
 
-    classes = result.data.task == "classification"
     sign = 1 if classes else -1
-    base = sign * float(np.mean(result.baseline))
-    lost = [m.method for m in result.methods if sign * m.mean <= base]
-    found = few_words(
-        float(np.mean([len(group[0].test) for group in result.splits])), "a test set has about"
-    )
-    if lost:
-        verb = "is" if len(lost) == 1 else "are"
-        found.insert(0, f"{', '.join(lost)} {verb} no better than {baseline_name(classes)}.")
-    return found
+    baseline = sign * float(np.mean(result.baseline))
+    worse = [m.method for m in result.methods if sign * m.mean <= baseline]
+    size = float(np.mean([len(group[0].test) for group in result.splits]))
+    warned = few_words(size, "a test set has about")
+    if worse:
+        verb = "is" if len(worse) == 1 else "are"
+        warned.insert(0, f"{', '.join(worse)} {verb} no better than {baseline_name(classes)}.")
+    return warned

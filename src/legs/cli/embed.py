@@ -7,20 +7,10 @@ from typing import Annotated
 
 import typer
 
-from legs.cli.choices import (
-    Bad,
-    Data,
-    Device,
-    DeviceOption,
-    IdColumn,
-    OnError,
-    Settings,
-    SmilesColumn,
-    Symmetrize,
-    counted,
-    parse_settings,
-)
-from legs.cli.engines import Address, EngineName, EngineOption, check_address
+from legs.cli import options as opt
+from legs.cli.console import Console
+from legs.cli.progress import Rows
+from legs.io import check_outputs
 
 
 def embed(
@@ -28,63 +18,60 @@ def embed(
         str,
         typer.Argument(
             metavar="RUN",
-            help="Directory of a run or of a model; or legs-fixed: needs no training.",
+            help="Directory of a run or of a model, or legs-fixed, which needs no training.",
         ),
     ],
-    data: Data,
+    data: opt.Data,
     out: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
             metavar="OUT",
-            help="A .parquet, .csv or .tsv file; or a folder, for Parquet in parts: computed on "
-            "all cores, and going on after a stop.",
+            help="A .parquet, .csv or .tsv file; or a folder, for Parquet in parts, computed on "
+            "all cores: the same command resumes an interrupted run.",
         ),
     ],
-    on_error: Bad = OnError.stop,
-    smiles_column: SmilesColumn = None,
-    id_column: IdColumn = None,
+    smiles_column: opt.SmilesColumn = None,
+    id_column: opt.IdColumn = None,
+    on_error: opt.OnError = "raise",
     features: Annotated[
         str | None,
         typer.Option(
             metavar="BLOCKS",
-            show_default="what suits the data",
+            show_default="depends on the data",
             help="Node features (legs-fixed only), such as atoms or chem+structure.",
         ),
     ] = None,
     hydrogens: Annotated[
-        bool, typer.Option("--hydrogens", help="Make hydrogens nodes (legs-fixed only).")
+        bool, typer.Option("--hydrogens", help="Include hydrogens as nodes (legs-fixed only).")
     ] = False,
-    symmetrize: Symmetrize = False,
-    settings: Settings = None,
-    device: DeviceOption = Device.cpu,
-    engine: EngineOption = EngineName.local,
-    address: Address = None,
+    symmetrize: opt.Symmetrize = False,
+    settings: opt.Settings = None,
+    device: opt.Device = "cpu",
+    engine: opt.Engine = "local",
+    address: opt.Address = None,
 ) -> None:
     """Write features of graphs to a table with named columns: scattering, or a trained model's.
 
     Tables of molecules may be larger than memory. With --on-error skip, rows that cannot be used
-    are listed in OUT.bad_rows.csv. A folder gets a row for each row of the input, without features
-    where it cannot be used, and the list is OUT/_bad_rows.csv.
+    are listed in OUT.bad_rows.csv. A folder has a row per row of the input, without features where
+    it cannot be used, and the list is OUT/_bad_rows.csv.
     """
-    options = parse_settings(settings)
-    check_address(engine, address)
+    options = opt.parse_settings(settings)
+    opt.check_address(engine, address)
     parts = not out.suffix
-    if engine is EngineName.ray and not parts:
-        raise ValueError(
+    if engine == "ray" and not parts:
+        raise opt.UsageError(
             f"--engine ray writes a folder of Parquet files, not {out.name}; name a folder, such "
             f"as {out.with_suffix('')}"
         )
-    from legs.cli.console import Console
-    from legs.cli.progress import Rows
     from legs.engine import open_engine
     from legs.inference.embed import UNTRAINED, embed_file, open_embedder
     from legs.inference.shards import embed_folder
-    from legs.io import check_outputs
     from legs.training.runs import choose_device, run_files
 
-    console = Console(highlight=False)
+    console = Console()
     embedder = open_embedder(
         model,
         features=features,
@@ -93,36 +80,30 @@ def embed(
         id_column=id_column,
         directed="symmetrize" if symmetrize else None,
         options=options,
-        device=choose_device(device.value),
+        device=choose_device(device),
     )
     if model != UNTRAINED and out.is_file():
         check_outputs([out], run_files(model))
-    with Rows(console, f"{model}:") as progress:
-        if not parts:
-            done = embed_file(embedder, data, out, on_error=on_error.value, report=progress)
-        else:
-            try:
-                with open_engine(engine.value, address) as workers:
+    try:
+        with Rows(console, f"{model}:") as progress:
+            if parts:
+                with open_engine(engine, address) as workers:
                     done = embed_folder(
                         embedder,
                         data,
                         out,
                         engine=workers,
-                        on_error=on_error.value,
+                        on_error=on_error,
                         report=progress,
                     )
-            except KeyboardInterrupt:
-                typer.echo("legs: interrupted; the same command goes on from here", err=True)
-                raise typer.Exit(130) from None
-    console.print(
-        f"{counted(done.rows, 'row')} in {out}: {'row, ' * parts}id and {done.columns:,} features",
-        soft_wrap=True,
-        markup=False,
-    )
+            else:
+                done = embed_file(embedder, data, out, on_error=on_error, report=progress)
+    except KeyboardInterrupt:
+        then = "resumes" if parts else "starts again"
+        typer.echo(f"legs: interrupted; the same command {then}", err=True)
+        raise typer.Exit(130) from None
+    columns = f"{'row, ' * parts}id and {done.columns:,} features"
+    console.echo(f"{opt.counted(done.rows, 'row')} in {out}: {columns}")
     if done.bad_file is not None:
-        console.print(
-            f"{counted(done.skipped, 'row')} {'without features' if parts else 'skipped'}, "
-            f"listed in {done.bad_file}",
-            soft_wrap=True,
-            markup=False,
-        )
+        what = "without features" if parts else "skipped"
+        console.echo(f"{opt.counted(done.skipped, 'row')} {what}, listed in {done.bad_file}")

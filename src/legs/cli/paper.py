@@ -1,4 +1,4 @@
-"""The paper's number for a data set and a method."""
+"""The paper's score for a data set and a method."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """A number of the paper; ``std`` is ``None`` where it prints none."""
+    """A score of the paper; ``std`` is ``None`` where it prints none."""
 
     mean: float
     std: float | None
@@ -26,18 +26,12 @@ def _scores() -> dict[tuple[str, str], Printed]:
 
 
 def paper_number(data: str, method: str) -> Printed | None:
-    """What the paper prints, in its units: percent correct, or mean squared error.
+    """The printed score, in the paper's units: percent correct, or mean squared error.
 
     Affinities are left out: the paper does not say how it scaled them.
 
-    Args:
-        data: name of a data set.
-        method: as ``--model`` takes it.
-
     >>> paper_number("MUTAG", "gcn")
     Printed(mean=79.3, std=9.66)
-    >>> paper_number("zinc-bbab", "legs-fcn")
-    Printed(mean=0.591, std=0.026)
     >>> paper_number("my own file", "gcn") is None
     True
     """

@@ -7,90 +7,68 @@ from typing import Annotated
 
 import typer
 
-from legs.cli.choices import (
-    Bad,
-    Data,
-    Device,
-    DeviceOption,
-    IdColumn,
-    Model,
-    OnError,
-    SmilesColumn,
-    counted,
-)
+from legs.cli import options as opt
+from legs.cli.console import Console, score_table
+from legs.cli.progress import Rows
+from legs.io import check_outputs
 
 
 def predict(
-    run: Model,
-    data: Data,
+    run: opt.Run,
+    data: opt.Data,
     out: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="OUT", help="A .csv, .tsv or .parquet file."),
     ],
-    on_error: Bad = OnError.stop,
-    smiles_column: SmilesColumn = None,
-    id_column: IdColumn = None,
-    device: DeviceOption = Device.cpu,
+    smiles_column: opt.SmilesColumn = None,
+    id_column: opt.IdColumn = None,
+    on_error: opt.OnError = "raise",
+    device: opt.Device = "cpu",
 ) -> None:
-    """Predict for every row of a file: class probabilities, or numbers in their own units.
+    """Predict every row of a file: class probabilities, or values in the units of the targets.
 
-    With --on-error skip, rows that cannot be used keep their place and say why in the column
-    "error". If the file has the target columns, the predictions are scored.
+    With --on-error skip, a row that cannot be used keeps its place, and the column "error" says
+    why. If the file has the target columns, the predictions are scored.
     """
-    from legs.cli.console import Console
-    from legs.cli.progress import Rows
-    from legs.cli.scores import score_table
     from legs.inference.predict import predict_file
-    from legs.io import check_outputs
     from legs.report.words import few_words
     from legs.training import load_predictor
     from legs.training.runs import choose_device, find_model, run_files
 
-    console = Console(highlight=False)
+    console = Console()
     if out.is_file():
         check_outputs([out], run_files(run))
-    predictor = load_predictor(find_model(run)).to(choose_device(device.value))
+    predictor = load_predictor(find_model(run)).to(choose_device(device))
     with Rows(console, f"{predictor.method}:") as progress:
         done = predict_file(
             predictor,
             data,
             out,
-            on_error=on_error.value,
+            on_error=on_error,
             smiles_column=smiles_column,
             id_column=id_column,
             report=progress,
         )
-    skipped = (
-        f"; {done.skipped:,} have no prediction: see the column error, or {done.bad_file}"
-        if done.skipped
-        else ""
-    )
-    console.print(f"{counted(done.rows, 'row')} in {out}{skipped}", soft_wrap=True, markup=False)
+    skipped = ""
+    if done.skipped:
+        skipped = f"; {done.skipped:,} have no prediction: see the column error, or {done.bad_file}"
+    console.echo(f"{opt.counted(done.rows, 'row')} in {out}{skipped}")
     if done.scores:
-        scores = {f"{counted(done.scored, 'row')} with targets": done.scores}
+        scores = {f"{opt.counted(done.scored, 'row')} with targets": done.scores}
         new = done.scored - (done.seen or 0)
-        said = few_words(new, "there are" if new > 1 else "there is")
+        remarks = few_words(new, "there are" if new > 1 else "there is")
         if done.seen and done.unseen_scores:
-            said.insert(
-                0,
-                f"{done.seen:,} of {done.scored:,} rows were in the training data; "
-                f"scores on the other {new:,}:",
-            )
-            scores = {f"{counted(new, 'row')} not in training data": done.unseen_scores, **scores}
+            training = f"{done.seen:,} of {done.scored:,} rows were in the training data"
+            remarks.insert(0, f"{training}; scores on the other {new:,}:")
+            head = f"{opt.counted(new, 'row')} not in training data"
+            scores = {head: done.unseen_scores, **scores}
         elif done.seen:
-            said = [
-                f"all {done.scored:,} rows were in the training data: the scores say nothing about "
-                "new ones"
-            ]
-        for line in said:
-            console.print(line, soft_wrap=True, markup=False)
+            training = f"all {done.scored:,} rows were in the training data"
+            remarks = [f"{training}: the scores say nothing about new ones"]
+        for line in remarks:
+            console.echo(line)
         console.print(score_table(scores))
-    if done.strangers:
-        names = ", ".join(done.strangers[:5])
-        kind = predictor.task.kind
-        what = "classes that the model does not know" if kind == "classification" else "no numbers"
-        console.print(
-            f"not scored: {what} ({names})",
-            soft_wrap=True,
-            markup=False,
-        )
+    if done.unscored:
+        classes = predictor.task.kind == "classification"
+        what = "classes that the model does not know" if classes else "not numbers"
+        console.echo(f"not scored: {what} ({', '.join(done.unscored[:5])})")

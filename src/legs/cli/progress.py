@@ -1,9 +1,9 @@
-"""Progress on a terminal; nothing anywhere else."""
+"""Progress bars on a terminal; nothing anywhere else."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -20,43 +20,19 @@ if TYPE_CHECKING:
     from legs.training.cv.progress import CVProgress
 
 
-class _Bar:
-    """One bar, shown as long as a ``with`` block lasts."""
+class _Bar(Progress):
+    """One bar, shown during a ``with`` block."""
 
-    def __init__(
-        self,
-        console: Console,
-        *columns: ProgressColumn,
-        title: str,
-        total: float | None = None,
-        **fields: Any,
-    ) -> None:
-        self.console = console
-        self.progress = Progress(
-            SpinnerColumn(),
-            *columns,
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
+    def __init__(self, console: Console, *columns: ProgressColumn, **task: Any) -> None:
+        terminal = console.is_terminal
+        super().__init__(
+            SpinnerColumn(), *columns, console=console, transient=True, disable=not terminal
         )
-        self.task = self.progress.add_task(title, total=total, **fields)
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
+        self.task = self.add_task(**{"total": None, **task})
 
 
 class Epochs(_Bar):
-    """A bar for training: epoch, losses, time left. To be called with the losses of every epoch.
-
-    Args:
-        console: where to show it, if it is a terminal.
-        epochs: at most so many.
-        title: what is being trained.
-    """
+    """Epoch, losses and time left of a training run; called with the losses of every epoch."""
 
     def __init__(self, console: Console, epochs: int, title: str) -> None:
         columns = (
@@ -66,7 +42,7 @@ class Epochs(_Bar):
             TimeRemainingColumn(),
             TextColumn("left"),
         )
-        super().__init__(console, *columns, title=title, total=epochs, losses="")
+        super().__init__(console, *columns, description=title, total=epochs, losses="")
         self.epochs, self.last, self.validation = epochs, 0, ""
 
     def __call__(self, row: dict[str, float]) -> None:
@@ -76,35 +52,30 @@ class Epochs(_Bar):
             self.console.print(f"resuming after epoch {epoch - 1}")
         if epoch <= self.last or not self.last:
             # The first epoch of a run, of one that is resumed, or of an ensemble's next network.
-            self.progress.reset(self.task, completed=epoch, losses="")
+            self.reset(self.task, completed=epoch, losses="")
             self.validation = ""
         self.last = epoch
         if "validation_loss" in row:
             self.validation = f"validation {row['validation_loss']:.3g}"
-        losses = (
-            f"epoch {epoch}/{self.epochs} train {row['train_loss']:<7.3g} {self.validation:<18}"
-        )
-        self.progress.update(self.task, completed=epoch, losses=losses)
+        train = f"train {row['train_loss']:<7.3g}"
+        losses = f"epoch {epoch}/{self.epochs} {train} {self.validation:<18}"
+        self.update(self.task, completed=epoch, losses=losses)
 
 
 class Rows(_Bar):
-    """Counts rows while a file is read; to be called with the number of rows done."""
+    """Counts rows while a file is read; called with the number of rows done."""
 
     def __init__(self, console: Console, title: str) -> None:
         columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} rows"))
-        super().__init__(console, *columns, title=title)
+        super().__init__(console, *columns, description=title)
 
     def __call__(self, rows: int) -> None:
         """Shows how many rows are done."""
-        self.progress.update(self.task, completed=rows)
+        self.update(self.task, completed=rows)
 
 
-class PlanBar(_Bar):
-    """A bar over a whole plan with lines beside it.
-
-    Args:
-        console: where to show it, if it is a terminal.
-    """
+class Plan(_Bar):
+    """Progress of a cross-validation or an experiment, with lines beside the bar."""
 
     def __init__(self, console: Console) -> None:
         columns = (
@@ -113,21 +84,15 @@ class PlanBar(_Bar):
             TimeRemainingColumn(),
             TextColumn("{task.description}", markup=False),
         )
-        super().__init__(console, *columns, title="starting")
+        super().__init__(console, *columns, description="starting")
+
+    def __call__(self, progress: CVProgress) -> None:
+        """Shows the progress of a cross-validation."""
+        self.show(progress.models, progress.completed, plan_lines(progress))
 
     def show(self, total: float, completed: float, lines: list[str]) -> None:
         """Shows how much is done, and the lines."""
-        self.progress.update(
-            self.task, total=total, completed=completed, description="\n".join(lines)
-        )
-
-
-class Plan(PlanBar):
-    """How far a cross-validation is; to be called with its progress."""
-
-    def __call__(self, progress: CVProgress) -> None:
-        """Shows where the plan is."""
-        self.show(progress.models, progress.completed, plan_lines(progress))
+        self.update(self.task, total=total, completed=completed, description="\n".join(lines))
 
 
 def plan_lines(progress: CVProgress) -> list[str]:
@@ -137,7 +102,6 @@ def plan_lines(progress: CVProgress) -> list[str]:
         numbers = ", ".join(str(k + 1) for k in progress.settings)
         what.append(f"setting{'s' * (len(progress.settings) > 1)} {numbers} of {progress.grid}")
     models = f"{progress.models:,} models: {progress.done:,} done, {progress.running} running, "
-    models += f"{progress.stopped} stopped"
     rest = []
     if progress.step == "trial":
         rest.append("timing both strategies")
@@ -145,4 +109,5 @@ def plan_lines(progress: CVProgress) -> list[str]:
         rest.append(f"epoch {progress.epoch} of {progress.max_epochs}")
     if math.isfinite(progress.best_loss):
         rest.append(f"best loss {progress.best_loss:.4f}")
-    return [", ".join(what), models, *([", ".join(rest)] if rest else [])]
+    lines = [", ".join(what), f"{models}{progress.stopped} stopped", ", ".join(rest)]
+    return [line for line in lines if line]

@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
+from legs.cli.console import Console
+from legs.cli.paper import paper_number
+
 
 def report(
     run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="Folder of legs train, legs cv or legs demo."),
+        Path, typer.Argument(metavar="RUN", help="Folder of legs train, legs cv or legs demo.")
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", show_default="RUN/report.html", help="The page."
+            "-o", "--output", metavar="FILE", show_default="RUN/report.html", help="HTML file."
         ),
     ] = None,
     explain: Annotated[
@@ -24,34 +26,29 @@ def report(
         typer.Option(
             metavar="TARGET",
             show_default="the best predicted",
-            help="Number to explain on the page; classes explain themselves.",
+            help="Regression target to explain; can be repeated. Classes are always explained.",
         ),
     ] = None,
     pictures: Annotated[
-        bool,
-        typer.Option("--pictures", help="Also write the pictures as PNG and SVG, light and dark."),
+        bool, typer.Option("--pictures", help="Also write the figures as PNG and SVG.")
     ] = False,
 ) -> None:
-    """Write one HTML page that shows a run; it opens from disk and needs no network.
+    """Write one HTML page about a run; it opens from disk and needs no network.
 
-    Scores in plain words, learned scales over the epochs, filters, a map of the graphs, best and
-    worst predictions, which part of them mattered, and how to get the same again.
+    Scores in plain words, learned scales over the epochs, filters, a map of the graphs, the best
+    and worst predictions, which parts of graphs mattered, and how to reproduce the run.
     """
     # Imported here: torch takes seconds, and `legs report --help` must not.
-    from legs.cli.console import Console
-    from legs.cli.paper import paper_number
     from legs.explain.runs import explain_folder
     from legs.report.page import page_file, write_page, write_pictures
 
-    console = Console(highlight=False)
+    console = Console()
     page_file(run, output)
     with console.status(f"Explaining predictions of {run}"):
         explain_folder(run, explain or ())
     with console.status("Drawing the page"):
         page = write_page(run, output, paper=paper_number)
         drawn = write_pictures(run) if pictures else []
-    size = page.stat().st_size / 1e6
-    console.print(f"page       {page} ({size:.1f} MB)", soft_wrap=True, markup=False)
+    console.echo(f"page       {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if drawn:
-        text = f"pictures   {len(drawn)} files in {drawn[0].parent}"
-        console.print(text, soft_wrap=True, markup=False)
+        console.echo(f"pictures   {len(drawn)} files in {drawn[0].parent}")

@@ -9,47 +9,45 @@ from typing import Annotated
 
 import typer
 
-from legs.cli.choices import Device
+from legs.cli.options import Device
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Experiments; without one, a list.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Experiments; default: list them.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small but real: minutes on two cores.")
     ] = False,
     datasets: Annotated[
-        str, typer.Option(metavar="NAMES", show_default="all", help="Data sets: MUTAG,PTC.")
+        str, typer.Option(metavar="NAMES", show_default="all", help="Such as MUTAG,PTC.")
     ] = "",
     models: Annotated[
-        str, typer.Option(metavar="NAMES", show_default="all", help="Methods: legs-fcn,gcn.")
+        str, typer.Option(metavar="NAMES", show_default="all", help="Such as legs-fcn,gcn.")
     ] = "",
-    device: Annotated[
-        Device, typer.Option(help="Where to train; auto takes a GPU if there is one.")
-    ] = Device.auto,
+    device: Device = "auto",
     rotations: Annotated[
         int | None, typer.Option(min=1, show_default="the paper's", help="Models per test set.")
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**31 - 1, help="Of partitions, weights and batches.")
+        int, typer.Option(min=0, max=2**31 - 1, help="Seed of folds, weights and batches.")
     ] = 0,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="For results; resumes if it exists."),
+        typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the results; resumes."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, show_default="no limit", help="Start no cell later.")
+        float | None, typer.Option(min=0, show_default="no limit", help="Start no new cell after.")
     ] = None,
     reuse: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Take finished cells with the same settings."),
+        typer.Option(metavar="FOLDER", help="Use finished cells from there."),
     ] = None,
     at_once: Annotated[
-        int, typer.Option(min=1, help="Cells side by side, each in a process of its own.")
+        int, typer.Option(min=1, help="Cells run in parallel, each in its own process.")
     ] = 1,
 ) -> None:
-    """Run experiments of the paper and print their numbers beside the paper's.
+    """Run experiments of the paper and print their scores beside the paper's.
 
     Needs a clone of the repository. Finished cells are skipped: the same command resumes after an
     interruption, and with --minutes 0 it only writes the tables again.
@@ -63,13 +61,17 @@ def reproduce(
     import_module("reproduction.command").main(
         names or [],
         output,
-        device.value,
+        device,
         quick=quick,
-        datasets=tuple(filter(None, map(str.strip, datasets.split(",")))),
-        models=tuple(filter(None, map(str.strip, models.split(",")))),
+        datasets=_split(datasets),
+        models=_split(models),
         rotations=rotations,
         seed=seed,
         minutes=minutes,
         reuse=tuple(reuse or ()),
         at_once=at_once,
     )
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, names.split(","))))

@@ -1,5 +1,6 @@
 """Graphs in: named data sets, a user's own files, node features, splits, batches."""
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from legs.data.catalog.specs import available
     from legs.data.dataset import GraphBatch, GraphDataset
     from legs.data.loading import load
-    from legs.data.merge import Merged, merge_alike
+    from legs.data.merge import Merged, merge_equivalent
     from legs.data.readers.base import Features, RawGraphs
     from legs.data.readers.objects import from_objects
     from legs.data.statistics import describe
@@ -28,32 +29,32 @@ __all__ = [
     "from_objects",
     "load",
     "load_dataset",
-    "merge_alike",
+    "merge_equivalent",
     "save_dataset",
 ]
 
-_HOMES = {
-    "Features": "readers.base",
-    "GraphBatch": "dataset",
-    "GraphDataset": "dataset",
-    "Merged": "merge",
-    "RawGraphs": "readers.base",
-    "available": "catalog.specs",
-    "describe": "statistics",
-    "from_objects": "readers.objects",
-    "load": "loading",
-    "load_dataset": "catalog.cache",
-    "merge_alike": "merge",
-    "save_dataset": "catalog.cache",
+_NAMES_OF = {
+    "catalog.cache": ("load_dataset", "save_dataset"),
+    "catalog.specs": ("available",),
+    "dataset": ("GraphBatch", "GraphDataset"),
+    "loading": ("load",),
+    "merge": ("Merged", "merge_equivalent"),
+    "readers.base": ("Features", "RawGraphs"),
+    "readers.objects": ("from_objects",),
+    "statistics": ("describe",),
 }
 
 
 def __getattr__(name: str) -> Any:
     # Imported when first used: listing the sets must not wait seconds for PyTorch.
-    if name in _HOMES:
-        return getattr(import_module(f"legs.data.{_HOMES[name]}"), name)
+    if name == "merge_alike":
+        warnings.warn("merge_alike is now merge_equivalent", DeprecationWarning, stacklevel=2)
+        name = "merge_equivalent"
+    for module, names in _NAMES_OF.items():
+        if name in names:
+            return getattr(import_module(f"legs.data.{module}"), name)
     raise AttributeError(f"module 'legs.data' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 Task = Literal["classification", "regression"]
+Index: TypeAlias = slice | Sequence[int] | Tensor | np.ndarray[Any, Any]
 
 
 class GraphBatch(NamedTuple):
@@ -22,18 +23,11 @@ class GraphBatch(NamedTuple):
     edge_weight: Tensor | None  # [edges]
     batch: Tensor  # [nodes], the graph of each node
     batch_size: int
-    y: Tensor | None  # [graphs] classes or [graphs, targets] numbers
+    y: Tensor | None  # [graphs] classes or [graphs, targets] values
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch on another device."""
-        return GraphBatch(
-            self.x.to(device),
-            self.edge_index.to(device),
-            None if self.edge_weight is None else self.edge_weight.to(device),
-            self.batch.to(device),
-            self.batch_size,
-            None if self.y is None else self.y.to(device),
-        )
+        return GraphBatch._make(t.to(device) if isinstance(t, Tensor) else t for t in self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +52,7 @@ class GraphDataset:
         ids: per graph: a row number, a name from the user's file, …
         smiles: per graph, for molecules.
         groups: per graph, where graphs belong together and splits may have to respect it.
-        info: whatever else is known: source, licence note, …
+        info: anything else: source, licence note, …
 
     >>> path = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
     >>> data = GraphDataset.from_pyg([path, path])
@@ -127,43 +121,36 @@ class GraphDataset:
     @overload
     def __getitem__(self, index: int) -> Data: ...
     @overload
-    def __getitem__(
-        self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]
-    ) -> GraphDataset: ...
+    def __getitem__(self, index: Index) -> GraphDataset: ...
     def __getitem__(self, index: Any) -> Data | GraphDataset:
         """One graph as PyG ``Data``, or several as a smaller data set."""
         if isinstance(index, (int, np.integer)):
             if not -len(self) <= index < len(self):
                 raise IndexError(f"graph {index} of {len(self)}")
             graph = self.batch([int(index) % len(self)])
-            data = Data(x=graph.x, edge_index=graph.edge_index)
-            if graph.edge_weight is not None:
-                data.edge_weight = graph.edge_weight
-            if graph.y is not None:
-                data.y = graph.y
-            return data
+            optional = {"edge_weight": graph.edge_weight, "y": graph.y}
+            given = {name: value for name, value in optional.items() if value is not None}
+            return Data(graph.x, graph.edge_index, **given)
         return self.subset(index)
 
-    def subset(self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> GraphDataset:
-        """The graphs chosen by a slice, numbers or a mask, in that order."""
-        chosen = self._numbers(index)
-        part = self._gather(chosen)
-        listed = chosen.tolist()
-        return replace(
-            part,
-            ids=tuple(self.ids[i] for i in listed) if self.ids else (),
-            smiles=tuple(self.smiles[i] for i in listed) if self.smiles else (),
-            groups=tuple(self.groups[i] for i in listed) if self.groups else (),
-        )
+    def subset(self, index: Index) -> GraphDataset:
+        """The graphs selected by a slice, numbers or a mask, in that order."""
+        numbers = self._numbers(index)
+        rows = numbers.tolist()
+        per_graph: dict[str, Any] = {
+            name: tuple(values[i] for i in rows) if (values := getattr(self, name)) else ()
+            for name in ("ids", "smiles", "groups")
+        }
+        return replace(self._gather(numbers), **per_graph)
 
-    def batch(self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> GraphBatch:
-        """The chosen graphs as one block-diagonal graph: gathered, not collated."""
+    def batch(self, index: Index) -> GraphBatch:
+        """The selected graphs as one block-diagonal graph: gathered, not collated."""
         return self._gather(self._numbers(index)).whole()
 
-    def _gather(self, chosen: Tensor) -> GraphDataset:
+    def _gather(self, graphs: Tensor) -> GraphDataset:
         # Nothing here may look at the whole set: a batch costs what the batch is.
-        starts = self.ptr[chosen]
-        sizes = self.ptr[chosen + 1] - starts
+        starts = self.ptr[graphs]
+        sizes = self.ptr[graphs + 1] - starts
         nodes, ptr = _ranges(starts, sizes)
         degree = self.rowptr[nodes + 1] - self.rowptr[nodes]
         edges, rowptr = _ranges(self.rowptr[nodes], degree)
@@ -175,7 +162,7 @@ class GraphDataset:
             rowptr=rowptr,
             col=(self.col[edges] + shift).to(self.col.dtype),
             edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
-            y=None if self.y is None else self.y[chosen],
+            y=None if self.y is None else self.y[graphs],
             ids=(),
             smiles=(),
             groups=(),
@@ -197,11 +184,8 @@ class GraphDataset:
 
     def to(self, device: torch.device | str) -> GraphDataset:
         """The same data set on another device."""
-        moved: dict[str, Any] = {
-            name: value.to(device)
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor)
-        }
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in tensors.items()}
         return replace(self, **moved)
 
     def with_x(self, x: Tensor, feature_names: tuple[str, ...] = ()) -> GraphDataset:
@@ -209,31 +193,25 @@ class GraphDataset:
         return replace(self, x=x, feature_names=feature_names)
 
     @classmethod
-    def from_pyg(cls, graphs: Sequence[Data], **known: Any) -> GraphDataset:
+    def from_pyg(cls, graphs: Sequence[Data], **fields: Any) -> GraphDataset:
         """Gathers PyG graphs (``x``, ``edge_index``, optionally ``edge_weight`` and ``y``).
 
         Args:
             graphs: with both directions of every edge.
-            known: further fields of the data set, such as ``task`` and ``class_names``.
+            fields: further fields of the data set, such as ``task`` and ``class_names``.
         """
-        sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])
-        _, ptr = _ranges(torch.zeros_like(sizes), sizes)
+        ptr = offsets(torch.tensor([int(g.num_nodes or 0) for g in graphs]))
         edges = torch.cat([g.edge_index + o for g, o in zip(graphs, ptr[:-1], strict=True)], dim=1)
-        weighted = any(g.get("edge_weight") is not None for g in graphs)
         weight = None
-        if weighted:
-            weight = torch.cat(
-                [
-                    torch.ones(g.num_edges) if g.get("edge_weight") is None else g.edge_weight
-                    for g in graphs
-                ]
-            ).float()
-        if "y" not in known and all(g.get("y") is not None for g in graphs) and len(graphs):
-            known["y"] = torch.cat([torch.as_tensor(g.y).reshape(1, -1) for g in graphs])
-            if known.get("task") == "classification":
-                known["y"] = known["y"].flatten().long()
+        if any(g.get("edge_weight") is not None for g in graphs):
+            pairs = [(g.get("edge_weight"), g.num_edges) for g in graphs]
+            weight = torch.cat([torch.ones(n) if w is None else w for w, n in pairs]).float()
+        if "y" not in fields and all(g.get("y") is not None for g in graphs) and len(graphs):
+            fields["y"] = torch.cat([torch.as_tensor(g.y).reshape(1, -1) for g in graphs])
+            if fields.get("task") == "classification":
+                fields["y"] = fields["y"].flatten().long()
         x = torch.cat([g.x.float() for g in graphs])
-        return cls.from_edges(x, ptr, edges, weight, **known)
+        return cls.from_edges(x, ptr, edges, weight, **fields)
 
     @classmethod
     def from_edges(
@@ -242,22 +220,21 @@ class GraphDataset:
         ptr: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
-        **known: Any,
+        **fields: Any,
     ) -> GraphDataset:
         """From the edges of all graphs, numbered through: ``edge_index`` ``[2, edges]``."""
         source, target = edge_index
         num_nodes = int(ptr[-1])
         order = torch.argsort(target * max(num_nodes, 1) + source)
-        rowptr = torch.zeros(num_nodes + 1, dtype=torch.long)
-        torch.cumsum(torch.bincount(target, minlength=num_nodes), 0, out=rowptr[1:])
+        rowptr = offsets(torch.bincount(target, minlength=num_nodes))
         weight = None if edge_weight is None else edge_weight[order]
-        return cls(x, ptr, rowptr, source[order].int(), weight, **known)
+        return cls(x, ptr, rowptr, source[order].int(), weight, **fields)
 
     def to_pyg(self) -> list[Data]:
         """A list of PyG graphs."""
         return list(self)
 
-    def _numbers(self, index: slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Tensor:
+    def _numbers(self, index: Index) -> Tensor:
         everything = torch.arange(len(self), device=self.ptr.device)
         if isinstance(index, slice):
             return everything[index]
@@ -267,11 +244,19 @@ class GraphDataset:
         return everything[numbers.to(everything.device)]
 
 
+def offsets(lengths: Tensor) -> Tensor:
+    """Where parts of these lengths begin, and where the last one ends.
+
+    >>> offsets(torch.tensor([2, 1]))
+    tensor([0, 2, 3])
+    """
+    out = torch.zeros(len(lengths) + 1, dtype=torch.long, device=lengths.device)
+    torch.cumsum(lengths, 0, out=out[1:])
+    return out
+
+
 def _ranges(starts: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers ``starts[i], …, starts[i] + lengths[i] - 1`` one after another; their offsets."""
-    offsets = torch.zeros(len(lengths) + 1, dtype=torch.long, device=lengths.device)
-    torch.cumsum(lengths, 0, out=offsets[1:])
-    numbers = torch.arange(int(offsets[-1]), device=lengths.device) + torch.repeat_interleave(
-        starts - offsets[:-1], lengths
-    )
-    return numbers, offsets
+    ptr = offsets(lengths)
+    shift = torch.repeat_interleave(starts - ptr[:-1], lengths)
+    return torch.arange(int(ptr[-1]), device=lengths.device) + shift, ptr

@@ -46,7 +46,7 @@ class BadRows:
     rows: list[BadRow] = field(default_factory=list)
 
     def add(self, where: str, reason: str, number: int | None = None) -> None:
-        """Notes a bad row, or raises :class:`DataError`."""
+        """Records a bad row, or raises :class:`DataError`."""
         if self.on_error == "raise":
             raise DataError(f"{where}: {reason} (on_error='skip' drops such rows)")
         self.rows.append(BadRow(number, where, reason))

@@ -1,7 +1,7 @@
 """Rows of one structure, which every split keeps in one part.
 
-A model that has trained on a structure has seen its duplicates as well: a test set that holds them
-scores too well.
+A model that trains on a structure also trains on its duplicates: a test set that holds them scores
+too well.
 """
 
 from __future__ import annotations
@@ -72,16 +72,10 @@ def canonical_smiles(smiles: Sequence[str]) -> list[str]:
 
     def canonical(text: str) -> str:
         mol = Chem.MolFromSmiles(text)
-        if mol is None:
-            return text
-        whole = str(Chem.MolToSmiles(mol))
-        if "." not in whole:
-            return whole
-        fragments = [
-            (mol.GetNumAtoms(), Chem.MolToSmiles(mol))
-            for mol in Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
-        ]
-        return str(max(fragments)[1])
+        if mol is None or "." not in (whole := str(Chem.MolToSmiles(mol))):
+            return text if mol is None else whole
+        fragments = Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
+        return max((part.GetNumAtoms(), str(Chem.MolToSmiles(part))) for part in fragments)[1]
 
     with rdBase.BlockLogs():
         unique = {text: canonical(text) for text in dict.fromkeys(smiles)}
@@ -112,8 +106,8 @@ def warn_about_leaks(splits: Sequence[Split], groups: Indices | None, stacklevel
         held_out += len(split.validation) + len(split.test)
         trained = groups[split.train]
         leaked += int(np.isin(groups[split.validation], trained).sum())
-        seen = np.concatenate([trained, groups[split.validation]])
-        leaked += int(np.isin(groups[split.test], seen).sum())
+        fitted = np.concatenate([trained, groups[split.validation]])
+        leaked += int(np.isin(groups[split.test], fitted).sum())
     if leaked:
         of = f" in {len(splits)} splits" if len(splits) > 1 else ""
         warnings.warn(

@@ -15,7 +15,6 @@ from legs.data.catalog import fetch
 from legs.data.catalog.resolve import Source, resolve
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, OnError, write_bad_rows
-from legs.data.readers.base import RawGraphs
 from legs.io import check_outputs, printable
 
 
@@ -68,14 +67,8 @@ def load(
     ...
     legs.data.errors.DataError: molecules.csv: no such file or folder
     """
-    options |= {
-        "target": target,
-        "task": task,
-        "smiles_column": smiles_column,
-        "id_column": id_column,
-        "table": table,
-        "directed": directed,
-    }
+    options |= {"target": target, "task": task, "table": table, "directed": directed}
+    options |= {"smiles_column": smiles_column, "id_column": id_column}
     if bad_file is not None:
         check_outputs([bad_file], [name_or_path])
     source = resolve(name_or_path)
@@ -125,6 +118,8 @@ def _prepared(
     use_cache: bool,
 ) -> GraphDataset:
     """The whole set, or where the reader can stop early, at least ``limit`` graphs of it."""
+    from legs.data.features.blocks import assemble
+
     blocks = features.replace(" ", "").split("+") if isinstance(features, str) else features
     options = dict(chosen)
     if "bad" in source.reader.options:
@@ -142,10 +137,21 @@ def _prepared(
         return prepared
     if partial:
         options["limit"] = limit
-    dataset = _assembled(source.reader.read(*source.arguments(), **options), source, blocks, bad)
+    raw = source.reader.read(*source.arguments(), **options)
+    info: dict[str, Any] = {**source.info, **raw.info}
+    if len(bad) or "bad_rows" not in info:
+        info |= {"bad_rows": len(bad), "bad": list(bad)}
+    dataset = assemble(replace(raw, name=raw.name or source.name, info=info), blocks)
+    # As the cache gives it back: the first load must not differ from the second.
+    dataset = replace(dataset, info=store.plain(dataset.info))
     if use_cache and not partial:
-        # Before a download there was no place.
-        _keep(dataset, place or _place(source, choices, chosen))
+        try:
+            # Before a download there was no place.
+            if (place := place or _place(source, choices, chosen)) is not None:
+                store.evict(store.save_dataset(place, dataset))
+        except (OSError, DataError) as error:  # a full disk costs time, not the result
+            message = printable(f"{dataset.name} was not kept in the cache: {error}")
+            warnings.warn(message, stacklevel=3)
     return dataset
 
 
@@ -159,27 +165,6 @@ def _place(source: Source, choices: dict[str, Any], options: dict[str, Any]) -> 
     return fetch.cache_dir() / "prepared" / store.entry(source.name, digests, choices)
 
 
-def _keep(dataset: GraphDataset, place: Path | None) -> None:
-    try:
-        if place is not None:
-            store.evict(store.save_dataset(place, dataset))
-    except (OSError, DataError) as error:  # a full disk costs time, not the result
-        warnings.warn(printable(f"{dataset.name} was not kept in the cache: {error}"), stacklevel=4)
-
-
-def _assembled(
-    raw: RawGraphs, source: Source, features: Sequence[str] | None, bad: BadRows
-) -> GraphDataset:
-    from legs.data.features.blocks import assemble
-
-    info: dict[str, Any] = {**source.info, **raw.info}
-    if len(bad) or "bad_rows" not in info:
-        info |= {"bad_rows": len(bad), "bad": list(bad)}
-    dataset = assemble(replace(raw, name=raw.name or source.name, info=info), features)
-    # As the cache gives it back: the first load must not differ from the second.
-    return replace(dataset, info=store.plain(dataset.info))
-
-
 def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDataset:
     """Some of the targets of a set that offers several, and the graphs that have any of them."""
     if dataset.y is None or dataset.task != "regression" or not dataset.target_names:
@@ -190,18 +175,18 @@ def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDatas
             raise DataError(f"{dataset.name} has no target {name!r}; there are {offered}")
     columns = [dataset.target_names.index(name) for name in names]
     y = dataset.y[:, columns]
-    kept = ~y.isnan().all(1)
-    for i in (~kept).nonzero().flatten().tolist():
+    has_value = ~y.isnan().all(1)
+    for i in (~has_value).nonzero().flatten().tolist():
         graph = dataset.ids[i] if dataset.ids else i
         bad.add(f"{dataset.name} graph {graph}", f"no value of {', '.join(names)}")
     dataset = replace(dataset, y=y, target_names=tuple(names))
     if not len(bad):
         return dataset
-    if not kept.any():
+    if not has_value.any():
         raise DataError(f"no graph of {dataset.name} has a value of {', '.join(names)}")
     rows = [*dataset.info.get("bad", ()), *bad]
     info = {**dataset.info, "bad": rows, "bad_rows": len(rows)}
-    return replace(dataset.subset(kept.nonzero().flatten()), info=info)
+    return replace(dataset.subset(has_value.nonzero().flatten()), info=info)
 
 
 @cache

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from legs.data.dataset import GraphDataset
+from legs.data.dataset import GraphDataset, offsets
 
 # Odd numbers without a pattern: neighbouring colours become numbers that have nothing in common.
 _FACTORS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
@@ -31,9 +31,9 @@ class Merged(NamedTuple):
     """Graphs of classes of nodes.
 
     Args:
-        data: a node a class; edge weights are the numbers of neighbours :math:`W'`, which differ
-            between the two directions of an edge, and loops lead from a class to itself. Classes
-            with many neighbours come first in every graph.
+        data: one node per class; edge weights are the numbers of neighbours :math:`W'`, which
+            differ between the two directions of an edge, and loops lead from a class to itself.
+            Classes with many neighbours come first in every graph.
         copies: multiplicity: number of nodes in each class, ``[classes]``, as ``data.x``.
     """
 
@@ -41,7 +41,7 @@ class Merged(NamedTuple):
     copies: Tensor
 
 
-def merge_alike(data: GraphDataset) -> Merged:
+def merge_equivalent(data: GraphDataset) -> Merged:
     """Merges equivalent nodes.
 
     Args:
@@ -49,29 +49,27 @@ def merge_alike(data: GraphDataset) -> Merged:
 
     >>> star = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])
     >>> data = GraphDataset.from_edges(torch.ones(4, 1), torch.tensor([0, 4]), star)
-    >>> merged, copies = merge_alike(data)
+    >>> merged, copies = merge_equivalent(data)
     >>> copies, merged.whole().edge_index, merged.edge_weight
     (tensor([1., 3.]), tensor([[1, 0],
             [0, 1]]), tensor([3., 1.]))
     """
     if data.edge_weight is not None:
         raise ValueError(f"{data.name or 'this data set'} has edge weights; nodes are not merged")
-    graph, row = _owners(data)
+    _, (col, row), _, graph, *_ = data.whole()
     kind, count = _checked(data, graph, row, *_refined(data, graph, row))
     first, by_first = _first_of(kind, count).sort()
     kind = by_first.argsort()[kind]  # numbered as they come, not by chance
     chosen = first[kind[row]] == row
     entries, weight = torch.unique(
-        kind[row[chosen]] * count + kind[data.col.long()[chosen]], return_counts=True
+        kind[row[chosen]] * count + kind[col[chosen]], return_counts=True
     )
     source, target = entries % max(count, 1), entries // max(count, 1)
     counts = torch.bincount(kind, minlength=count).to(data.x.dtype)
     sizes = torch.bincount(graph[first], minlength=len(data))
-    ptr = torch.cat([data.ptr.new_zeros(1), sizes.cumsum(0)])
-    merged = replace(data, x=data.x[first], ptr=ptr)
-    weight = weight.to(data.x.dtype)
-    found, order = _renumbered(merged, graph[first], source, target, weight)
-    return Merged(found, counts[order])
+    merged = replace(data, x=data.x[first], ptr=offsets(sizes))
+    merged, order = _renumbered(merged, graph[first], source, target, weight.to(data.x.dtype))
+    return Merged(merged, counts[order])
 
 
 def longest_first(data: GraphDataset) -> GraphDataset:
@@ -79,105 +77,87 @@ def longest_first(data: GraphDataset) -> GraphDataset:
 
     Loops over rows run faster where those of like length come together.
 
-    >>> path = GraphDataset.from_edges(
-    ...     torch.tensor([[0.0], [1.0], [2.0]]),
-    ...     torch.tensor([0, 3]),
-    ...     torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
-    ... )
+    >>> edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> path = GraphDataset.from_edges(torch.arange(3.0)[:, None], torch.tensor([0, 3]), edges)
     >>> longest_first(path).x.T, longest_first(path).col
     (tensor([[1., 0., 2.]]), tensor([1, 2, 0, 0], dtype=torch.int32))
     """
-    graph, row = _owners(data)
-    return _renumbered(data, graph, data.col.long(), row, data.edge_weight)[0]
+    _, (col, row), weight, graph, *_ = data.whole()
+    return _renumbered(data, graph, col, row, weight)[0]
 
 
 def without_loops(data: GraphDataset) -> GraphDataset:
     """The same graphs, without edges from a node to itself; ``data`` itself where there are none.
 
-    >>> graph = GraphDataset.from_edges(
-    ...     torch.rand(2, 1), torch.tensor([0, 2]), torch.tensor([[0, 0, 1], [0, 1, 0]])
-    ... )
+    >>> edges = torch.tensor([[0, 0, 1], [0, 1, 0]])
+    >>> graph = GraphDataset.from_edges(torch.rand(2, 1), torch.tensor([0, 2]), edges)
     >>> len(graph.col), without_loops(graph).col
     (3, tensor([1, 0], dtype=torch.int32))
     """
-    _, row = _owners(data)
-    kept = row != data.col
-    if bool(kept.all()):
+    _, (col, row), weight, *_ = data.whole()
+    keep = row != col
+    if bool(keep.all()):
         return data
-    lengths = torch.bincount(row[kept], minlength=data.num_nodes)
     return replace(
         data,
-        rowptr=torch.cat([data.ptr.new_zeros(1), lengths.cumsum(0)]),
-        col=data.col[kept],
-        edge_weight=None if data.edge_weight is None else data.edge_weight[kept],
+        rowptr=offsets(torch.bincount(row[keep], minlength=data.num_nodes)),
+        col=data.col[keep],
+        edge_weight=None if weight is None else weight[keep],
     )
 
 
-def graph_hashes(data: GraphDataset, rounds: int = 16) -> Tensor:
+def graph_hashes(data: GraphDataset) -> Tensor:
     """A hash per graph of structure, node features and edge weights, ``[graphs]``, int64.
 
-    It does not depend on the order of the nodes. Graphs that colour refinement cannot tell apart
-    within ``rounds`` rounds share a hash.
+    It does not depend on the order of the nodes. Graphs that colour refinement cannot distinguish
+    within 16 rounds share a hash.
 
     >>> path = torch.tensor([[0, 1, 1, 2, 3, 4, 3, 5], [1, 0, 2, 1, 4, 3, 5, 3]])
     >>> data = GraphDataset.from_edges(torch.ones(6, 1), torch.tensor([0, 3, 6]), path)
     >>> len(graph_hashes(data).unique())
     1
     """
-    graph, row = _owners(data)
-    colour, weight = _coloured(torch.zeros_like(graph), data.x + 0.0), None  # -0.0 is 0.0
-    if data.edge_weight is not None:
-        weight = _coloured(torch.zeros_like(row), data.edge_weight[:, None])
-    count = 0
-    for _ in range(rounds):
-        classes = len(colour.unique())
-        if classes == count:
-            break
-        count = classes
-        colour = _next(colour, row, data.col.long(), weight)
+    _, (col, row), weight, graph, *_ = data.whole()
+    colour = _coloured(torch.zeros_like(graph), data.x + 0.0)  # -0.0 is 0.0
+    if weight is not None:
+        weight = _coloured(torch.zeros_like(row), weight[:, None])
+    counts = [0]
+    while len(counts) <= 16 and (count := len(colour.unique())) != counts[-1]:
+        counts.append(count)
+        colour = _next(colour, row, col, weight)
     return _mixed(data.sizes).index_add_(0, graph, _mixed(colour))
-
-
-def _owners(data: GraphDataset) -> tuple[Tensor, Tensor]:
-    """The graph of each node, and the node of each entry of a row."""
-    device = data.ptr.device
-    graph = torch.repeat_interleave(torch.arange(len(data), device=device), data.sizes)
-    nodes = torch.arange(data.num_nodes, device=device)
-    return graph, torch.repeat_interleave(nodes, data.rowptr.diff())
 
 
 def _renumbered(
     data: GraphDataset, graph: Tensor, source: Tensor, target: Tensor, weight: Tensor | None
 ) -> tuple[GraphDataset, Tensor]:
-    """Graphs of given edges, whose nodes of most neighbours come first; and which node is where."""
+    """Graphs of these edges, nodes with most neighbours first, and the order of the nodes."""
     count = data.num_nodes
     lengths = torch.bincount(target, minlength=count)
     order = (graph * (lengths.max() + 1 if count else 1) - lengths).argsort(stable=True)
     place = torch.empty_like(order)
     place[order] = torch.arange(count, device=order.device)
     by_row = (place[target] * max(count, 1) + place[source]).argsort()
-    found = replace(
+    renumbered = replace(
         data,
         x=data.x[order],
-        rowptr=torch.cat([data.ptr.new_zeros(1), lengths[order].cumsum(0)]),
+        rowptr=offsets(lengths[order]),
         col=place[source[by_row]].to(data.col.dtype),
         edge_weight=None if weight is None else weight[by_row],
     )
-    return found, order
+    return renumbered, order
 
 
 def _refined(data: GraphDataset, graph: Tensor, row: Tensor) -> tuple[Tensor, int]:
     """Number of every node's class, and of classes, after colours have been refined to the end."""
     colour = _coloured(_mixed(graph), data.x)
-    found, kind = torch.unique(colour, return_inverse=True)
-    col = data.col.long()
-    while len(found) < len(graph):
+    classes, kind = torch.unique(colour, return_inverse=True)
+    col, count = data.col.long(), 0
+    while count < len(classes) < len(graph):
+        count = len(classes)
         colour = _next(colour, row, col)
-        finer, kind = torch.unique(colour, return_inverse=True)
-        if len(finer) == len(found):
-            break
-        found = finer
-    return kind, len(found)
+        classes, kind = torch.unique(colour, return_inverse=True)
+    return kind, len(classes)
 
 
 def _coloured(colour: Tensor, x: Tensor) -> Tensor:
@@ -196,7 +176,7 @@ def _next(colour: Tensor, row: Tensor, col: Tensor, weight: Tensor | None = None
 
 
 def _mixed(numbers: Tensor) -> Tensor:
-    """Numbers of 64 bits in which every bit of the given ones counts."""
+    """A hash of each number: every bit of the result depends on every bit of the number."""
     numbers = numbers + _FACTORS[2]  # else zero would stay zero
     numbers = (numbers ^ (numbers >> 31)) * _FACTORS[0]
     numbers = (numbers ^ (numbers >> 29)) * _FACTORS[1]
@@ -206,11 +186,7 @@ def _mixed(numbers: Tensor) -> Tensor:
 def _checked(
     data: GraphDataset, graph: Tensor, row: Tensor, kind: Tensor, count: int
 ) -> tuple[Tensor, int]:
-    """The classes, if all nodes of each are equivalent indeed; else every node by itself.
-
-    Colours are numbers of 64 bits: that two different ones meet is next to impossible, not
-    impossible.
-    """
+    """The classes if no two colours, of 64 bits, have collided; else every node by itself."""
     twin = _first_of(kind, count)[kind]
     degree = data.rowptr.diff()
     same = (graph == graph[twin]) & (degree == degree[twin]) & (data.x == data.x[twin]).all(1)
@@ -226,5 +202,4 @@ def _checked(
 def _first_of(kind: Tensor, count: int) -> Tensor:
     """The first node of every class."""
     nodes = torch.arange(len(kind), device=kind.device)
-    first = torch.full((count,), len(kind), dtype=torch.long, device=kind.device)
-    return first.scatter_reduce_(0, kind, nodes, "amin")
+    return kind.new_full((count,), len(kind)).scatter_reduce_(0, kind, nodes, "amin")

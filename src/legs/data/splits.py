@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,6 +18,7 @@ Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Fractions: TypeAlias = tuple[float, float, float]
 
 PARTS = ("train", "validation", "test")
+KEY = "sha256"  # of a split in a file
 USUAL_FRACTIONS: Fractions = (0.8, 0.1, 0.1)
 
 
@@ -59,24 +60,13 @@ def stratified_folds(y: ArrayLike, k: int = 10, seed: int = 0) -> list[Indices]:
     """
     classes = np.asarray(y)
     if classes.ndim != 1:
-        raise DataError(f"one class a graph is needed to stratify; got shape {classes.shape}")
+        raise DataError(f"stratifying needs one class per graph; got shape {classes.shape}")
     if classes.dtype.kind == "f" and not (classes == np.round(classes)).all():
-        raise DataError("these targets are measurements, not classes; use random_folds instead")
+        raise DataError("these targets are continuous, not classes; split at random instead")
     _check_parts(k, len(classes), "graphs")
     _, number = np.unique(classes, return_inverse=True)
     # Class after class, at random within each, dealt out like cards.
     order = np.lexsort((np.random.default_rng(seed).random(len(number)), number))
-    return [np.sort(order[i::k]) for i in range(k)]
-
-
-def random_folds(n: int, k: int = 10, seed: int = 0) -> list[Indices]:
-    """``k`` parts at random, of sizes that differ by one at most.
-
-    >>> [fold.size for fold in random_folds(11, k=3)]
-    [4, 4, 3]
-    """
-    _check_parts(k, n, "graphs")
-    order = np.random.default_rng(seed).permutation(n)
     return [np.sort(order[i::k]) for i in range(k)]
 
 
@@ -85,7 +75,7 @@ def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indic
 
     Args:
         groups: the group of every graph, ``[graphs]``; any labels.
-        k: number of parts (default 10); as many as there are groups: one group a part.
+        k: number of parts (default 10); as many as there are groups: one group per part.
         seed: of the order among groups of the same size (default 0).
 
     >>> [fold.tolist() for fold in group_folds(["a", "b", "a", "c"], k=2)]
@@ -95,7 +85,7 @@ def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indic
     _check_parts(k, len(sizes), "groups")
     fold = np.empty(len(sizes), dtype=np.int64)
     filled = np.zeros(k, dtype=np.int64)
-    for group in _falling(sizes, np.random.default_rng(seed)):
+    for group in np.lexsort((np.random.default_rng(seed).random(len(sizes)), -sizes)):
         fold[group] = np.argmin(filled)
         filled[fold[group]] += sizes[group]
     return [np.flatnonzero(fold[number] == i) for i in range(k)]
@@ -155,19 +145,19 @@ def rotations(
     """The paper's protocol: every part is tested, and validation rotates over the others.
 
     The test set is ``test_folds`` consecutive parts, at each of the ``k`` starting positions. For
-    each, one model a remaining part: that part validates, the rest trains. The models of one test
-    set vote.
+    each, one model per remaining part: that part validates, the rest trains. The models of one
+    test set vote.
 
     Args:
         folds: the ``k`` parts.
         test_folds: parts in a test set (default 1; the paper's reduced training data: 1, 2, 5, 7).
-        rotations: models a test set (default: one for each remaining part); validation starts
+        rotations: models per test set (default: one for each remaining part); validation starts
             with the part after the test set.
 
     Returns:
         For every test set the splits of its models.
 
-    >>> tests = rotations(random_folds(20, k=10))
+    >>> tests = rotations(stratified_folds([0, 1] * 10, k=10))
     >>> len(tests), len(tests[0])
     (10, 9)
     """
@@ -182,13 +172,12 @@ def rotations(
     if not 1 <= models <= left:
         raise DataError(f"there can be 1 to {left} rotations, not {models}")
 
-    def join(chosen: Sequence[int]) -> Indices:
-        return np.sort(np.concatenate([folds[i] for i in chosen]))
+    def join(parts: Sequence[int]) -> Indices:
+        return np.sort(np.concatenate([folds[i % k] for i in parts]))
 
     tests = []
     for start in range(k):
-        around = [(start + i) % k for i in range(k)]
-        test, others = around[:test_folds], around[test_folds:]
+        test, others = range(start, start + test_folds), range(start + test_folds, start + k)
         tests.append(
             [
                 Split(join([i for i in others if i != held]), join([held]), join(test))
@@ -200,37 +189,14 @@ def rotations(
 
 def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
     """Number of every graph's group, by first appearance, and the sizes of the groups."""
-    number: dict[Any, int] = {}
-    found = np.array([number.setdefault(g, len(number)) for g in groups], dtype=np.int64)
-    return found, np.bincount(found)
-
-
-def _falling(sizes: Indices, rng: np.random.Generator) -> Indices:
-    """Groups by falling size, those of the same size at random."""
-    return np.lexsort((rng.random(len(sizes)), -sizes))
+    first: dict[Any, int] = {}
+    numbers = np.array([first.setdefault(g, len(first)) for g in groups], dtype=np.int64)
+    return numbers, np.bincount(numbers)
 
 
 def _check_parts(k: int, available: int, what: str) -> None:
     if not 2 <= k <= available:
         raise DataError(f"{available} {what} cannot be split into {k} parts")
-
-
-__all__ = [
-    "Split",
-    "balanced_group_folds",
-    "check_splits",
-    "group_folds",
-    "leave_groups_out",
-    "load_splits",
-    "part_sizes",
-    "random_folds",
-    "random_split",
-    "rotations",
-    "save_splits",
-    "scaffold_folds",
-    "scaffold_split",
-    "stratified_folds",
-]
 
 
 def random_split(n: int, fractions: Fractions = USUAL_FRACTIONS, seed: int = 0) -> Split:
@@ -249,39 +215,6 @@ def random_split(n: int, fractions: Fractions = USUAL_FRACTIONS, seed: int = 0) 
     return Split(*(np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])))
 
 
-def leave_groups_out(
-    groups: Sequence[Any], fractions: Fractions = USUAL_FRACTIONS, seed: int = 0
-) -> Split:
-    """A random split that keeps groups whole: none is in two parts.
-
-    Groups come in random order, each into the part in which it leaves the largest share of room.
-    No part is left empty.
-
-    Args:
-        groups: the group of every graph, ``[graphs]``; any labels; at least three.
-        fractions: of training, validation and test graphs, met as well as the groups allow.
-        seed: default 0.
-
-    >>> split = leave_groups_out(["a", "b", "a", "c"])
-    >>> sorted(split.train.tolist() + split.validation.tolist() + split.test.tolist())
-    [0, 1, 2, 3]
-    """
-    number, sizes = group_numbers(groups)
-    if len(sizes) < 3:
-        raise DataError(f"{len(sizes)} groups; a split needs three: train, validation, test")
-    wanted = np.maximum(part_sizes(len(number), fractions), 1)
-    filled = np.zeros(3)
-    part = np.empty(len(sizes), dtype=np.int64)
-    for done, group in enumerate(np.random.default_rng(seed).permutation(len(sizes))):
-        room = (wanted - filled - sizes[group]) / wanted
-        empty = filled == 0
-        if len(sizes) - done == empty.sum():
-            room[~empty] = -np.inf
-        part[group] = np.argmax(room)
-        filled[part[group]] += sizes[group]
-    return Split(*(np.flatnonzero(part[number] == i) for i in range(3)))
-
-
 def scaffold_split(
     smiles: Sequence[str],
     fractions: Fractions = USUAL_FRACTIONS,
@@ -290,25 +223,19 @@ def scaffold_split(
 ) -> Split:
     """A split in which no Bemis–Murcko scaffold is in two parts.
 
-    Scaffolds go one after another into training if there is room, else into validation if there is
-    room, else into test.
-
-    * Without a seed: by falling number of molecules (ties: by first appearance). Validation and
-      test hold rare scaffolds; this is the harder split and the usual one.
-    * With a seed: only scaffolds larger than half the validation or test set come first, by falling
-      number; all others in random order. Parts are more similar, and seeds give different splits.
-
-    With classes, every part gets each class in proportion, as well as the scaffolds allow
-    (:func:`legs.data.splits.balanced_group_folds`), and ``seed=None`` is the seed 0.
-
-    Molecules without rings share the empty scaffold.
+    Scaffolds go one after another into training if they fit, else into validation if they fit, else
+    into test. Molecules without rings share the empty scaffold.
 
     Args:
         smiles: per molecule.
         fractions: of training, validation and test (default 0.8, 0.1, 0.1), met as well as the
             scaffolds allow.
-        seed: default ``None``.
-        y: class of every molecule (default: none).
+        seed: ``None`` (default): scaffolds come by falling number of molecules (ties: by first
+            appearance); validation and test hold rare ones, which is the harder split and the
+            usual one. With a seed, only scaffolds larger than half the validation or test set come
+            first; all others in random order.
+        y: class of every molecule (default: none): every part gets each class in proportion, as
+            well as the scaffolds allow (:func:`balanced_group_folds`); no seed is the seed 0.
 
     Raises:
         DataError: a part is empty, or has one class only.
@@ -317,14 +244,11 @@ def scaffold_split(
     >>> split.train, split.validation, split.test
     (array([0, 1]), array([2]), array([3]))
     """
-    found = scaffolds(smiles)
-    number, sizes = group_numbers(found)
+    number, sizes = group_numbers(scaffolds(smiles))
     wanted = part_sizes(len(smiles), fractions)
     if y is not None:
-        _check_count(len(sizes), len(PARTS), smiles)
-        parts = balanced_group_folds(found, wanted / len(smiles), y, seed or 0)
-        _check_classes(dict(zip((f"the {name} part" for name in PARTS), parts, strict=True)), y)
-        return Split(*parts)
+        names = [f"the {name} part" for name in PARTS]
+        return Split(*_balanced(number, wanted / len(smiles), y, seed or 0, names))
     order = np.argsort(-sizes, kind="stable")
     if seed is not None:
         large = sizes[order] > wanted[1:].min() / 2
@@ -358,32 +282,29 @@ def scaffold_folds(
     Raises:
         DataError: fewer scaffolds than parts, or a part has one class only.
     """
-    found = scaffolds(smiles)
-    _check_count(len({*found}), k, smiles)
-    folds = balanced_group_folds(found, np.full(k, 1 / k), y, seed)
-    if y is not None:
-        _check_classes({f"fold {i + 1} of {k}": fold for i, fold in enumerate(folds)}, y)
-    return folds
+    number, _ = group_numbers(scaffolds(smiles))
+    names = [f"fold {i + 1} of {k}" for i in range(k)]
+    return _balanced(number, np.full(k, 1 / k), y, seed, names)
 
 
-def _check_count(count: int, parts: int, smiles: Sequence[str]) -> None:
-    if count < parts:
+def _balanced(
+    scaffold: Indices, shares: ArrayLike, y: ArrayLike | None, seed: int, names: Sequence[str]
+) -> list[Indices]:
+    count = len(np.unique(scaffold))
+    if count < len(names):
         raise DataError(
-            f"{len(smiles)} molecules have only {count} scaffolds, fewer than the {parts} parts of "
-            "the split; use a random split"
+            f"{len(scaffold)} molecules have only {count} scaffolds, fewer than the {len(names)} "
+            "parts of the split; use a random split"
         )
-
-
-def _check_classes(parts: Mapping[str, Indices], y: ArrayLike) -> None:
-    classes = np.asarray(y)
-    if len(np.unique(classes)) < 2:
-        return
-    for name, part in parts.items():
-        if len(np.unique(classes[part])) < 2:
+    parts = balanced_group_folds(scaffold, shares, y, seed)
+    classes = np.zeros(1) if y is None else np.asarray(y)
+    for name, part in zip(names, parts, strict=True):
+        if len(np.unique(classes)) > 1 and len(np.unique(classes[part])) < 2:
             raise DataError(
                 f"{name} has one class only, {classes[part[0]]}: its scaffolds do not mix classes; "
                 "use another seed or a random split"
             )
+    return parts
 
 
 def scaffolds(smiles: Sequence[str]) -> list[str]:
@@ -397,24 +318,20 @@ def scaffolds(smiles: Sequence[str]) -> list[str]:
         from rdkit.Chem.Scaffolds import MurckoScaffold
     except ImportError as error:
         raise DataError("scaffolds need RDKit: pip install 'torch-legs[chem]'") from error
-    found = []
+    rings = []
     with rdBase.BlockLogs():
         for i, text in enumerate(smiles):
             mol = Chem.MolFromSmiles(text)
             if mol is None:
                 raise DataError(f"molecule {i}: not a SMILES string: {text[:80]!r}")
-            found.append(str(MurckoScaffold.MurckoScaffoldSmiles(mol=mol)))
-    return found
-
-
-KEY = "sha256"
+            rings.append(str(MurckoScaffold.MurckoScaffoldSmiles(mol=mol)))
+    return rings
 
 
 def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
-    """Writes splits, each with its checksum; a file that is there is replaced in one step.
+    """Writes splits, each with its checksum; an existing file is replaced atomically.
 
     >>> import tempfile
-    >>> from legs.data.splits import random_split
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_splits(f"{folder}/splits.json", [random_split(10)])
     ...     load_splits(f"{folder}/splits.json", graphs=10)[0].test
@@ -422,8 +339,8 @@ def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
     """
     check_splits(splits)
     rows = [{part: getattr(split, part).tolist() for part in PARTS} for split in splits]
-    sealed = [{**row, KEY: digest_of(row)} for row in rows]
-    write_atomically(Path(path), (json.dumps(sealed) + "\n").encode())
+    checksummed = [{**row, KEY: digest_of(row)} for row in rows]
+    write_atomically(Path(path), (json.dumps(checksummed) + "\n").encode())
 
 
 def load_splits(path: str | PathLike[str], graphs: int | None = None) -> list[Split]:
@@ -438,8 +355,6 @@ def load_splits(path: str | PathLike[str], graphs: int | None = None) -> list[Sp
     """
     try:
         rows = parse_json(Path(path).read_bytes())
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -463,14 +378,14 @@ def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str 
         raise DataError(f"{where}there are no splits")
     for i, split in enumerate(splits):
         name = f"{where}split {i}"
-        for part, chosen in zip(PARTS, split, strict=True):
-            if chosen.size == 0:
+        for part, members in zip(PARTS, split, strict=True):
+            if members.size == 0:
                 raise DataError(f"{name}: {part} is empty")
-            outside = chosen[(chosen < 0) | (chosen >= (np.inf if graphs is None else graphs))]
+            outside = members[(members < 0) | (members >= (np.inf if graphs is None else graphs))]
             if outside.size:
                 there = "" if graphs is None else f"; there are {graphs} graphs"
                 raise DataError(f"{name}: {part} names graph {outside[0]}{there}")
-            values, count = np.unique(chosen, return_counts=True)
+            values, count = np.unique(members, return_counts=True)
             if (count > 1).any():
                 raise DataError(f"{name}: {part} names graph {values[count > 1][0]} twice")
         for a, b in ((0, 1), (0, 2), (1, 2)):

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,15 +16,11 @@ from legs.data.features.structure import clustering_coefficient, eccentricity, i
 if TYPE_CHECKING:
     from legs.data.dataset import GraphDataset
 
-_Array: TypeAlias = np.ndarray[Any, Any]
-
 # Columns of the paper's table, by our names for them.
 PRINTED = {
     "graphs": "# Graphs",
     "classes": "# Classes",
-    "nodes": "Nodes",
-    "edges": "Edges",
-    "diameter": "Diameter",
+    **{name: name.capitalize() for name in ("nodes", "edges", "diameter")},
     "clustering": "CC",
 }
 _PAPER_NAMES = {"PTC_MR": "PTC"}
@@ -33,7 +29,7 @@ EXPLAINED: dict[tuple[str, str], str] = {}
 
 
 class Statistics(NamedTuple):
-    """What Table I of the paper tells of a data set, and the share of connected graphs."""
+    """What Table I of the paper reports of a data set, and the share of connected graphs."""
 
     name: str
     graphs: int
@@ -68,12 +64,18 @@ def describe(dataset: GraphDataset) -> Statistics:
     Statistics(name='', graphs=1, classes=0, nodes=3.0, edges=2.0, diameter=2.0, clustering=0.0,
                connected=1.0)
     """
-    ptr, rowptr, col = (t.numpy() for t in (dataset.ptr, dataset.rowptr, dataset.col))
-    if len(dataset) == 0 or (np.diff(ptr) == 0).any():
+    if len(dataset) == 0 or bool((dataset.sizes == 0).any()):
         raise DataError(f"{dataset.name or 'the data set'} has no graphs, or graphs without nodes")
-    distances, clustering = _columns(dataset, ptr, rowptr, col)
+    csr = ptr, rowptr, col = [t.numpy() for t in (dataset.ptr, dataset.rowptr, dataset.col)]
+    names = dataset.feature_names
+    if "eccentricity" in names and "clustering" in names:
+        x = dataset.x.numpy()
+        columns = x[:, names.index("eccentricity")], x[:, names.index("clustering")]
+    else:
+        columns = eccentricity(*csr), clustering_coefficient(*csr)
+    distances, clustering = (np.asarray(column, dtype=np.float64) for column in columns)
     rows = np.repeat(np.arange(len(rowptr) - 1, dtype=col.dtype), np.diff(rowptr))
-    connected = is_connected(ptr, rowptr, col)
+    connected = is_connected(*csr)
     diameter = np.maximum.reduceat(distances, ptr[:-1])[connected]
     return Statistics(
         name=dataset.name,
@@ -81,7 +83,7 @@ def describe(dataset: GraphDataset) -> Statistics:
         classes=len(dataset.class_names),
         nodes=dataset.num_nodes / len(dataset),
         edges=int(np.count_nonzero(rows != col)) / 2 / len(dataset),
-        diameter=float(diameter.mean(dtype=np.float64)) if len(diameter) else float("nan"),
+        diameter=float(diameter.mean()) if len(diameter) else float("nan"),
         clustering=float(np.mean(np.add.reduceat(clustering, ptr[:-1]) / np.diff(ptr))),
         connected=float(connected.mean()),
     )
@@ -94,11 +96,15 @@ def compare(ours: Statistics) -> list[Comparison]:
     >>> [row.quantity for row in compare(numbers) if not row.agrees]
     []
     """
-    row = paper_statistics().get(_PAPER_NAMES.get(ours.name, ours.name), {})
-    return [
-        _compare(ours.name, quantity, getattr(ours, quantity), text)
-        for quantity, text in row.items()
-    ]
+    rows = []
+    name = _PAPER_NAMES.get(ours.name, ours.name)
+    for quantity, printed in paper_statistics().get(name, {}).items():
+        value, digits = getattr(ours, quantity), len(printed.partition(".")[2])
+        # Half a unit of the last digit, and a little for values on the edge of rounding.
+        agrees = abs(value - float(printed)) <= 0.5 * 10**-digits + 1e-9
+        why = "" if agrees else EXPLAINED.get((ours.name, quantity), "")
+        rows.append(Comparison(quantity, value, printed, agrees, why))
+    return rows
 
 
 def check(names: Sequence[str] = ()) -> Iterator[tuple[Statistics, list[Comparison]]]:
@@ -130,24 +136,3 @@ def paper_statistics() -> dict[str, dict[str, str]]:
     text = (files("legs.data") / "paper_dataset_stats.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return {row["row"]: {ours: row[theirs] for ours, theirs in PRINTED.items()} for row in rows}
-
-
-def _compare(name: str, quantity: str, value: float, printed: str) -> Comparison:
-    digits = len(printed.partition(".")[2])
-    # Half a unit of the last digit, and a little for values on the edge of rounding.
-    agrees = abs(value - float(printed)) <= 0.5 * 10**-digits + 1e-9
-    why = "" if agrees else EXPLAINED.get((name, quantity), "")
-    return Comparison(quantity, value, printed, agrees, why)
-
-
-def _columns(
-    dataset: GraphDataset, ptr: _Array, rowptr: _Array, col: _Array
-) -> tuple[_Array, _Array]:
-    names = dataset.feature_names
-    if "eccentricity" in names and "clustering" in names:
-        x = dataset.x.numpy()
-        both = x[:, names.index("eccentricity")], x[:, names.index("clustering")]
-    else:
-        both = eccentricity(ptr, rowptr, col), clustering_coefficient(ptr, rowptr, col)
-    found, share = (np.asarray(column, dtype=np.float64) for column in both)
-    return found, share

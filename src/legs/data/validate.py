@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,9 +12,6 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-
-if TYPE_CHECKING:
-    from legs.data.dataset import GraphDataset
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Where: TypeAlias = Callable[[int], str]  # what to call a graph in messages, by its number
@@ -40,7 +37,7 @@ def check_graphs(
         edge_index: edges of all graphs, numbered through, ``[2, edges]``.
         edge_weight: ``[edges]``, or ``None`` for ones.
         where: what to call a graph, by its number (default ``graph 0``, ``graph 1``, …).
-        symmetrise: what to tell the owner of a directed graph.
+        symmetrise: advice about a directed graph.
 
     Raises:
         DataError: for the first graph at fault.
@@ -57,10 +54,30 @@ symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)
     if empty.size:
         raise DataError(f"{where(int(empty[0]))} has no nodes; remove it")
     source, target = edge_index.numpy()
-    weight = None if edge_weight is None else edge_weight.numpy()
-    if weight is not None:
-        _check_weights(offsets, source, target, weight, where)
-    _check_undirected(offsets, source, target, weight, where, symmetrise)
+    weight = np.ones(len(source)) if edge_weight is None else edge_weight.double().numpy()
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        graph, a = graph_of(offsets, int(source[bad[0]]))
+        b = int(target[bad[0]] - offsets[graph])
+        raise DataError(
+            f"{where(graph)}: the edge between nodes {a} and {b} has weight {weight[bad[0]]:g}; "
+            "weights must be finite and not negative"
+        )
+    # Parallel edges add up, here as in a walk on the graph.
+    size = int(offsets[-1])
+    there = sparse.coo_array((weight, (source, target)), shape=(size, size)).tocsr()
+    back = there.T.tocsr()
+    off = (abs(there - back) > RELATIVE_TOLERANCE * there.maximum(back)).tocoo()
+    off.eliminate_zeros()
+    if off.nnz:
+        first = np.lexsort((off.col, off.row))[0]
+        row, col = int(off.row[first]), int(off.col[first])
+        graph, a = graph_of(offsets, row)
+        b = int(col - offsets[graph])
+        raise DataError(
+            f"{where(graph)} is directed: {a} to {b} has weight {there[row, col]:g}, "
+            f"{b} to {a} has {back[row, col]:g}; {symmetrise}"
+        )
 
 
 def check_values(data: GraphDataset) -> None:
@@ -70,7 +87,7 @@ def check_values(data: GraphDataset) -> None:
 
 
 def overflows(data: GraphDataset) -> dict[int, str]:
-    """Graphs with numbers that are not finite, or too large for float32 to compute with, and why.
+    """Graphs with values that are not finite, or too large for float32 to compute with, and why.
 
     Node features are squared and summed over a graph, edge weights are summed at every node.
 
@@ -79,35 +96,29 @@ def overflows(data: GraphDataset) -> dict[int, str]:
     >>> overflows(GraphDataset(torch.tensor([[1e30]]), ptr, rowptr, rowptr[:0].int()))
     {0: 'the node feature 0 of node 0 is 1e+30, too large to be squared in float32; rescale it'}
     """
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     x, weight, nodes = data.x, data.edge_weight, data.num_nodes
     # Most sets pass at a glance; NaN fails every comparison.
     if x.numel() and not float(torch.stack(x.aminmax()).abs().max()) ** 2 * nodes <= LARGEST:
         limit = (LARGEST / data.sizes.double()).sqrt().repeat_interleave(data.sizes)
         for node, column in (~(x.abs() <= limit.unsqueeze(1))).nonzero().tolist():
             graph, place = graph_of(data.ptr.numpy(), node)
-            name = repr(data.feature_names[column]) if data.feature_names else str(column)
-            found.setdefault(
-                graph,
-                f"the node feature {name} of node {place} {_too_large(float(x[node, column]))}",
-            )
+            name = data.feature_names[column] if data.feature_names else column
+            reasons.setdefault(graph, _large(name, place, float(x[node, column])))
     if weight is not None and not float(weight.abs().sum(dtype=torch.float64)) <= LARGEST:
         rows = torch.arange(nodes).repeat_interleave(data.rowptr.diff())
         total = torch.zeros(nodes, dtype=torch.float64).index_add_(0, rows, weight.double())
         for node in (~(total.abs() <= LARGEST)).nonzero().flatten().tolist():
             graph, place = graph_of(data.ptr.numpy(), node)
-            found.setdefault(graph, _heavy(place, float(total[node])))
-    return dict(sorted(found.items()))
+            reasons.setdefault(graph, _heavy(place, float(total[node])))
+    return dict(sorted(reasons.items()))
 
 
 def check_magnitudes(values: Array, name: str) -> None:
     """The same for one node feature of one graph, before it is part of a data set."""
     bad = np.flatnonzero(~(np.abs(values) <= np.sqrt(LARGEST / max(len(values), 1))))
     if bad.size:
-        node = int(bad[0])
-        raise DataError(
-            f"the node feature {name!r} of node {node} {_too_large(float(values[node]))}"
-        )
+        raise DataError(_large(name, int(bad[0]), float(values[bad[0]])))
 
 
 def check_degrees(source: Array, weight: Array) -> None:
@@ -123,10 +134,10 @@ def graph_name(data: GraphDataset, graph: int) -> str:
     return f"graph {graph} ({data.ids[graph]})" if data.ids else f"graph {graph}"
 
 
-def _too_large(value: float) -> str:
-    if not np.isfinite(value):
-        return f"is {value:g}, not a finite number"
-    return f"is {value:g}, too large to be squared in float32; rescale it"
+def _large(feature: str | int, node: int, value: float) -> str:
+    large = "too large to be squared in float32; rescale it"
+    why = large if np.isfinite(value) else "not a finite number"
+    return f"the node feature {feature!r} of node {node} is {value:g}, {why}"
 
 
 def _heavy(node: int, total: float) -> str:
@@ -145,50 +156,6 @@ def graph_of(ptr: Array, node: int) -> tuple[int, int]:
     return graph, int(node - ptr[graph])
 
 
-def _check_weights(
-    ptr: Array,
-    source: Array,
-    target: Array,
-    weight: Array,
-    where: Where,
-) -> None:
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if bad.size:
-        edge = int(bad[0])
-        graph, a = graph_of(ptr, int(source[edge]))
-        b = int(target[edge] - ptr[graph])
-        raise DataError(
-            f"{where(graph)}: the edge between nodes {a} and {b} has weight {weight[edge]:g}; "
-            "weights must be finite and not negative"
-        )
-
-
-def _check_undirected(
-    ptr: Array,
-    source: Array,
-    target: Array,
-    weight: Array | None,
-    where: Where,
-    symmetrise: str,
-) -> None:
-    size = int(ptr[-1])
-    values = np.ones(len(source)) if weight is None else weight.astype(np.float64)
-    # Parallel edges add up, here as in a walk on the graph.
-    there = sparse.coo_array((values, (source, target)), shape=(size, size)).tocsr()
-    back = there.T.tocsr()
-    off = (abs(there - back) > RELATIVE_TOLERANCE * there.maximum(back)).tocoo()
-    off.eliminate_zeros()
-    if off.nnz:
-        first = np.lexsort((off.col, off.row))[0]
-        row, col = int(off.row[first]), int(off.col[first])
-        graph, a = graph_of(ptr, row)
-        b = int(col - ptr[graph])
-        raise DataError(
-            f"{where(graph)} is directed: {a} to {b} has weight {there[row, col]:g}, "
-            f"{b} to {a} has {back[row, col]:g}; {symmetrise}"
-        )
-
-
 _KINDS = {
     "x": (torch.float32, 2),
     "ptr": (torch.int64, 1),
@@ -196,7 +163,7 @@ _KINDS = {
     "col": (torch.int32, 1),
     "edge_weight": (torch.float32, 1),
 }
-_WORDS = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
+NAMES = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
 
 
 def check_dataset(data: GraphDataset) -> GraphDataset:
@@ -217,9 +184,14 @@ def check_dataset(data: GraphDataset) -> GraphDataset:
             continue
         if not isinstance(tensor, Tensor) or (tensor.dtype, tensor.dim()) != (dtype, dimensions):
             raise _fault(f"{name} is no tensor of {dtype} with {dimensions} dimensions")
-    nodes, edges = len(data.x), len(data.col)
-    _check_offsets("ptr", data.ptr, nodes, 1)
-    _check_offsets("rowptr", data.rowptr, edges, 0)
+    nodes, edges, weight = len(data.x), len(data.col), data.edge_weight
+    for name, offsets, total, least in (
+        ("ptr", data.ptr, nodes, 1),
+        ("rowptr", data.rowptr, edges, 0),
+    ):
+        good = len(offsets) > least and int(offsets[0]) == 0 and int(offsets[-1]) == total
+        if not good or bool((offsets.diff() < least).any()):
+            raise _fault(f"{name} does not count up to {total}")
     if len(data.rowptr) != nodes + 1:
         raise _fault(f"rowptr has {len(data.rowptr)} entries for {nodes} nodes")
     # Each neighbour lies between the first and the last node of the graph of its row.
@@ -228,35 +200,29 @@ def check_dataset(data: GraphDataset) -> GraphDataset:
     last = torch.repeat_interleave(data.ptr[1:], per_graph)
     if bool(((data.col < first) | (data.col >= last)).any()):
         raise _fault("edges lead out of their graphs")
-    if data.edge_weight is not None and (
-        len(data.edge_weight) != edges
-        or not bool((torch.isfinite(data.edge_weight) & (data.edge_weight >= 0)).all())
+    if weight is not None and (
+        len(weight) != edges or not bool((torch.isfinite(weight) & (weight >= 0)).all())
     ):
         raise _fault("edge weights are not one per edge, or negative, or not finite")
     if not bool(torch.isfinite(data.x).all()):
         raise _fault("node features are NaN or infinite")
-    _check_words(data)
+    _check_names(data)
     _check_targets(data)
     return data
 
 
-def _check_offsets(name: str, offsets: Tensor, total: int, least: int) -> None:
-    good = len(offsets) > least and int(offsets[0]) == 0 and int(offsets[-1]) == total
-    if not good or bool((offsets.diff() < least).any()):
-        raise _fault(f"{name} does not count up to {total}")
-
-
-def _check_words(data: GraphDataset) -> None:
-    for name in _WORDS:
-        if not all(isinstance(word, str) for word in getattr(data, name)):
+def _check_names(data: GraphDataset) -> None:
+    lengths = {"feature_names": data.in_channels} | dict.fromkeys(
+        ("ids", "smiles", "groups"), len(data)
+    )
+    for name in NAMES:
+        values = getattr(data, name)
+        if not all(isinstance(value, str) for value in values):
             raise _fault(f"{name} are not all text")
-    for name in ("ids", "smiles", "groups"):
-        if len(getattr(data, name)) not in (0, len(data)):
-            raise _fault(f"there are {len(getattr(data, name))} {name} for {len(data)} graphs")
-    if len(data.feature_names) not in (0, data.in_channels):
-        raise _fault(f"there are {len(data.feature_names)} names for {data.in_channels} features")
+        if name in lengths and len(values) not in (0, lengths[name]):
+            raise _fault(f"there are {len(values)} {name}, not {lengths[name]}")
     if not isinstance(data.name, str) or not isinstance(data.info, dict):
-        raise _fault("its name or description is none")
+        raise _fault("its name is no text, or its info no dictionary")
 
 
 def _check_targets(data: GraphDataset) -> None:
@@ -264,8 +230,7 @@ def _check_targets(data: GraphDataset) -> None:
     if y is None:
         if data.task is not None:
             raise _fault(f"it has no targets for {data.task}")
-        return
-    if data.task == "classification":
+    elif data.task == "classification":
         good = y.dtype == torch.int64 and y.shape == (len(data),)
         named = len(data.class_names)
         if not good or int(y.min()) < 0 or (named and int(y.max()) >= named):
@@ -275,7 +240,7 @@ def _check_targets(data: GraphDataset) -> None:
         if y.dim() != 2 or len(y) != len(data) or named not in (0, y.shape[1]):
             raise _fault("its targets are not a row per graph and a column per name")
         if y.dtype != torch.float32 or bool(torch.isinf(y).any()):
-            raise _fault("its targets are infinite, or no numbers")
+            raise _fault("its targets are infinite, or not float32")
     else:
         raise _fault(f"its task is {data.task!r}")
 

@@ -1,6 +1,5 @@
-"""Where work is done: on this machine, or on a cluster of them, behind one small interface."""
+"""Where work runs: on this machine, or on a Ray cluster."""
 
-from legs.engine.base import Engine, EngineError, open_engine
-from legs.engine.local import LocalEngine
+from legs.engine.local import Engine, EngineError, LocalEngine, open_engine
 
 __all__ = ["Engine", "EngineError", "LocalEngine", "open_engine"]

@@ -1,4 +1,4 @@
-"""The engine of one machine: this process, or one process a core."""
+"""Engines: independent tasks in, results out as they finish. One machine's; ray.py has Ray's."""
 
 from __future__ import annotations
 
@@ -6,24 +6,75 @@ import os
 import threading
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from legs.engine.base import AHEAD, EngineError, R, S, T, carried
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
 
-EVERY_SECONDS = 1.0  # that a worker looks whether anybody waits for it
+POLL_SECONDS = 1.0  # between a worker's checks that its caller lives
+AHEAD = 2  # tasks in flight per worker: one running, one waiting
+# Where data sets and caches are: workers look in the same places, wherever they were started.
+INHERITED = ("LEGS_DATA", "XDG_CACHE_HOME")
 
 
-class LocalEngine:
+class EngineError(OSError):
+    """Workers that cannot be started or that died; the message says what to do."""
+
+
+def inherited_environment() -> dict[str, str]:
+    """Variables of this process's environment that workers need."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ}
+
+
+class Engine(ABC):
+    """Runs independent tasks on some workers.
+
+    A task may run twice, if its worker died: it must write whole files, and the same each time.
+    """
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """Number of tasks that run at once."""
+
+    @abstractmethod
+    def run(
+        self, work: Callable[[S, T], R], shared: S, tasks: Iterable[T], *, gpus: float = 0
+    ) -> Iterator[tuple[int, R]]:
+        """``work(shared, task)`` for every task.
+
+        Args:
+            work: a function of a module, so that other processes can import it.
+            shared: what all tasks need; sent once, not with every task.
+            tasks: any number, even endless: they are read as workers become free.
+            gpus: GPUs per task, or a share of one (default 0).
+
+        Yields:
+            The number of a task, from 0, and its result, in the order in which tasks finish.
+
+        Raises:
+            EngineError: a worker was lost, and the task could not run elsewhere.
+        """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+class LocalEngine(Engine):
     """Processes of this machine; with one worker, this process itself.
 
     Args:
-        workers: processes (default: one a core).
+        workers: number of processes (default: one per core).
 
     >>> with LocalEngine(workers=1) as engine:
     ...     list(engine.run(divmod, 17, [5, 6]))
@@ -37,7 +88,6 @@ class LocalEngine:
 
     @property
     def workers(self) -> int:
-        """See :class:`legs.engine.Engine`."""
         return self._workers
 
     def run(
@@ -48,16 +98,13 @@ class LocalEngine:
             for number, task in enumerate(tasks):
                 yield number, work(shared, task)
             return
-        # joblib takes tasks as workers come free, and its processes do not run the user's script.
-        pool = Parallel(
-            n_jobs=self.workers,
-            batch_size=1,
-            pre_dispatch=AHEAD * self.workers,
-            return_as="generator_unordered",
+        # joblib reads tasks as workers become free, and its processes do not run the user's script.
+        ahead, order = AHEAD * self.workers, "generator_unordered"
+        pool = Parallel(self.workers, batch_size=1, pre_dispatch=ahead, return_as=order)
+        caller, variables = os.getpid(), inherited_environment()
+        results = pool(
+            delayed(_call)(work, shared, pair, caller, **variables) for pair in enumerate(tasks)
         )
-        context = carried(), os.getpid()
-        calls = (delayed(_call)(work, shared, pair, *context) for pair in enumerate(tasks))
-        results = pool(calls)
         try:
             # Not `yield from`, which would close the pool before the warnings are off.
             for pair in results:  # noqa: UP028
@@ -69,42 +116,51 @@ class LocalEngine:
             ) from error
         finally:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that tasks are in work: nobody waits for them
+                warnings.simplefilter("ignore")  # about unfinished tasks: nobody waits for them
                 results.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing to do: joblib's processes are used again, and end with this one."""
+def open_engine(name: str = "local", address: str | None = None, **options: Any) -> Engine:
+    """An engine by name, to be used in a ``with`` block.
+
+    Args:
+        name: ``"local"`` (default): processes of this machine. ``"ray"``: a Ray cluster.
+        address: of the cluster (default: see :class:`~legs.engine.ray.RayEngine`).
+        options: of the engine, such as ``workers`` of the local one.
+
+    >>> with open_engine("local", workers=1) as engine:
+    ...     sorted(engine.run(pow, 2, [1, 2, 3]))
+    [(0, 2), (1, 4), (2, 8)]
+    """
+    if name == "local":
+        if address is not None:
+            raise ValueError("an address is that of a Ray cluster, for the engine 'ray' alone")
+        return LocalEngine(**options)
+    if name == "ray":
+        from legs.engine.ray import RayEngine
+
+        return RayEngine(address, **options)
+    raise ValueError(f"no engine is called {name!r}; there are local and ray")
 
 
 def _call(
-    work: Callable[[S, T], R], shared: S, pair: tuple[int, T], places: dict[str, str], caller: int
+    work: Callable[[S, T], R], shared: S, numbered: tuple[int, T], caller: int, **variables: str
 ) -> tuple[int, R]:
-    os.environ.update(places)  # a process may have been started for an earlier call
-    end_with(caller)
-    number, task = pair
+    os.environ.update(variables)  # a process may have been started for an earlier call
+    _end_with(caller)
+    number, task = numbered
     return number, work(shared, task)
 
 
 @cache
-def end_with(caller: int) -> None:
-    """Ends this process, a worker, soon after the one that started it and waits for it.
-
-    joblib's processes look for that between tasks only, and a task can take hours.
-    """
-    if os.getpid() == caller:  # joblib does what it is asked for within a task by itself
+def _end_with(caller: int) -> None:
+    """Ends this worker soon after its caller; joblib checks for that between tasks only."""
+    if os.getpid() == caller:  # a call within a task runs in the worker itself
         return
 
     def watch() -> None:
         while os.getppid() == caller:
-            time.sleep(EVERY_SECONDS)
+            time.sleep(POLL_SECONDS)
         os._exit(1)  # at once, in the middle of the task: its files are written whole or not
 
     threading.Thread(target=watch, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The mathematics of geometric scattering: pure functions of tensors, one file a concept."""
+"""The mathematics of geometric scattering: pure functions of tensors, one concept per file."""
 
 from legs.functional.checks import check_batch, check_graph, check_undirected
 from legs.functional.diffusion import (
@@ -13,7 +13,14 @@ from legs.functional.diffusion import (
     walk_powers,
 )
 from legs.functional.frame import filter_responses, frame_bounds, paper_lower_bound
-from legs.functional.moments import graph_mean, graph_sum, moment_names, moments, signal_energy
+from legs.functional.moments import (
+    graph_mean,
+    graph_size,
+    graph_sum,
+    moment_names,
+    moments,
+    signal_energy,
+)
 from legs.functional.scales import (
     check_scales,
     cumulative_of_scales,
@@ -26,7 +33,6 @@ from legs.functional.scales import (
     select_scales,
 )
 from legs.functional.scattering import scattering, scattering_paths
-from legs.functional.size import graph_size
 from legs.functional.wavelets import wavelet_transform, wavelet_weights
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Checks of graphs and batches. They look at all edges: once per data set, or while developing."""
+"""Checks of graphs and batches. They read all edges: once per data set, or while developing."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ def check_graph(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) 
     if edge_index.numel():
         low, high = int(edge_index.min()), int(edge_index.max())
         if low < 0 or high >= num_nodes:
-            wrong = low if low < 0 else high
             raise ValueError(
-                f"edge_index names node {wrong}, but there are {num_nodes} nodes "
-                f"(x has {num_nodes} rows)"
+                f"edge_index names node {low if low < 0 else high}, but there are {num_nodes} "
+                f"nodes (x has {num_nodes} rows)"
             )
     if edge_weight is None:
         return
     if edge_weight.shape != edge_index.shape[1:]:
         raise ValueError(
-            f"edge_weight must have shape [{edge_index.shape[1]}], one weight an edge; "
+            f"edge_weight must have shape [{edge_index.shape[1]}], one weight per edge; "
             f"got {list(edge_weight.shape)}"
         )
     bad = ~(torch.isfinite(edge_weight) & (edge_weight >= 0))
     if bad.any():
         first = int(bad.nonzero()[0])
+        a, b = edge_index[:, first].tolist()
         raise ValueError(
-            f"edge_weight must be finite and non-negative; edge {first} "
-            f"({int(edge_index[0, first])} to {int(edge_index[1, first])}) "
+            f"edge_weight must be finite and non-negative; edge {first} ({a} to {b}) "
             f"has weight {float(edge_weight[first])}"
         )
 
@@ -60,13 +59,12 @@ torch_geometric.utils.to_undirected(edge_index, ...)
         backward = torch.sort(target * num_nodes + source).values
         if torch.equal(forward, backward):
             return
-    weight = torch.ones_like(source, dtype=torch.double) if edge_weight is None else edge_weight
-    weight = weight.detach().double()
-    keys, place = torch.unique(
-        torch.cat([source * num_nodes + target, target * num_nodes + source]), return_inverse=True
-    )
-    there = weight.new_zeros(keys.numel()).index_add(0, place[: source.numel()], weight)
-    back = weight.new_zeros(keys.numel()).index_add(0, place[source.numel() :], weight)
+    weight = torch.ones_like(source) if edge_weight is None else edge_weight.detach()
+    weight = weight.double()
+    both = torch.cat([source * num_nodes + target, target * num_nodes + source])
+    keys, position = torch.unique(both, return_inverse=True)
+    zeros = weight.new_zeros(keys.numel())
+    there, back = (zeros.index_add(0, part, weight) for part in position.view(2, source.numel()))
     wrong = (there - back).abs() > 1e-5 * torch.maximum(there, back)
     if wrong.any():
         first = int(wrong.nonzero()[0])
@@ -87,10 +85,8 @@ def check_batch(batch: Tensor, num_nodes: int, batch_size: int | None, edge_inde
     ValueError: batch must be sorted (nodes of a graph together); entry 1 is 0 after 1
     """
     if batch.shape != (num_nodes,):
-        raise ValueError(
-            f"batch must have shape [{num_nodes}], one graph number per node; "
-            f"got {list(batch.shape)}"
-        )
+        shape = list(batch.shape)
+        raise ValueError(f"batch must have shape [{num_nodes}], one number per node; got {shape}")
     if batch.dtype != torch.long:
         raise ValueError(f"batch must hold 64-bit integers; got {batch.dtype}")
     falls = batch[1:] < batch[:-1]

@@ -63,7 +63,7 @@ def random_walk(
             [0.5000],
             [5.0000]])
     """
-    source, target = edge_index[0], edge_index[1]
+    source, target = edge_index
     if edge_weight is None:
         edge_weight = torch.ones(source.shape[0], device=source.device, dtype=dtype)
     elif dtype is not None:
@@ -73,9 +73,8 @@ def random_walk(
     degree = degree + alone
 
     nodes = torch.arange(num_nodes, device=source.device)
-    pattern, order = build_pattern(
-        torch.cat([target, nodes]), torch.cat([source, nodes]), num_nodes, num_nodes
-    )
+    entries = torch.cat([target, nodes]), torch.cat([source, nodes])
+    pattern, order = build_pattern(*entries, num_nodes, num_nodes)
     weight = torch.cat([edge_weight, alone]).index_select(0, order)
     inflow = weight.new_zeros(num_nodes).index_add(0, pattern.row, weight)
     return Walk(
@@ -90,21 +89,21 @@ def random_walk(
 def masses(
     x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, copies: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Merged nodes (:func:`legs.data.merge_alike`) as an undirected graph again.
+    r"""Merged nodes (:func:`legs.data.merge_equivalent`) as an undirected graph again.
 
     A node that stands for :math:`n_c` nodes, each with :math:`W'_{cd}` neighbours in :math:`d`, has
-    :math:`E_{cd} = n_c W'_{cd}` edges to these, as many as they to it; and the mass
-    :math:`y = n x` of the signal walks on that graph as on the one with all nodes,
+    :math:`E_{cd} = n_c W'_{cd} = E_{dc}` edges to these. The mass :math:`y = n x` of the signal
+    diffuses on that graph as on the one with all nodes,
     :math:`E D_E^{-1} y = n \cdot (W D^{-1} x)`.
 
     Args:
         x: signals, ``[nodes, channels]``.
         edge_index: ``[2, edges]``.
         edge_weight: :math:`W'`, ``[edges]``; ``None`` for ones.
-        copies: :math:`n`, ``[nodes]``.
+        copies: multiplicities :math:`n`, ``[nodes]``.
 
     Returns:
-        Masses, weights :math:`E`, and :math:`n` as a column of numbers like ``x``.
+        Masses, weights :math:`E`, and :math:`n` as a column of the dtype of ``x``.
     """
     times = copies.to(x.dtype).unsqueeze(-1)
     weight = times.squeeze(-1).index_select(0, edge_index[1])
@@ -128,7 +127,7 @@ def diffuse(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
 
 
 def high_pass(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
-    r"""What one step of the lazy walk takes away, :math:`y = (I - P_\alpha) x`.
+    r"""The difference that one step of the lazy walk makes, :math:`y = (I - P_\alpha) x`.
 
     Computed edge by edge,
 
@@ -162,21 +161,20 @@ def diffusions(x: Tensor, walk: Walk, laziness: Tensor | float, steps: int) -> T
 def walk_powers(x: Tensor, walk: Walk, steps: int) -> Tensor:
     r"""What all lazy walks share: :math:`P_½^s (I - P_½) x` for :math:`s < \mathrm{steps}`.
 
-    Independent of laziness and scales, so it is computed once for a data set and serves every
-    model, fold and epoch (see :func:`lazy_mixture`). Of the laziest walk, not of :math:`A` itself:
-    around a hub :math:`A` sends large numbers to and fro that cancel only in the sums, and in
-    float32 they leave their rounding behind.
+    Independent of laziness and scales, so it is computed once per data set for all models, folds
+    and epochs (see :func:`lazy_mixture`). Not of :math:`A` itself: around a hub it makes large
+    values that cancel only in the sums, and leave their rounding errors in float32.
 
     Returns:
-        ``[nodes, steps, channels]``: what belongs to a node lies together, to be gathered fast.
+        ``[nodes, steps, channels]``: the values of a node are contiguous, to be gathered fast.
     """
     states = diffusions(high_pass(x, walk, BASE), walk, BASE, steps)
     return states.movedim(0, 1).contiguous()
 
 
 def beyond_base(laziness: Tensor | float) -> Tensor | float:
-    r"""What a laziness adds to ½: :math:`\beta = 2 \alpha - 1`, the laziness of a walk made of
-    steps of :math:`P_½`, since :math:`P_\alpha = \beta I + (1 - \beta) P_½`.
+    r"""The laziness :math:`\beta = 2 \alpha - 1` of :math:`P_\alpha` as a walk made of steps of
+    :math:`P_½`: :math:`P_\alpha = \beta I + (1 - \beta) P_½`.
 
     >>> beyond_base(0.5), beyond_base(0.75)
     (0.0, 0.5)
@@ -185,7 +183,7 @@ def beyond_base(laziness: Tensor | float) -> Tensor | float:
 
 
 def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = None) -> Tensor:
-    r"""How a lazier walk is mixed from the powers of a walk :math:`A`: row t of the result holds
+    r"""Weights of the powers of a walk :math:`A` in those of a lazier walk; row t of the result is
 
     .. math::
         P_\alpha^t (I - P_\alpha) = (1 - \alpha) \sum_{s \le t} \binom ts
@@ -199,7 +197,7 @@ def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = Non
         like: a tensor of the dtype and device wanted (default: PyTorch's default).
 
     Returns:
-        ``[steps, steps]``, or ``[channels, steps, steps]`` for one laziness a channel.
+        ``[steps, steps]``, or ``[channels, steps, steps]`` for one laziness per channel.
 
     >>> lazy_mixture(0.5, 3)
     tensor([[0.5000, 0.0000, 0.0000],
@@ -214,7 +212,7 @@ def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = Non
 
 @lru_cache(maxsize=64)
 def _fixed_mixture(laziness: float, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    # Kept: a copy to the GPU at every step would make it wait.
+    # Cached: a copy to the GPU at every step would make it wait.
     return _mixture(torch.full((), laziness, dtype=torch.float64, device=device), steps).to(dtype)
 
 

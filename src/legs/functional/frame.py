@@ -9,8 +9,7 @@ In the norm :math:`\|x\|^2 = \sum_i x_i^2 / d_i` a bank with rows :math:`F` sati
 
 with :math:`f_0 = 1`, :math:`f_j(\lambda) = \sum_t F_{jt} \lambda^t` and :math:`\lambda` over the
 spectrum :math:`[2\alpha - 1, 1]` of the lazy walk. :math:`G` is a polynomial, so its extremes are
-at the ends or where its derivative vanishes; both are found in the Chebyshev basis, where root
-finding is stable.
+at the ends or where its derivative vanishes; the Chebyshev basis makes root finding stable.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ import numpy.typing as npt
 import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor
+
+from legs.functional.wavelets import wavelet_weights
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,13 +41,10 @@ def filter_responses(cumulative: Tensor, eigenvalues: Tensor) -> Tensor:
             [0.0000, 0.2500, 0.0000],
             [0.0000, 0.2500, 1.0000]])
     """
-    from legs.functional.wavelets import wavelet_weights
-
     times = torch.arange(cumulative.shape[-1], device=cumulative.device)
     powers = eigenvalues.unsqueeze(0) ** times.unsqueeze(-1)
     wavelets = (wavelet_weights(cumulative) @ powers) * (1 - eigenvalues)
-    low = 1 - wavelets.sum(0, keepdim=True)
-    return torch.cat([wavelets, low])
+    return torch.cat([wavelets, 1 - wavelets.sum(0, keepdim=True)])
 
 
 def frame_bounds(cumulative: Tensor, laziness: float = 0.5) -> tuple[float, float]:
@@ -91,7 +89,7 @@ def _extremes(cumulative: Tensor, laziness: float, ends_only: bool) -> tuple[flo
     significant = np.flatnonzero(np.abs(coefficients) > 1e-17)
     coefficients = coefficients[: significant[-1] + 1]
     critical = np.real(chebyshev.chebroots(chebyshev.chebder(coefficients)))
-    # A complex root costs nothing: its real part is one more point at which to look.
+    # Of a complex root, the real part is merely one more point to evaluate.
     points = np.concatenate([[-1.0, 1.0], np.clip(critical, -1.0, 1.0)])
     values = energy(points)
     return float(values.min()), float(values.max())

@@ -20,7 +20,7 @@ zero with zero gradient on constants.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -60,15 +60,12 @@ def graph_mean(
     >>> graph_mean(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
     tensor([2., 5.])
     """
-    if copies is not None:
-        x = x * copies.view(-1, *[1] * (x.dim() - 1))
-    elif batch is None:
+    if batch is None and copies is None:
         return x.mean(0, keepdim=True)
-    else:
-        # Counted by index_add: bincount looks at its result, which makes a GPU wait.
-        copies = torch.ones_like(batch, dtype=x.dtype)
-    count = graph_sum(copies, batch, num_graphs).clamp_min(1)
-    return graph_sum(x, batch, num_graphs) / count.view(-1, *[1] * (x.dim() - 1))
+    # Counted by index_add: bincount looks at its result, which makes a GPU wait.
+    ones = torch.ones(x.shape[0], dtype=x.dtype, device=x.device) if copies is None else copies
+    count = graph_sum(ones, batch, num_graphs).clamp_min(1)
+    return graph_sum(x, batch, num_graphs, copies) / count.view(-1, *[1] * (x.dim() - 1))
 
 
 def graph_sum(
@@ -86,24 +83,65 @@ def graph_sum(
     return x.new_zeros(num_graphs, *x.shape[1:]).index_add(0, batch, x)
 
 
+def graph_size(
+    edge_index: Tensor,
+    batch: Tensor | None,
+    num_nodes: int,
+    num_graphs: int = 1,
+    edge_weight: Tensor | None = None,
+    copies: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Numbers of nodes and edges of every graph, ``[graphs, 2]``.
+
+    Args:
+        edge_index: ``[2, edges]``, both directions of every edge, which counts once; a loop counts
+            one half.
+        batch: the graph of each node, or ``None`` for a single graph.
+        num_nodes: number of nodes.
+        num_graphs: number of graphs (default 1).
+        edge_weight: with ``copies``, how many neighbours like its source the target has; else
+            not used.
+        copies: multiplicity of each node (default one; :func:`legs.data.merge_equivalent`).
+        dtype: of the result (default float32).
+
+    >>> triangle = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])
+    >>> graph_size(triangle, None, 3)
+    tensor([[3., 3.]])
+    """
+    target = edge_index[1]
+    if batch is None:
+        batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
+    nodes = torch.ones(num_nodes, dtype=dtype, device=edge_index.device)
+    halves = torch.full(target.shape, 0.5, dtype=dtype, device=edge_index.device)
+    if copies is not None:
+        nodes = copies.to(dtype)
+        halves = halves * nodes[target]
+        halves = halves if edge_weight is None else halves * edge_weight.to(dtype)
+    # Multiples of one half: their sum is the same in any order.
+    empty = nodes.new_zeros(num_graphs)
+    counts = empty.index_add(0, batch, nodes), empty.index_add(0, batch[target], halves)
+    return torch.stack(counts, dim=1)
+
+
 def signal_energy(
     x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
 ) -> Tensor:
-    r"""How large a signal gets on its graph, ``[graphs, channels]``: what rounding is relative to.
+    r"""The energy of a signal on its graph, ``[graphs, channels]``: the scale of rounding errors.
 
     .. math::
         e = \frac1n \sum_i \Big(x_i^2 + \rho_i \sum_j A_{ij} x_j^2\Big), \qquad
         \rho_i = \sum_j A_{ij}, \quad A = W D^{-1} .
 
-    The second term bounds :math:`(Ax)_i^2`: a hub collects what all its neighbours send, and a
-    rounding error of that size lands on it. The mean square of :math:`x` alone is too small there.
-    With ``copies``, the walk is that of all nodes' mass: see :class:`legs.nn.Scattering`.
+    The second term bounds :math:`(Ax)_i^2`: a hub collects the mass of all its neighbours, with a
+    rounding error of that size. The mean square of :math:`x` alone is too small there. With
+    ``copies``, the walk is that of all nodes' mass: see :func:`masses`.
     """
     times = torch.ones_like(x[:, :1]) if copies is None else copies.unsqueeze(-1)
-    reach = spmm(walk.pattern, walk.forth, times) / times
+    inflow = spmm(walk.pattern, walk.forth, times) / times
     square = x * x
     spread = spmm(walk.pattern, walk.forth, times * square) / times
-    return graph_mean(square + reach * spread, batch, num_graphs, copies)
+    return graph_mean(square + inflow * spread, batch, num_graphs, copies)
 
 
 def moments(
@@ -137,46 +175,38 @@ def moments(
     if num_graphs is None:
         num_graphs = 1 if batch is None else int(batch.max()) + 1
     if kind == "normalized":
-        return _normalized(z, batch, num_graphs, order, energy, copies)
-    size = z.abs()
-    powers = [size]
+        return _normalized(z, order, energy, batch, num_graphs, copies)
+    absolute = z.abs()
+    powers = [absolute]
     for _ in range(order - 1):
-        powers.append(powers[-1] * size)
+        powers.append(powers[-1] * absolute)
     stacked = torch.stack(powers, dim=-1)
-    if kind == "mean":
-        return graph_mean(stacked, batch, num_graphs, copies)
-    if copies is not None:
-        stacked = stacked * copies.view(-1, *[1] * (stacked.dim() - 1))
-    return graph_sum(stacked, batch, num_graphs)
+    pool = graph_mean if kind == "mean" else graph_sum
+    return pool(stacked, batch, num_graphs, copies)
 
 
 def _normalized(
-    z: Tensor,
-    batch: Tensor | None,
-    num_graphs: int,
-    order: int,
-    energy: Tensor | None,
-    copies: Tensor | None,
+    z: Tensor, order: int, energy: Tensor | None, batch: Tensor | None, *graphs: Any
 ) -> Tensor:
-    mean = graph_mean(z, batch, num_graphs, copies)
+    mean = graph_mean(z, batch, *graphs)
     columns = [mean]
     if order > 1:
         # Two passes: raw power sums cancel in float32.
         centred = z - _to_nodes(mean, batch)
-        variance = graph_mean(centred * centred, batch, num_graphs, copies)
+        variance = graph_mean(centred * centred, batch, *graphs)
         columns.append(variance)
     if order > 2:
         if energy is None:
-            energy = graph_mean(z * z, batch, num_graphs, copies)
+            energy = graph_mean(z * z, batch, *graphs)
         floor = (RELATIVE_FLOOR * energy + ABSOLUTE_FLOOR).expand_as(variance)
         ratio = ((variance / floor - 1) / 3).clamp(0, 1)
         fade = ratio**3 * (10 - 15 * ratio + 6 * ratio**2)
         # Divided, not multiplied by rsqrt: its gradient is a cube that overflows at the floor.
         scaled = centred / _to_nodes(torch.maximum(variance, floor).sqrt(), batch)
         cube = scaled**3
-        columns.append(fade * graph_mean(cube, batch, num_graphs, copies))
+        columns.append(fade * graph_mean(cube, batch, *graphs))
     if order > 3:
-        columns.append(fade * (graph_mean(cube * scaled, batch, num_graphs, copies) - 3))
+        columns.append(fade * (graph_mean(cube * scaled, batch, *graphs) - 3))
     return torch.stack(columns, dim=-1)
 
 

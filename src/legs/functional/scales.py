@@ -76,10 +76,8 @@ def cumulative_of_scales(
     tensor([[0., 1., 1.],
             [0., 0., 0.]])
     """
-    times = torch.arange(steps)
-    return (times >= torch.tensor(list(scales)).unsqueeze(-1)).to(
-        dtype or torch.get_default_dtype()
-    )
+    reached = torch.arange(steps) >= torch.tensor(list(scales)).unsqueeze(-1)
+    return reached.to(dtype or torch.get_default_dtype())
 
 
 def initial_logits(scales: Sequence[int], steps: int) -> Tensor:
@@ -150,14 +148,12 @@ def harden_scales(weights: Tensor) -> tuple[int, ...]:
     """
     # A floor keeps impossible entries comparable when every choice has one.
     score = weights.detach().double().cpu().clamp_min(1e-300).log()
-    best = score[0]
-    came_from = []
+    best, previous = score[0], []
     for row in score[1:]:
         value, where = torch.cummax(best, dim=0)
-        came_from.append(where)
-        shifted = torch.cat([torch.tensor([-torch.inf], dtype=value.dtype), value[:-1]])
-        best = row + shifted
-    chosen = [int(best.argmax())]
-    for where in reversed(came_from):
-        chosen.append(int(where[chosen[-1] - 1]))
-    return tuple(t + 1 for t in reversed(chosen))
+        previous.append(where)
+        best = row + torch.cat([value.new_tensor([-torch.inf]), value[:-1]])
+    times = [int(best.argmax())]
+    for where in reversed(previous):
+        times.append(int(where[times[-1] - 1]))
+    return tuple(t + 1 for t in reversed(times))

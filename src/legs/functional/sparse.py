@@ -7,7 +7,7 @@ the compiler, and as an autograd function with a mapping rule that folds the mod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -98,7 +98,7 @@ def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     # call, and its gradient does not map over models. Everything else takes the function.
     out: Tensor
     if torch.compiler.is_compiling():
-        out = _product_op(values, flat, *pattern[:8])
+        out = _product_op(values, flat, pattern[:8])
     else:
         out = _Spmm.apply(values, flat, *pattern)  # type: ignore[no-untyped-call]
     return out.view(pattern.rowptr.shape[0] - 1, *x.shape[1:])
@@ -111,12 +111,12 @@ class _Spmm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _save(ctx, inputs[:10], output)
+        _save(ctx, (*inputs[:2], inputs[2:10]), output)
         ctx.product = inputs[10]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _backward(ctx, *grads)
+        return *_backward(ctx, grads[0])[:2], *[None] * 9
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
@@ -137,14 +137,13 @@ class _Spmm(torch.autograd.Function):
         return out.index_add(0, pattern.row, messages), 1
 
 
-def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-    values, x, *pattern = inputs
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    values, x, pattern = inputs
     # x is kept only where the values are learned: m steps would otherwise keep m copies.
     ctx.save_for_backward(values, x if values.requires_grad else None, *pattern)
 
 
-def _backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-    (grad,) = grads
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, list[None]]:
     values, x, *tensors = ctx.saved_tensors
     pattern = Pattern(*tensors)._replace(product=getattr(ctx, "product", None))
     grad_values = grad_x = None
@@ -153,7 +152,7 @@ def _backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_values = gathered.sum(-1)
     if ctx.needs_input_grad[1]:
         grad_x = spmm(pattern.transpose(), values.index_select(0, pattern.to_columns), grad)
-    return grad_values, grad_x, *[None] * (len(ctx.needs_input_grad) - 2)
+    return grad_values, grad_x, [None] * 8
 
 
 def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
@@ -171,25 +170,13 @@ def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("legs::spmm", mutates_args=())
-def _product_op(
-    values: Tensor,
-    x: Tensor,
-    rowptr: Tensor,
-    row: Tensor,
-    col: Tensor,
-    to_columns: Tensor,
-    rowptr_t: Tensor,
-    row_t: Tensor,
-    col_t: Tensor,
-    to_rows: Tensor,
-) -> Tensor:
-    pattern = Pattern(rowptr, row, col, to_columns, rowptr_t, row_t, col_t, to_rows)
-    return _product(pattern, values, x)
+def _product_op(values: Tensor, x: Tensor, pattern: Sequence[Tensor]) -> Tensor:
+    return _product(Pattern._make([*pattern, None]), values, x)
 
 
 @_product_op.register_fake
-def _(values: Tensor, x: Tensor, rowptr: Tensor, *rest: Tensor) -> Tensor:
-    return x.new_empty(rowptr.shape[0] - 1, x.shape[1])
+def _(values: Tensor, x: Tensor, pattern: Sequence[Tensor]) -> Tensor:
+    return x.new_empty(pattern[0].shape[0] - 1, x.shape[1])
 
 
 _product_op.register_autograd(_backward, setup_context=_save)

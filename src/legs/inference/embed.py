@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import BAD_COLUMNS, DataError, OnError
-from legs.inference.inputs import Reading, bad_rows_beside, finite_part, iter_input
-from legs.inference.table_writer import TableWriter
-from legs.io import expand_user
+from legs.data.errors import DataError, OnError
+from legs.inference.inputs import Reading, finite_part, iter_input
+from legs.inference.table_writer import ResultWriter
 from legs.models import Ensemble, LEGSNet, Network, create
 from legs.nn.columns import columns_of_features
 from legs.training.inputs import embed
@@ -40,13 +38,13 @@ class Embedder:
         reading: how files become graphs.
         features_of: graphs to features, ``[graphs, features]``.
         names_of: names of these, from the names of the node features and the number of features.
-        known: what tells it from others, as JSON values.
+        identity: what distinguishes it from others, as JSON values.
     """
 
     reading: Reading
     features_of: Callable[[GraphDataset], Tensor]
     names_of: Callable[[Sequence[str], int], list[str]]
-    known: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,13 +58,7 @@ class Embedded:
 
 
 def fixed_embedder(reading: Reading, device: str = "cpu", **options: Any) -> Embedder:
-    """Fixed geometric scattering, which needs no training.
-
-    Args:
-        reading: how files become graphs.
-        device: where to compute.
-        options: of :class:`legs.nn.Scattering`, such as ``order`` and ``scales``.
-    """
+    """Fixed geometric scattering, which needs no training; options of ``legs.nn.Scattering``."""
     networks: dict[int, LEGSNet] = {}
 
     def network(channels: int) -> LEGSNet:
@@ -90,24 +82,21 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
     def names_of(names: Sequence[str], width: int) -> list[str]:
-        answerer = predictor.answerer
+        answerer, network = predictor.answerer, None
         if isinstance(answerer, NetworkAnswerer):
-            return network_names(answerer.network, names, width)
-        if isinstance(answerer, ScatteringSVM):
-            fixed = create(UNTRAINED, len(names), 2)
-            return network_names(fixed, names, width)
-        return _numbered(width)
+            network = answerer.network
+        elif isinstance(answerer, ScatteringSVM):
+            network = create(UNTRAINED, len(names), 2)
+        return network_names(network, names, width)
 
     def features_of(data: GraphDataset) -> Tensor:
         predictor.check(data)
         return predictor.answerer.embedding(data)
 
     _, tensors = predictor.answerer.saved()
-    weights = hashlib.sha256(
-        save({k: v.cpu().contiguous() for k, v in tensors.items()})
-    ).hexdigest()
-    known = {"model": predictor.method, "weights": weights}
-    return Embedder(Reading.of(predictor, **asked), features_of, names_of, known)
+    weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})
+    identity = {"model": predictor.method, "weights": hashlib.sha256(weights).hexdigest()}
+    return Embedder(Reading.of(predictor, **asked), features_of, names_of, identity)
 
 
 def open_embedder(
@@ -136,10 +125,9 @@ def open_embedder(
     columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
     if model == UNTRAINED:
         blocks = None if features is None else tuple(b.strip() for b in features.split("+"))
-        given = {name: value for name, value in columns.items() if value is not None}
-        if hydrogens:
-            given["hydrogens"] = True  # type: ignore[assignment]
-        reading = Reading(blocks, options=given, asked=tuple(given))
+        asked = {**columns, "hydrogens": hydrogens or None}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        reading = Reading(blocks, options=asked, asked=tuple(asked))
         return fixed_embedder(reading, device, **(options or {}))
     if model in methods() and not Path(model).exists():
         raise DataError(
@@ -176,50 +164,33 @@ def embed_file(
         chunk: rows at a time.
         report: called with the number of rows done.
     """
-    out = expand_user(out)
-    bad_file = bad_rows_beside(out, path, on_error)
     names: list[str] = []
-    skipped = done = 0
-    with ExitStack() as stack:
-        writer = stack.enter_context(TableWriter(out))
-        bad = None
+    done = 0
+    with ResultWriter(out, path, on_error) as writer:
         for part in iter_input(embedder.reading, path, chunk=chunk, on_error=on_error):
             part, features = finite_part(part, embedder.features_of, on_error)
-            if bad_rows := part.bad():
-                bad = bad or stack.enter_context(TableWriter(bad_file))
-                bad.add(pd.DataFrame(bad_rows, columns=list(BAD_COLUMNS), dtype="string"))
-                skipped += len(bad_rows)
+            writer.add_bad(part.bad())
             if part.data is not None and features is not None:
                 data = part.data
                 names = names or distinct(embedder.names_of(data.feature_names, features.shape[1]))
                 table = pd.DataFrame(features.numpy(), columns=names)
                 table.insert(0, "id", pd.Series(data.ids, dtype="string"))
-                writer.add(table)
+                writer.table.add(table)
             done += len(part)
             report(done)
-        if not writer.rows:
+        if not writer.table.rows:
             raise DataError(f"{path} holds no row that can be used")
-    return Embedded(writer.rows, len(names), skipped, bad_file if skipped else None)
+    return Embedded(writer.table.rows, len(names), writer.skipped, writer.bad_file)
 
 
-def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
-    """Names of a network's graph features: paths where they are scattering, else numbers.
-
-    Args:
-        network: the network.
-        features: names of the node features.
-        width: number of graph features.
-    """
-    if isinstance(network, LEGSNet):
-        return columns_of_features(network.scattering.columns(), features)
-    if isinstance(network, Ensemble) and isinstance(network.second, LEGSNet):
-        second = columns_of_features(network.second.scattering.columns(), features)
-        return [*_numbered(width - len(second)), *second]
-    return _numbered(width)
-
-
-def _numbered(width: int) -> list[str]:
-    return [f"embed{i}" for i in range(width)]
+def network_names(network: Network | None, features: Sequence[str], width: int) -> list[str]:
+    """Names of ``width`` graph features: paths and node features in scattering, else numbers."""
+    numbered = [f"embed{i}" for i in range(width)]
+    last = network.second if isinstance(network, Ensemble) else network
+    if not isinstance(last, LEGSNet):
+        return numbered
+    named = columns_of_features(last.scattering.columns(), features)
+    return [*numbered[: width - len(named)], *named]
 
 
 def distinct(names: Sequence[str]) -> list[str]:
@@ -228,9 +199,9 @@ def distinct(names: Sequence[str]) -> list[str]:
     >>> distinct(["id", "a", "a"])
     ['id#2', 'a', 'a#2']
     """
-    seen: Counter[str] = Counter()
-    found = []
-    for name in ("id", *names):
-        seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return found[1:]
+    counts: Counter[str] = Counter(["id"])
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
+    return unique

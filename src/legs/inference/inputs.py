@@ -14,22 +14,14 @@ from torch import Tensor
 
 from legs.data.catalog.resolve import Source, resolve
 from legs.data.dataset import GraphDataset
-from legs.data.errors import (
-    BadRows,
-    DataError,
-    DataWarning,
-    OnError,
-    is_bad_rows,
-    listed,
-    write_bad_rows,
-)
+from legs.data.errors import BadRows, DataError, DataWarning, OnError, listed
 from legs.data.features.blocks import assemble
 from legs.data.loading import load
-from legs.data.readers.base import RowBatch, Rows
+from legs.data.readers.base import Rows
+from legs.data.readers.tables import TableRows
 from legs.data.validate import overflows
-from legs.io import check_outputs
-from legs.training.finite import not_finite, overflow_reason
 from legs.training.fit import fingerprint
+from legs.training.predictor import not_finite, overflow_reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,20 +93,25 @@ class InputPart:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def select(self, graphs: list[int], rows: slice = slice(None)) -> InputPart:
+        """Some rows, and the graphs at some positions, all of which lie in these rows."""
+        start = rows.start or 0
+        return replace(
+            self,
+            ids=self.ids[rows],
+            smiles=self.smiles[rows],
+            errors=self.errors[rows],
+            data=None if self.data is None or not graphs else self.data.subset(graphs),
+            rows=[self.rows[k] - start for k in graphs],
+            where=self.where[rows],
+            truth=None if self.truth is None else self.truth.iloc[graphs],
+        )
+
     def pieces(self, size: int) -> Iterator[InputPart]:
         """The same rows in the same order, ``size`` at a time."""
         for start in range(0, len(self), size):
-            here = slice(start, start + size)
             graphs = [k for k, row in enumerate(self.rows) if start <= row < start + size]
-            yield InputPart(
-                self.ids[here],
-                self.smiles[here],
-                self.errors[here],
-                None if self.data is None or not graphs else self.data.subset(graphs),
-                [self.rows[k] - start for k in graphs],
-                self.where[here],
-                None if self.truth is None else self.truth.iloc[graphs],
-            )
+            yield self.select(graphs, slice(start, start + size))
 
     def digest(self) -> str:
         """A digest of everything the result depends on."""
@@ -123,42 +120,7 @@ class InputPart:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-Batch = RowBatch | InputPart  # rows to be read, or that were read already
-
-
-def read_input(
-    predictor: Predictor,
-    path: str | Path,
-    *,
-    on_error: OnError = "raise",
-    bad_file: str | Path | None = None,
-) -> GraphDataset:
-    """New graphs for a model, with its node features; targets are neither needed nor read.
-
-    Args:
-        predictor: the model.
-        path: a file, a folder or the name of a data set.
-        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` drops such rows and
-            counts them in ``info["bad_rows"]``.
-        bad_file: a CSV file to write the dropped rows to: where, reason.
-
-    >>> from legs.training import fit, TrainingOptions
-    >>> fitted = fit(load("nci-5k", limit=50), "baseline", options=TrainingOptions(max_epochs=1))
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "new.csv")
-    >>> _ = file.write_text("smiles,name\\nCCO,ethanol\\n")
-    >>> fitted.predictor.predict(read_input(fitted.predictor, file)).shape
-    torch.Size([1, 10])
-    """
-    if bad_file is not None:
-        check_outputs([bad_file], [path])
-    (part,) = iter_input(Reading.of(predictor), path, on_error=on_error)
-    if part.data is None:
-        raise DataError(f"{path} holds no row that can be used")
-    bad = part.bad()
-    if bad_file is not None:
-        write_bad_rows(Path(bad_file), bad)
-    return replace(part.data, info={**part.data.info, "bad_rows": len(bad), "bad": bad})
+Batch = TableRows | InputPart  # rows to be read, or that were read already
 
 
 def iter_input(
@@ -172,8 +134,8 @@ def iter_input(
         chunk: rows in a part (default: all).
         on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` continues.
     """
-    for batch in iter_batches(reading, path, chunk=chunk, on_error=on_error):
-        yield read_batch(reading, batch)
+    batches = iter_batches(reading, path, chunk=chunk, on_error=on_error)
+    return (read_batch(reading, batch) for batch in batches)
 
 
 def iter_batches(
@@ -185,13 +147,11 @@ def iter_batches(
     batches; everything else is read at once, and cut.
     """
     source = resolve(path)
-    if source.reader.iter_batches is None:
-        yield from _cut(_named_set(reading, source, path, on_error), chunk)
-        return
     source.take(dict.fromkeys(reading.asked))
-    options = {
-        name: value for name, value in reading.options.items() if name in source.reader.options
-    }
+    options = {k: v for k, v in reading.options.items() if k in source.reader.options}
+    if source.reader.iter_batches is None:
+        yield from _cut(_named_set(reading, source, path, on_error, options), chunk)
+        return
     for batch in source.reader.iter_batches(
         *source.arguments(),
         chunk=chunk,
@@ -209,27 +169,6 @@ def iter_batches(
 def read_batch(reading: Reading, batch: Batch) -> InputPart:
     """The graphs of a batch, with the node features of the model."""
     return batch if isinstance(batch, InputPart) else _with_features(reading, batch.read())
-
-
-def probe(reading: Reading, path: str | Path) -> InputPart | None:
-    """One graph as a table of molecules would give it: methane. ``None`` for other inputs.
-
-    Shows the names of node features, and errors in the choice of features, before the input is
-    read.
-    """
-    from legs.data.readers import tables
-    from legs.data.readers.molecules import raw_graphs, read_parallel
-
-    if resolve(path).reader is not tables.READER:
-        return None
-    hydrogens, weights = (
-        bool(reading.options.get(name, False)) for name in ("hydrogens", "bond_weights")
-    )
-    methane = read_parallel(["C"], hydrogens=hydrogens)
-    raw = raw_graphs(methane, hydrogens=hydrogens, bond_weights=weights)
-    return _fitting(
-        reading, InputPart(["C"], ["C"], [""], assemble(raw, reading.features), [0], ["C"])
-    )
 
 
 def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
@@ -282,85 +221,58 @@ def finite_part(
         return part, None
     result = compute(part.data)
     reasons = {graph: overflow_reason(part.data, graph) for graph in not_finite(result)}
-    kept = [k for k in range(len(result)) if k not in reasons]
+    finite = [k for k in range(len(result)) if k not in reasons]
     part = _without(part, reasons, on_error)
-    return part, None if part.data is None else result[kept]
-
-
-def bad_rows_beside(out: Path, path: str | Path, on_error: OnError) -> Path:
-    """The list of bad rows that belongs to an output file, ``OUT.bad_rows.csv``.
-
-    Args:
-        out: the output.
-        path: of the input.
-        on_error: only ``"skip"`` writes a list.
-
-    Raises:
-        FileError: the output, or the list, would replace the input.
-        DataError: the list would replace another file.
-    """
-    bad_file = out.with_name(f"{out.stem}.bad_rows.csv")
-    check_outputs([out, *([bad_file] if on_error == "skip" else [])], [path])
-    if on_error == "skip" and bad_file.exists() and not is_bad_rows(bad_file):
-        raise DataError(f"{bad_file} is no list of bad rows; move it, or rename {out}")
-    return bad_file
+    return part, None if part.data is None else result[finite]
 
 
 def _with_features(reading: Reading, rows: Rows) -> InputPart:
     data = None
     if rows.index:
-        data = assemble(rows.build(range(len(rows.index))), reading.features)
-    part = InputPart(rows.ids, rows.smiles, rows.errors, data, rows.index, rows.where, rows.targets)
-    return _fitting(reading, part)
+        data = _fitting(reading, assemble(rows.build(range(len(rows.index))), reading.features))
+    return InputPart(rows.ids, rows.smiles, rows.errors, data, rows.index, rows.where, rows.targets)
 
 
-def _named_set(reading: Reading, source: Source, path: str | Path, on_error: OnError) -> InputPart:
-    """A set in TUDataset's layout, or a named one."""
-    source.take(dict.fromkeys(reading.asked))
-    lists_bad = "bad" in source.reader.options
-    data = load(
-        path,
-        features=reading.features,
-        on_error=on_error if lists_bad else "raise",
-        **{name: v for name, v in reading.options.items() if name in source.reader.options},
-    )
-    bad = data.info.get("bad", ()) if on_error == "skip" and lists_bad else ()
+def _named_set(
+    reading: Reading, source: Source, path: str | Path, on_error: OnError, options: dict[str, Any]
+) -> InputPart:
+    """A set in TUDataset's layout, or a named one, with its own targets as the truth."""
+    import pandas as pd
+
+    skip = on_error == "skip" and "bad" in source.reader.options
+    data = load(path, features=reading.features, on_error="skip" if skip else "raise", **options)
+    bad = data.info.get("bad", ()) if skip else ()
     ids = list(data.ids) or [str(i + 1) for i in range(len(data))]
     names = [*ids, *(where for where, _ in bad)]
-    part = InputPart(
+    truth = None
+    if data.y is not None:
+        truth = (
+            pd.DataFrame({"class": [data.class_names[k] for k in data.y.tolist()]})
+            if data.task == "classification"
+            else pd.DataFrame(data.y.numpy(), columns=list(data.target_names))
+        )
+    data = replace(data, y=None, task=None, class_names=(), target_names=())
+    return InputPart(
         names,
         [*data.smiles, *[""] * len(bad)] if data.smiles else [],
         [*[""] * len(ids), *(reason for _, reason in bad)],
-        replace(data, y=None, task=None, class_names=(), target_names=()),
+        _fitting(reading, data),
         list(range(len(ids))),
         names,
-        _own_truth(data),
+        truth,
     )
-    return _fitting(reading, part)
 
 
-def _own_truth(data: GraphDataset) -> pd.DataFrame | None:
-    import pandas as pd
-
-    if data.y is None:
-        return None
-    if data.task == "classification":
-        return pd.DataFrame({"class": [data.class_names[k] for k in data.y.tolist()]})
-    return pd.DataFrame(data.y.numpy(), columns=list(data.target_names))
-
-
-def _fitting(reading: Reading, part: InputPart) -> InputPart:
-    """The same part with the node features of the model."""
-    if part.data is None:
-        return part
+def _fitting(reading: Reading, data: GraphDataset) -> GraphDataset:
+    """The same graphs with the node features of the model."""
     for name in ("hydrogens", "bond_weights"):
-        then, now = reading.options.get(name), part.data.info.get(name)
+        then, now = reading.options.get(name), data.info.get(name)
         if then is not None and now is not None and then != now:
             raise DataError(
                 f"the model was trained {'with' if then else 'without'} {name.replace('_', ' ')}, "
-                f"but {part.data.name} comes {'with' if now else 'without'} them"
+                f"but {data.name} comes {'with' if now else 'without'} them"
             )
-    return replace(part, data=align(part.data, reading.feature_names))
+    return align(data, reading.feature_names)
 
 
 def _cut(part: InputPart, chunk: int | None) -> Iterator[InputPart]:
@@ -369,18 +281,12 @@ def _cut(part: InputPart, chunk: int | None) -> Iterator[InputPart]:
 
 def _without(part: InputPart, reasons: Mapping[int, str], on_error: OnError) -> InputPart:
     """The same part, in which some graphs are bad rows."""
-    if not reasons or part.data is None:
+    if not reasons:
         return part
     bad, errors = BadRows(on_error), list(part.errors)
     for graph, reason in reasons.items():
         row = part.rows[graph]
         bad.add(part.where[row], reason)
         errors[row] = reason
-    kept = [k for k in range(len(part.rows)) if k not in reasons]
-    return replace(
-        part,
-        errors=errors,
-        data=part.data.subset(kept) if kept else None,
-        rows=[part.rows[k] for k in kept],
-        truth=None if part.truth is None else part.truth.iloc[kept],
-    )
+    others = [k for k in range(len(part.rows)) if k not in reasons]
+    return replace(part, errors=errors).select(others)

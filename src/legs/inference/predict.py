@@ -1,11 +1,10 @@
-"""Predictions for a file, row by row, and scores where the file knows the truth."""
+"""Predictions for a file, row by row, and scores where the file has the truth."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,12 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import BAD_COLUMNS, DataError, DataWarning, OnError
+from legs.data.errors import DataError, DataWarning, OnError
 from legs.data.readers.targets import Array, parse_column
 from legs.data.readers.text import parse_number
-from legs.inference.inputs import InputPart, Reading, bad_rows_beside, finite_part, iter_input
-from legs.inference.table_writer import TableWriter
+from legs.inference.inputs import InputPart, Reading, finite_part, iter_input
+from legs.inference.table_writer import ResultWriter
 from legs.training.predictor import Predictor
-from legs.training.tables import prediction_table
 from legs.training.task import Task
 
 BATCH = 512  # graphs
@@ -38,7 +36,7 @@ class Predicted:
         skipped: rows without a prediction.
         scored: rows whose truth is known.
         scores: of these, by name; empty if there are none.
-        strangers: truths that are no class of the model, or no number.
+        unscored: truths that are no class of the model, or no number.
         bad_file: lists the rows without a prediction, if there are any.
         seen: of the scored rows, those in the training data; ``None`` if the model does not know.
         unseen_scores: of the other rows, by name; empty if there are none.
@@ -48,7 +46,7 @@ class Predicted:
     skipped: int
     scored: int
     scores: dict[str, float]
-    strangers: tuple[str, ...]
+    unscored: tuple[str, ...]
     bad_file: Path | None = None
     seen: int | None = None
     unseen_scores: dict[str, float] = field(default_factory=dict)
@@ -68,7 +66,7 @@ def predict_file(
     """Writes a table of predictions: a row for each row of the input, in its order.
 
     Columns: ``id``, ``smiles`` for molecules; ``prediction`` and ``probability:CLASS``, or a column
-    a target in its own units; the truth where the input has it; with ``on_error="skip"`` also
+    per target in its own units; the truth where the input has it; with ``on_error="skip"`` also
     ``error``, which says why a row has no prediction. ``OUT.bad_rows.csv`` beside the output lists
     these rows.
 
@@ -76,45 +74,38 @@ def predict_file(
         predictor: the model.
         path: a file, a folder or the name of a data set.
         out: a CSV, TSV or Parquet file; written whole or not at all.
-        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` goes on.
+        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` continues.
         smiles_column: of the input (default: as in training, or found).
         id_column: of the input (default: as in training, or found).
         chunk: rows of a table at a time.
         report: called with the number of rows done.
     """
     reading = Reading.of(predictor, smiles_column=smiles_column, id_column=id_column)
-    truths = _Truths(predictor.task)
-    skipped = 0
+    task, truths = predictor.task, _Truths(predictor.task)
 
     def compute(data: GraphDataset) -> Tensor:
         predictor.check(data)
-        return predictor.answerer.answers(data, predictor.task, BATCH)
+        return predictor.answerer.answers(data, task, BATCH)
 
-    output = TableWriter(out)
-    bad_file = bad_rows_beside(output.path, path, on_error)
-    with ExitStack() as stack:
-        writer = stack.enter_context(output)
-        bad = None
+    with ResultWriter(out, path, on_error) as writer:
         for part in iter_input(reading, path, chunk=chunk, on_error=on_error):
-            part, found = finite_part(part, compute, on_error)
-            answers = torch.empty(0, len(predictor.task.names)) if found is None else found
-            table = _table(predictor.task, answers, part)
+            part, result = finite_part(part, compute, on_error)
+            answers = torch.empty(0, len(task.names)) if result is None else result
+            table = _table(task, answers, part)
             if part.truth is not None:
                 seen = None if part.data is None else predictor.in_training(part.data)
-                truths.add(table, part, answers, seen)
+                truths.add(table, part, part.truth, answers, seen)
             if on_error == "skip":
                 table["error"] = pd.array([e or None for e in part.errors], dtype="string")
-            writer.add(table)
-            if refused := part.bad():
-                bad = bad or stack.enter_context(TableWriter(bad_file))
-                bad.add(pd.DataFrame(refused, columns=list(BAD_COLUMNS), dtype="string"))
-            skipped += len(part.ids) - len(part.rows)
-            report(writer.rows)
-        if skipped == writer.rows:
+            writer.table.add(table)
+            writer.add_bad(part.bad())
+            report(writer.table.rows)
+        rows, skipped = writer.table.rows, writer.skipped
+        if skipped == rows:
             raise DataError(f"{path} holds no row that can be used: {part.errors[0]}")
     scored, scores = truths.scores()
-    strangers = tuple(sorted(truths.strangers))
-    done = Predicted(writer.rows, skipped, scored, scores, strangers, bad_file if skipped else None)
+    unscored = tuple(sorted(truths.unscored))
+    done = Predicted(rows, skipped, scored, scores, unscored, writer.bad_file)
     if not truths.seen:
         return done
     unseen, unseen_scores = truths.scores(unseen=True)
@@ -123,61 +114,63 @@ def predict_file(
 
 def _table(task: Task, answers: Tensor, part: InputPart) -> pd.DataFrame:
     """Predictions with a row for each row of the input."""
-    predicted = prediction_table(task, answers, part.data or _no_graphs(), truth=False)
-    predicted = predicted.drop(columns=["id", "smiles"], errors="ignore")
-    predicted.index = pd.Index(part.rows)
-    predicted = predicted.reindex(range(len(part.ids)))
+    columns: dict[str, Any] = {}
+    if task.kind == "classification":
+        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
+    names = [f"probability:{n}" for n in task.names] if columns else task.names
+    columns |= {name: answers[:, k].numpy() for k, name in enumerate(names)}
+    predicted = pd.DataFrame(columns, index=part.rows).reindex(range(len(part)))
     if task.kind == "classification":
         predicted["prediction"] = predicted["prediction"].astype("string")
-    first: dict[str, Any] = {"id": pd.array(part.ids, dtype="string")}
-    if part.smiles:
-        first["smiles"] = pd.array(part.smiles, dtype="string")
-    return pd.concat([pd.DataFrame(first), predicted], axis=1)
+    texts = {"id": part.ids, **({"smiles": part.smiles} if part.smiles else {})}
+    first = pd.DataFrame({name: pd.array(text, dtype="string") for name, text in texts.items()})
+    return pd.concat([first, predicted], axis=1)
 
 
 class _Truths:
-    """Gathers what is known to be true, part by part."""
+    """Gathers the truths and answers of all parts, for scores."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.answers: list[Tensor] = []
         self.truths: list[Tensor] = []
-        self.strangers: set[str] = set()
+        self.unscored: set[str] = set()
         self.commas: dict[str, bool | None] = {}  # whether they are decimal, by column
         self.seen: list[Tensor] = []
 
     def add(
-        self, table: pd.DataFrame, part: InputPart, answers: Tensor, seen: Tensor | None = None
+        self,
+        table: pd.DataFrame,
+        part: InputPart,
+        truth: pd.DataFrame,
+        answers: Tensor,
+        seen: Tensor | None,
     ) -> None:
-        """Notes the truths of a part, and puts them into its table."""
-        assert part.truth is not None
+        """Adds the truths of a part, and puts them into its table."""
         if self.task.kind == "classification":
             number = {name: k for k, name in enumerate(self.task.names)}
-            names = [_name(value, number) for value in part.truth.iloc[:, 0]]
-            found = torch.tensor([number.get(name or "", -1) for name in names], dtype=torch.long)
-            self.strangers |= {name for name in names if name is not None and name not in number}
+            names = [_name(value, number) for value in truth.iloc[:, 0]]
+            y = torch.tensor([number.get(name or "", -1) for name in names], dtype=torch.long)
+            self.unscored |= {name for name in names if name is not None and name not in number}
             column = pd.Series(names, index=part.rows, dtype="string")
             table["truth"] = column.reindex(range(len(table)))
         else:
             where = [part.where[row] for row in part.rows]
-            values = {
-                name: self._numbers(part.truth[name], where)
-                for name in self.task.names
-                if name in part.truth
-            }
-            for name, numbers in values.items():
-                truth = pd.Series(numbers, index=part.rows, dtype="float64")
-                table[f"truth:{name}"] = truth.reindex(range(len(table)))
-            gap = np.full(len(answers), np.nan)
-            columns = [values.get(name, gap) for name in self.task.names]
-            found = torch.from_numpy(np.stack(columns, axis=1)).float()
+            columns = []
+            for name in self.task.names:
+                columns.append(np.full(len(answers), np.nan))
+                if name in truth:
+                    columns[-1] = self._numbers(truth[name], where)
+                    column = pd.Series(columns[-1], index=part.rows, dtype="float64")
+                    table[f"truth:{name}"] = column.reindex(range(len(table)))
+            y = torch.from_numpy(np.stack(columns, axis=1)).float()
         self.answers.append(answers)
-        self.truths.append(found)
+        self.truths.append(y)
         if seen is not None:
             self.seen.append(seen)
 
     def _numbers(self, values: pd.Series[Any], where: Sequence[str]) -> Array:
-        """A column as in training; what is no number there has no truth, and is a stranger."""
+        """A column as in training; what is no number there is not scored."""
         name = str(values.name)
         column = parse_column(name, values, where, self.commas.get(name))
         if column.refusal:  # predictions do not need it
@@ -185,7 +178,7 @@ class _Truths:
             return np.full(len(values), np.nan)
         self.commas[column.name] = column.comma
         odd = column.present & ~np.isfinite(column.number)
-        self.strangers |= {str(value)[:40] for value in column.raw[odd]}
+        self.unscored |= {str(value)[:40] for value in column.raw[odd]}
         return np.where(odd, np.nan, column.number)
 
     def scores(self, unseen: bool = False) -> tuple[int, dict[str, float]]:
@@ -197,36 +190,26 @@ class _Truths:
         if not self.truths:
             return 0, {}
         answers, truth = torch.cat(self.answers), torch.cat(self.truths)
+        classes = self.task.kind == "classification"
+        chosen = truth >= 0 if classes else ~truth.isnan().all(1)
         if unseen:
-            new = ~torch.cat(self.seen)
-            answers, truth = answers[new], truth[new]
-        if self.task.kind == "classification":
-            known = truth >= 0
-            if not bool(known.any()):
-                return 0, {}
-            return int(known.sum()), self.task.scores(answers[known], truth[known])
-        known = ~truth.isnan().all(1)
-        if not bool(known.any()):
+            chosen &= ~torch.cat(self.seen)
+        if not bool(chosen.any()):
             return 0, {}
-        return int(known.sum()), self.task.scores(answers[known], truth[known])
+        return int(chosen.sum()), self.task.scores(answers[chosen], truth[chosen])
 
 
-def _name(value: Any, known: Collection[str]) -> str | None:
+def _name(value: Any, classes: Collection[str]) -> str | None:
     """A class as training names it: whole numbers without a point; ``None`` for a gap."""
     if not isinstance(value, str) and pd.isna(value):
         return None
     text = str(value).strip()
-    if text in known:
+    if text in classes:
         return text
     try:
         number = parse_number(text)
     except DataError:
-        return text.replace(",", ".") if text.replace(",", ".") in known else text or None
+        return text.replace(",", ".") if text.replace(",", ".") in classes else text or None
     if not math.isfinite(number):
         return text
     return str(int(number)) if number.is_integer() else str(number)
-
-
-def _no_graphs() -> GraphDataset:
-    start = torch.zeros(1, dtype=torch.long)
-    return GraphDataset(torch.empty(0, 0), start, start, torch.empty(0, dtype=torch.int32))

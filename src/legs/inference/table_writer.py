@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Self
 
-from legs.data.errors import DataError
-from legs.io import csv_table, expand_user, open_temporary, writing
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from legs.data.errors import BAD_COLUMNS, DataError, OnError, is_bad_rows
+from legs.io import check_outputs, csv_table, expand_user, open_temporary, writing
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 # Parquet keeps a description of every column of every group until the end: groups must be large.
@@ -26,8 +26,9 @@ class TableWriter:
 
     Args:
         path: of the file; an older one is replaced.
+        options: of :class:`pyarrow.parquet.ParquetWriter`.
 
-    >>> import pandas as pd, tempfile
+    >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "table.csv")
     >>> with TableWriter(file) as writer:
     ...     writer.add(pd.DataFrame({"a": [1]}))
@@ -36,7 +37,7 @@ class TableWriter:
     ['a', '1', '2']
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, **options: Any) -> None:
         self.path = expand_user(path)
         self.ending = self.path.suffix.lower()
         if self.ending not in ENDINGS:
@@ -46,17 +47,19 @@ class TableWriter:
         if not self.path.parent.is_dir():
             raise DataError(f"{self.path.parent} is not a folder; make it first")
         self.rows = 0
+        self.metadata: dict[bytes, bytes] = {}  # for the footer of a Parquet file
+        self._options = options
         self._parquet: Any = None
         self._waiting: list[Any] = []
 
-    def __enter__(self) -> TableWriter:
+    def __enter__(self) -> Self:
         with writing(self.path):
             self._temporary = open_temporary(self.path)
         self._file: IO[bytes] = self._temporary.file
         return self
 
-    def add(self, part: pd.DataFrame) -> None:
-        """Writes some rows; every part has the same columns."""
+    def add(self, part: Any) -> None:
+        """Writes some rows, a DataFrame or an Arrow table; every part has the same columns."""
         with writing(self.path):
             if self.ending == ".parquet":
                 self._add_parquet(part)
@@ -75,27 +78,29 @@ class TableWriter:
         try:
             if kind is None:
                 with writing(self.path):
-                    self._finish()
+                    self._flush()
+                    if self._parquet is not None:
+                        if self.metadata:
+                            self._parquet.add_key_value_metadata(self.metadata)
+                        self._parquet.close()
+                    self._temporary.flush()
+                    self._temporary.put_in_place(self.path)
         finally:
             with suppress(OSError):  # a full disk has been reported already
+                if self._parquet is not None:
+                    self._parquet.close()  # before the file: it would be written to once more
                 self._file.close()
             self._temporary.drop()
 
-    def _finish(self) -> None:
-        if self.ending == ".parquet":
-            self._flush()
-            if self._parquet is not None:
-                self._parquet.close()
-        self._temporary.flush()
-        self._temporary.put_in_place(self.path)
-
-    def _add_parquet(self, part: pd.DataFrame) -> None:
+    def _add_parquet(self, part: Any) -> None:
         import pyarrow as pa
 
-        schema = self._waiting[0].schema if self._waiting else None
-        if self._parquet is not None:
-            schema = self._parquet.schema
-        self._waiting.append(pa.Table.from_pandas(part, schema=schema, preserve_index=False))
+        if isinstance(part, pd.DataFrame):
+            schema = self._waiting[0].schema if self._waiting else None
+            if self._parquet is not None:
+                schema = self._parquet.schema
+            part = pa.Table.from_pandas(part, schema=schema, preserve_index=False)
+        self._waiting.append(part)
         if sum(table.nbytes for table in self._waiting) >= GROUP_BYTES:
             self._flush()
 
@@ -108,12 +113,49 @@ class TableWriter:
         table = pa.concat_tables(self._waiting)
         self._waiting = []
         if self._parquet is None:
+            # Dictionaries of numbers that hardly repeat cost memory and save nothing.
+            options = {"use_dictionary": False, "write_statistics": False, **self._options}
             self._parquet = parquet.ParquetWriter(
-                self._file,
-                table.schema,
-                compression="zstd",
-                # Dictionaries of numbers that hardly repeat cost memory and save nothing.
-                use_dictionary=False,
-                write_statistics=False,
+                self._file, table.schema, compression="zstd", **options
             )
         self._parquet.write_table(table, row_group_size=max(len(table), 1))
+
+
+class ResultWriter(ExitStack):
+    """A table of results, and ``OUT.bad_rows.csv`` beside it where rows cannot be used.
+
+    Args:
+        out: the table, as in :class:`TableWriter`.
+        source: path of the input.
+        on_error: only ``"skip"`` writes a list of bad rows.
+
+    Raises:
+        FileError: the table, or the list, would replace the input.
+        DataError: the list would replace another file.
+    """
+
+    def __init__(self, out: str | Path, source: str | Path, on_error: OnError) -> None:
+        super().__init__()
+        self.table = TableWriter(out)
+        out = self.table.path
+        self.bad_file: Path | None = None
+        self.skipped = 0
+        self._list = out.with_name(f"{out.stem}.bad_rows.csv")
+        lists = [self._list] if on_error == "skip" else []
+        check_outputs([out, *lists], [source])
+        if lists and self._list.exists() and not is_bad_rows(self._list):
+            raise DataError(f"{self._list} is no list of bad rows; move it, or rename {out}")
+
+    def __enter__(self) -> Self:
+        self.enter_context(self.table)
+        return self
+
+    def add_bad(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Lists rows that cannot be used: where, reason."""
+        if not rows:
+            return
+        if self.bad_file is None:
+            self.bad_file = self._list
+            self._bad = self.enter_context(TableWriter(self._list))
+        self._bad.add(pd.DataFrame(rows, columns=list(BAD_COLUMNS), dtype="string"))
+        self.skipped += len(rows)

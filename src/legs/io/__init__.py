@@ -1,74 +1,38 @@
-"""Files that are whole or absent, folders with one writer, JSON that knows its own checksum.
+"""Files that are whole or absent, folders with one writer, JSON with its own checksum.
 
 Everything this package keeps on disk is written through here.
 """
 
-from legs.io.archives import check_archive, iter_member
-from legs.io.arrays import read_arrays
-from legs.io.atomic import (
-    Temporary,
-    append,
-    clear_leftovers,
-    open_temporary,
-    sync_folder,
-    write_atomically,
-    write_together,
-    writing,
-)
-from legs.io.cells import csv_rows, csv_table, plain_cell, plain_cells, safe_cell
-from legs.io.digests import (
-    FileError,
-    FileWarning,
-    check_digest,
-    check_files,
-    check_weights,
-    digest_of,
-    file_digest,
-    file_digests,
-    parse_json,
-    source_digest,
-    with_digest,
-)
-from legs.io.locking import contents, lock_file, one_writer
-from legs.io.messages import BoundedError, printable
-from legs.io.paths import check_outputs
-from legs.io.reading import expand_user, has_keys, read_file
-
-__all__ = [
-    "BoundedError",
-    "FileError",
-    "FileWarning",
-    "Temporary",
-    "append",
-    "check_archive",
-    "check_digest",
-    "check_files",
-    "check_outputs",
-    "check_weights",
-    "clear_leftovers",
-    "contents",
-    "csv_rows",
-    "csv_table",
-    "digest_of",
-    "expand_user",
-    "file_digest",
-    "file_digests",
-    "has_keys",
-    "iter_member",
-    "lock_file",
-    "one_writer",
-    "open_temporary",
-    "parse_json",
-    "plain_cell",
-    "plain_cells",
-    "printable",
-    "read_arrays",
-    "read_file",
-    "safe_cell",
-    "source_digest",
-    "sync_folder",
-    "with_digest",
-    "write_atomically",
-    "write_together",
-    "writing",
-]
+from legs.io.archives import check_archive as check_archive
+from legs.io.archives import iter_member as iter_member
+from legs.io.archives import read_arrays as read_arrays
+from legs.io.atomic import append as append
+from legs.io.atomic import open_temporary as open_temporary
+from legs.io.atomic import sync_folder as sync_folder
+from legs.io.atomic import write_atomically as write_atomically
+from legs.io.atomic import write_together as write_together
+from legs.io.atomic import writing as writing
+from legs.io.cells import csv_rows as csv_rows
+from legs.io.cells import csv_table as csv_table
+from legs.io.cells import plain_cell as plain_cell
+from legs.io.cells import plain_cells as plain_cells
+from legs.io.digests import check_digest as check_digest
+from legs.io.digests import check_files as check_files
+from legs.io.digests import check_weights as check_weights
+from legs.io.digests import digest_of as digest_of
+from legs.io.digests import file_digest as file_digest
+from legs.io.digests import file_digests as file_digests
+from legs.io.digests import source_digest as source_digest
+from legs.io.digests import with_digest as with_digest
+from legs.io.locking import contents as contents
+from legs.io.locking import lock_file as lock_file
+from legs.io.locking import one_writer as one_writer
+from legs.io.messages import BoundedError as BoundedError
+from legs.io.messages import FileError as FileError
+from legs.io.messages import FileWarning as FileWarning
+from legs.io.messages import printable as printable
+from legs.io.reading import check_outputs as check_outputs
+from legs.io.reading import expand_user as expand_user
+from legs.io.reading import has_keys as has_keys
+from legs.io.reading import parse_json as parse_json
+from legs.io.reading import read_file as read_file

@@ -5,27 +5,37 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# What mkstemp makes of the prefix and suffix in open_temporary. Other programs name theirs alike,
-# so ours say whose they are.
+# Other programs hide temporary files under similar names, so ours say whose they are.
 _LEFTOVER = re.compile(r"\.(.+)\.legs-[a-z0-9_]{8}\.tmp")
+# What hinders writing, in words: where no file would fit, and at the very path.
+_LIMITS = {
+    errno.ENOSPC: "no space is left on the disk; make room, and run the same command again",
+    errno.EDQUOT: "no space is left on the disk; make room, and run the same command again",
+    errno.EFBIG: "a file would grow larger than is allowed there (see ulimit -f)",
+}
+_OBSTACLES = {
+    **dict.fromkeys(
+        (errno.ELOOP, errno.ENXIO), "a link or a pipe is there in place of a file; remove it"
+    ),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "no permission to write there"),
+    **dict.fromkeys(
+        (errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
+        "a part of this path is a file, or the path itself a folder",
+    ),
+    errno.ENOENT: "the place does not exist and cannot be made, or was removed meanwhile",
+}
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes a file under a temporary name, flushes and renames it: all of it or nothing.
 
-    Args:
-        path: of the file; an older one is replaced.
-        content: all of it.
-
-    Raises:
-        OSError: in words for people, where the disk is full or the place cannot be written.
-
+    >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> write_atomically(folder / "a.txt", b"new")
     >>> [(file.name, file.read_text()) for file in folder.iterdir()]
@@ -37,41 +47,25 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_together(contents: Mapping[Path, bytes]) -> None:
     """Writes files that belong to each other: none changes before all of them are on the disk.
 
-    Args:
-        contents: of each file. They are renamed in this order: what makes the others valid comes
-            last.
+    They are renamed in the given order: what makes the others valid comes last.
     """
-    waiting: dict[Path, Temporary] = {}
+    temporaries: dict[Path, Temporary] = {}
     try:
         for path, content in contents.items():
             with writing(path):
-                waiting[path] = open_temporary(path)
-                waiting[path].file.write(content)
-                waiting[path].flush()
-        for path, temporary in waiting.items():
+                temporaries[path] = open_temporary(path)
+                temporaries[path].file.write(content)
+                temporaries[path].flush()
+        for path, temporary in temporaries.items():
             with writing(path):
                 temporary.put_in_place(path)
     finally:
-        for temporary in waiting.values():
+        for temporary in temporaries.values():
             temporary.drop()
 
 
 def append(path: Path, text: str) -> None:
-    """Adds to a log, which is made if need be.
-
-    Folders are passed around: a link or a pipe in place of the log is refused, since what it leads
-    to is not ours to write.
-
-    Args:
-        path: of the log.
-        text: to be added at its end.
-
-    >>> log = Path(tempfile.mkdtemp()) / "log"
-    >>> append(log, "one\\n")
-    >>> append(log, "two\\n")
-    >>> log.read_text()
-    'one\\ntwo\\n'
-    """
+    """Adds text to a log, which is created if need be; a link or a pipe in its place is refused."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     for name in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows has neither
         flags |= getattr(os, name, 0)
@@ -88,14 +82,15 @@ class Temporary(NamedTuple):
     def flush(self) -> None:
         """Waits until all of it is on the disk."""
         self.file.flush()
-        # mkstemp's files are their owner's alone; results are passed around.
-        os.chmod(self.path, 0o666 & ~_umask())
         os.fsync(self.file.fileno())
 
     def put_in_place(self, path: Path) -> None:
         """Gives it the name ``path``, after :meth:`flush`; survives a crash of the machine."""
-        self.file.close()
+        if os.name == "nt":  # which renames no open files
+            self.file.close()
+        # Locked until it has its name: another writer would take it for a leftover.
         os.replace(self.path, path)
+        self.file.close()
         sync_folder(path.parent)
 
     def drop(self) -> None:
@@ -106,29 +101,25 @@ class Temporary(NamedTuple):
 
 
 def open_temporary(path: Path) -> Temporary:
-    """A new file beside ``path``; those that killed processes left of the same are cleared away.
+    """A new file beside ``path``; those that killed processes left of the same are removed.
 
     It is locked while it is open, so that :func:`clear_leftovers` knows that it has a writer.
     """
     clear_leftovers(path.parent, path.name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.legs-", suffix=".tmp"
-        )
-        _try_lock(handle)
+        temporary = path.with_name(f".{path.name}.legs-{secrets.token_hex(4)}.tmp")
+        handle = os.open(temporary, flags, 0o666)
+        with suppress(OSError):  # some network disks have no locks
+            try_lock(handle)
         # Another process may have taken it for a leftover before it was locked.
         if os.fstat(handle).st_nlink or os.name == "nt":
-            return Temporary(os.fdopen(handle, "wb"), Path(name))
+            return Temporary(os.fdopen(handle, "wb"), temporary)
         os.close(handle)
 
 
 def clear_leftovers(folder: Path, name: str | None = None) -> None:
-    """Removes temporary files whose writers are no more.
-
-    Args:
-        folder: where to look; not in folders below it.
-        name: of the file that was to be written (default: of any).
-    """
+    """Removes temporary files in a folder whose writers have ended: of all files, or of one."""
     for entry in [*os.scandir(folder)]:
         match = _LEFTOVER.fullmatch(entry.name)
         if match is None or name not in (None, match[1]):
@@ -136,7 +127,7 @@ def clear_leftovers(folder: Path, name: str | None = None) -> None:
         with suppress(OSError):
             handle = os.open(entry.path, os.O_RDWR)
             try:
-                if _try_lock(handle):
+                if try_lock(handle):
                     os.unlink(entry.path)
             finally:
                 os.close(handle)
@@ -154,7 +145,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Says in plain words what hinders writing to ``path``.
+    """Explains in plain words what hinders writing to ``path``.
 
     >>> with writing(Path("out.csv")):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
@@ -165,41 +156,26 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        named = None if error.filename is None else Path(os.fsdecode(error.filename))
-        elsewhere = named is not None and not named.is_relative_to(path.parent)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            why = "no space is left on the disk; make room, and run the same command again"
-        elif error.errno == errno.EFBIG:
-            why = "a file would grow larger than is allowed there (see ulimit -f)"
-        elif elsewhere:
+        reasons = dict(_LIMITS)
+        name = error.filename
+        if name is None or Path(os.fsdecode(name)).is_relative_to(path.parent):
+            reasons |= _OBSTACLES
+        if error.errno not in reasons:
             raise
-        elif error.errno in (errno.ELOOP, errno.ENXIO):
-            why = "a link or a pipe is there in place of a file; remove it"
-        elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            why = "no permission to write there"
-        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
-            why = "a part of this path is a file, or the path itself a folder"
-        elif error.errno == errno.ENOENT:
-            why = "the place does not exist and cannot be made, or was removed meanwhile"
+        raise OSError(f"{path}: {reasons[error.errno]}") from error
+
+
+def try_lock(handle: int) -> bool:
+    """Locks an open file until it is closed; false where another process holds it."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
         else:
-            raise
-        raise OSError(f"{path}: {why}") from error
+            import fcntl
 
-
-def _try_lock(handle: int) -> bool:
-    """Locks an open file until it is closed; false where another holds it, or none can."""
-    try:
-        import fcntl
-    except ImportError:  # Windows does not remove open files anyway
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

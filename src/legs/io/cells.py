@@ -1,7 +1,7 @@
 """Cells of CSV files that spreadsheets open: text that looks like a formula stays text.
 
-A text cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, and is no number, gets
-an apostrophe in front, as spreadsheets advise. Our readers take it away again.
+A text cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, and is not a number,
+gets an apostrophe in front, as spreadsheets advise. Our readers remove it again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BEGIN = "[=+\\-@\t\r\n＝＋－＠]"  # the last four: full-width forms, which some spreadsheets read
 _FORMULA = re.compile(f"'*{_BEGIN}")
 _GUARDED = re.compile(f"'+{_BEGIN}")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def safe_cell(text: str) -> str:
@@ -32,20 +32,13 @@ def safe_cell(text: str) -> str:
 
 
 def plain_cell(text: str) -> str:
-    """What :func:`safe_cell` was given."""
+    """The inverse of :func:`safe_cell`."""
     return text[1:] if _GUARDED.match(text) else text
 
 
 def csv_table(frame: pd.DataFrame, separator: str = ",", header: bool = True) -> str:
     """A table as CSV, with :func:`safe_cell` for names and text."""
-    from pandas.api.types import is_numeric_dtype
-
-    safe = frame.copy(deep=False)
-    for place, dtype in enumerate(frame.dtypes):
-        if not is_numeric_dtype(dtype):
-            cells = [safe_cell(v) if isinstance(v, str) else v for v in frame.iloc[:, place]]
-            safe.isetitem(place, cells)
-    safe.columns = [safe_cell(str(name)) for name in frame.columns]
+    safe = _map_text(safe_cell, frame)
     return safe.to_csv(sep=separator, index=False, header=header, lineterminator="\n")
 
 
@@ -58,13 +51,16 @@ def csv_rows(rows: Iterable[Sequence[str]]) -> str:
 
 def plain_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """A table that was read, with :func:`plain_cell` for names and text."""
+    return _map_text(plain_cell, frame)
+
+
+def _map_text(function: Callable[[str], str], frame: pd.DataFrame) -> pd.DataFrame:
     from pandas.api.types import is_numeric_dtype
 
-    plain = frame.copy(deep=False)
+    mapped = frame.copy(deep=False)
     for place, dtype in enumerate(frame.dtypes):
         if not is_numeric_dtype(dtype):
-            column = frame.iloc[:, place]
-            cells = column.map(lambda v: plain_cell(v) if isinstance(v, str) else v)
-            plain.isetitem(place, cells.array)
-    plain.columns = [plain_cell(str(name)) for name in frame.columns]
-    return plain
+            cells = frame.iloc[:, place].map(lambda v: function(v) if isinstance(v, str) else v)
+            mapped.isetitem(place, cells.array)
+    mapped.columns = [function(str(name)) for name in frame.columns]
+    return mapped

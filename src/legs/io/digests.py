@@ -9,66 +9,43 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from legs.io.messages import BoundedError
+from legs.io.messages import FileError, FileWarning
 
-KEY, FILES = "sha256", "files"
+KEY = "sha256"
 WEIGHTS = "weights"  # in results.json: the digest of the model's weights
 
 
-class FileError(BoundedError):
-    """A file or folder of a run that cannot be used; the message says why."""
-
-
-class FileWarning(UserWarning):
-    """A file that is used although it could not be verified, or is made again as it is damaged."""
-
-
-def parse_json(content: bytes | str) -> Any:
-    """What a JSON text holds; whatever is wrong with it is a ``ValueError``.
-
-    >>> parse_json(b"[" * 100_000)
-    Traceback (most recent call last):
-    ...
-    ValueError: it is nested too deeply
-    """
-    try:
-        return json.loads(content)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def digest_of(known: Mapping[str, Any]) -> str:
-    """A digest of JSON values, whatever the order of names and the white space in the file."""
-    text = json.dumps(known, sort_keys=True, separators=(",", ":"))
+def digest_of(values: Mapping[str, Any]) -> str:
+    """A digest of JSON values, whatever the order of keys and the white space in the file."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def with_digest(known: Mapping[str, Any]) -> dict[str, Any]:
+def with_digest(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same values, and their digest as ``sha256``.
 
     >>> check_digest(with_digest({"a": 1}), Path("a.json"))
     {'a': 1}
     """
-    # As a reader finds them: tuples are lists there, and names are text.
-    plain = json.loads(json.dumps(known))
+    # As a reader finds them: tuples are lists there, and keys are text.
+    plain = json.loads(json.dumps(values))
     return {**plain, KEY: digest_of(plain)}
 
 
-def check_digest(known: Any, path: Path, advice: str = "delete it to start anew") -> dict[str, Any]:
-    """What :func:`with_digest` was given.
+def check_digest(
+    values: Any, path: Path, advice: str = "delete it to start again"
+) -> dict[str, Any]:
+    """The values that :func:`with_digest` got; raises :class:`FileError` where they changed.
 
     Args:
-        known: as read from ``path``. Files of older versions have no digest, and pass.
+        values: as read from ``path``. Files of older versions have no digest, and pass.
         path: for the message.
         advice: the end of the message.
-
-    Raises:
-        FileError: not what was written.
     """
-    if not isinstance(known, dict):
+    if not isinstance(values, dict):
         raise FileError(f"{path} is damaged: it holds no table; {advice}")
-    rest = {name: value for name, value in known.items() if name != KEY}
-    if KEY in known and known[KEY] != digest_of(rest):
+    rest = {name: value for name, value in values.items() if name != KEY}
+    if KEY in values and values[KEY] != digest_of(rest):
         raise FileError(f"{path} is damaged: its checksum is wrong; {advice}")
     return rest
 
@@ -80,7 +57,7 @@ def file_digest(path: Path) -> str:
 
 
 def file_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Digests of those of the files that are there, to be kept in a JSON file beside them."""
+    """Digests by name of those files that exist, for a JSON file beside them."""
     return {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
 
 
@@ -89,35 +66,26 @@ def source_digest(*folders: Path) -> str:
     digest = hashlib.sha256()
     for folder in folders:
         for file in sorted(folder.rglob("*.py")):
-            name = file.relative_to(folder).as_posix()
-            digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\0".encode())
+            digest.update(f"{file.relative_to(folder).as_posix()}\0{file_digest(file)}\0".encode())
     return digest.hexdigest()
 
 
 def check_files(folder: Path, expected: Any) -> None:
-    """Raises :class:`FileError` for the first file that is not as :func:`file_digests` found it.
-
-    Args:
-        folder: of the files.
-        expected: digests by name; files that are gone are not missed.
-    """
+    """Raises :class:`FileError` for the first existing file with another digest than expected."""
     if not isinstance(expected, Mapping):
-        raise FileError(f"{folder} is damaged: its list of checksums is none")
-    for name, found in file_digests(folder, [str(name) for name in expected]).items():
-        if found != expected[name]:
+        raise FileError(f"{folder} is damaged: it has no list of checksums")
+    for name, digest in file_digests(folder, map(str, expected)).items():
+        if digest != expected[name]:
             raise FileError(f"{folder / name} is damaged: its checksum is wrong")
 
 
 def check_weights(path: Path, results: Mapping[str, Any], digest: Any) -> None:
-    """Verifies that a model belongs to a run.
+    """Verifies that the weights with this digest are those of a run.
 
     Args:
         path: of the run's ``results.json``; the model is in ``model`` beside it.
         results: what it holds. Those of version 0.1.0 do not name their model: a warning.
         digest: of the model's weights.
-
-    Raises:
-        FileError: the run had other weights.
     """
     model = path.parent / "model"
     if WEIGHTS not in results:

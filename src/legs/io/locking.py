@@ -1,4 +1,4 @@
-"""One writer in a folder at a time, and the name of the one who is there."""
+"""One writer in a folder at a time, and the name of the current one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from legs.io.atomic import clear_leftovers, write_atomically, writing
-from legs.io.digests import FileError, parse_json
-from legs.io.reading import read_file
+from legs.io.atomic import clear_leftovers, try_lock, write_atomically, writing
+from legs.io.messages import FileError
+from legs.io.reading import parse_json, read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"
 
-# Folders that this process writes: the thread that does, and how often it has said so.
-_held: dict[Path, tuple[int, int]] = {}
+_threads: dict[Path, int] = {}  # the thread of this process that writes a folder
 _guard = threading.Lock()
 
 
 def contents(folder: Path) -> list[Path]:
-    """What a folder holds, hidden files such as the lock apart; nothing if there is none."""
+    """The entries of a folder except hidden ones such as the lock; none if there is no folder."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -35,11 +34,11 @@ def contents(folder: Path) -> list[Path]:
 
 @contextmanager
 def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iterator[Path]:
-    """Keeps other writers out of a folder, which is made if need be.
+    """Keeps other writers out of a folder, which is created if need be.
 
-    The system lets go of the lock when the process ends, however it ends. Within one thread it may
-    be taken again. What a killed writer left half-written is removed. A new folder in which nothing
-    was written is removed at the end.
+    The system releases the lock when the process ends, however it ends. A thread may take it more
+    than once. What a killed writer left half-written is removed. A new folder in which nothing was
+    written is removed at the end.
 
     Args:
         folder: to be written.
@@ -47,7 +46,7 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
             refused before anything in them changes.
 
     Raises:
-        FileError: there is a writer, which is named; or there are files of others.
+        FileError: another writer, which is named; or files of others.
 
     >>> import tempfile
     >>> with one_writer(Path(tempfile.mkdtemp()) / "run") as folder:
@@ -59,30 +58,29 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
     """
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder} is a file; a run needs a directory")
-    place = folder.resolve()
-    thread = threading.get_ident()
+    place, thread = folder.resolve(), threading.get_ident()
     with _guard:
-        owner, depth = _held.get(place, (thread, 0))
-        if owner != thread:
-            raise FileError(_told(folder, "another thread of this process"))
-        lock = None if depth else _acquire(folder, ours)
-        _held[place] = (thread, depth + 1)
+        owner = _threads.get(place)
+        if owner is None:
+            lock, fresh = _acquire(folder, ours)
+            _threads[place] = thread
+        elif owner != thread:
+            raise _busy(folder, "another thread of this process")
+    if owner is not None:  # a caller of ours holds the lock
+        yield folder
+        return
     try:
         yield folder
     finally:
         with _guard:
-            if depth:
-                _held[place] = (thread, depth)
-            else:
-                del _held[place]
-        if lock is not None:
-            _release(folder, lock)
+            del _threads[place]
+        _release(folder, lock, fresh)
 
 
 def _acquire(folder: Path, ours: Callable[[Path], bool] | None) -> tuple[BinaryIO, bool]:
     with writing(folder):
-        if ours is not None and (there := contents(folder)) and not ours(folder):
-            names = ", ".join([*(path.name for path in there[:3]), *(["…"] if there[3:] else [])])
+        if ours is not None and (entries := contents(folder)) and not ours(folder):
+            names = ", ".join([path.name for path in entries[:3]] + ["…"] * (len(entries) > 3))
             raise FileError(
                 f"{folder} holds files of others ({names}); choose a new or an empty folder"
             )
@@ -90,57 +88,48 @@ def _acquire(folder: Path, ours: Callable[[Path], bool] | None) -> tuple[BinaryI
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / LOCK)
         if lock is None:
-            raise FileError(_told(folder, _owner(folder)))
+            raise _busy(folder, _owner(folder))
     try:
         with writing(folder):
             for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
                 clear_leftovers(place)
+            words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
+            me = {
+                "process": os.getpid(),
+                "host": platform.node(),
+                "command": " ".join(words)[:200],
+                "since": datetime.now().astimezone().isoformat(timespec="seconds"),
+            }
             # Not in the lock file: whoever tries the lock may empty that. And under a new name
             # first: a link that came with the folder is replaced, not followed.
-            write_atomically(folder / OWNER, json.dumps(_me()).encode())
+            write_atomically(folder / OWNER, json.dumps(me).encode())
     except BaseException:
-        _release(folder, (lock, fresh))
+        _release(folder, lock, fresh)
         raise
     return lock, fresh
 
 
 def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
-    """Locks a file, which is made if need be, until it is closed or the process ends.
+    """Locks a file, which is created if need be, until it is closed or the process ends.
 
-    Args:
-        path: of the file.
-        wait: whether to wait for another process that holds it (default: no).
-
-    Returns:
-        The open file, or ``None`` if another process holds it.
+    Returns ``None`` if another process holds it, unless it is to ``wait`` for that.
     """
     # Never through a link, which may have come with the folder.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(path, flags, 0o644), "r+b", buffering=0)
     try:
-        while True:
-            try:
-                if os.name == "nt":
-                    import msvcrt
-
-                    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-                else:
-                    import fcntl
-
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return file
-            except (BlockingIOError, PermissionError):
-                if not wait:
-                    file.close()
-                    return None
+        while not (locked := try_lock(file.fileno())) and wait:
             time.sleep(0.05)
     except BaseException:
         file.close()
         raise
+    if locked:
+        return file
+    file.close()
+    return None
 
 
-def _release(folder: Path, held: tuple[BinaryIO, bool]) -> None:
-    lock, fresh = held
+def _release(folder: Path, lock: BinaryIO, fresh: bool) -> None:
     with suppress(OSError):
         (folder / OWNER).unlink(missing_ok=True)
     lock.close()
@@ -150,26 +139,18 @@ def _release(folder: Path, held: tuple[BinaryIO, bool]) -> None:
             folder.rmdir()
 
 
-def _me() -> dict[str, object]:
-    words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
-    return {
-        "process": os.getpid(),
-        "host": platform.node(),
-        "command": " ".join(words)[:200],
-        "since": datetime.now().astimezone().isoformat(timespec="seconds"),
-    }
-
-
 def _owner(folder: Path) -> str:
-    """The writer in words; it may have been killed a moment ago, or not have told yet."""
+    """The writer in words; it may have been killed a moment ago, or not have signed yet."""
     try:
-        known = parse_json(read_file(folder / OWNER, 100_000))
-        where = "" if known["host"] == platform.node() else f" on {known['host']}"
-        command = f" ({known['command']})" if known["command"] else ""
-        return f"process {known['process']}{where}{command}, since {known['since']}"
+        owner = parse_json(read_file(folder / OWNER, 100_000))
+        where = "" if owner["host"] == platform.node() else f" on {owner['host']}"
+        command = f" ({owner['command']})" if owner["command"] else ""
+        return f"process {owner['process']}{where}{command}, since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"
 
 
-def _told(folder: Path, owner: str) -> str:
-    return f"{folder} is being written by {owner}; wait for it, or choose another directory"
+def _busy(folder: Path, owner: str) -> FileError:
+    return FileError(
+        f"{folder} is being written by {owner}; wait for it, or choose another directory"
+    )

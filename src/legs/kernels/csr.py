@@ -51,7 +51,7 @@ def make_batch(
         batch: the graph of each node, sorted; ``None`` for a single graph.
         num_graphs: number of graphs.
         powers: :func:`~legs.functional.walk_powers` of ``x``, if they were computed before.
-        multiplicity: of merged nodes, ``[nodes]`` (:func:`legs.data.merge_alike`).
+        multiplicity: of merged nodes, ``[nodes]`` (:func:`legs.data.merge_equivalent`).
         validate: whether to check weights and symmetry (default). On the CPU, indices are checked
             in any case: out of range, they would crash the process.
         is_sorted: whether ``edge_index[1]`` is sorted (default ``False``): GPUs need not sort then.

@@ -18,7 +18,7 @@ reaches them, and gets its gradient, through :math:`f`. Backward is a recurrence
 where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. States are recomputed instead of stored.
 Signals and edge weights get no gradient here; where they need one, the reference is used.
 
-Nodes may be merged classes of equivalent ones (:func:`legs.data.merge_alike`): sums over nodes
+Nodes may be merged classes of equivalent ones (:func:`legs.data.merge_equivalent`): sums over nodes
 count each by its multiplicity. A row's weights are then numbers of neighbors of each class; the
 walk and its adjoint are those of all nodes, both being equal at equivalent nodes.
 """

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 
-from legs.models.network import Network, pool
+from legs.models.network import Graphs, Network
 from legs.nn import InputScale
+from legs.nn.head import arguments
 
 
 class Baseline(Network):
@@ -26,12 +25,7 @@ class Baseline(Network):
         self, in_channels: int, out_channels: int, hidden_channels: int = 128, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.description = {
-            "in_channels": in_channels,
-            "out_channels": out_channels,
-            "hidden_channels": hidden_channels,
-            "dropout": dropout,
-        }
+        self.description = arguments(locals())
         # Scaling after averaging is the same as before it, and leaves the average to be done once.
         self.head = nn.Sequential(
             InputScale(in_channels),
@@ -41,17 +35,5 @@ class Baseline(Network):
             nn.Linear(hidden_channels, out_channels),
         )
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-    ) -> Tensor:
-        """Mean node features, ``[graphs, in_channels]``."""
-        return pool(x, batch, batch_size)
-
-    def describe(self) -> dict[str, Any]:
-        return dict(self.description)
+    def _embed(self, graphs: Graphs) -> Tensor:
+        return graphs.mean(graphs.x)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from torch import nn
-
 from legs.models.baseline import Baseline
 from legs.models.gnn import GNN
 from legs.models.legs_net import LEGSNet
@@ -37,21 +35,17 @@ def legs_net(
     if level == "node":
         scattering["aggr"] = None
     module = Scattering(in_channels, **scattering)
-    width = module.out_channels
-    chosen: nn.Module
+    widths = (module.out_channels, out_channels)
     if head == "rbf":
-        chosen = RBF(width, out_channels, num_anchors, gamma, learn_gamma)
-    elif head == "attention":
-        if module.append_graph_size:
-            raise ValueError(
-                "the attention head reads scattering paths alone: no append_graph_size=True there"
-            )
-        chosen = Attention(
-            width, out_channels, module.num_paths, token_channels, heads, hidden_channels, dropout
+        return LEGSNet(module, RBF(*widths, num_anchors, gamma, learn_gamma))
+    if head != "attention":
+        return LEGSNet(module, FCN(*widths, hidden_channels, dropout))
+    if module.append_graph_size:
+        raise ValueError(
+            "the attention head reads scattering paths alone: no append_graph_size=True there"
         )
-    else:
-        chosen = FCN(width, out_channels, hidden_channels, dropout)
-    return LEGSNet(module, chosen)
+    tokens = (module.num_paths, token_channels, heads)
+    return LEGSNet(module, Attention(*widths, *tokens, hidden_channels, dropout))
 
 
 # Each name: how to build it, and what the name fixes.

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from legs.models.network import Network
+from legs.models.network import Graphs, Network
 from legs.nn import FCN
 
 
@@ -31,15 +31,9 @@ class Ensemble(Network):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.description = {
-            "embedding_channels": embedding_channels,
-            "out_channels": out_channels,
-            "hidden_channels": hidden_channels,
-            "dropout": dropout,
-        }
         self.first = first.requires_grad_(False)
         self.second = second.requires_grad_(False)
-        self.head = FCN(embedding_channels, out_channels, hidden_channels, dropout)
+        self.head: FCN = FCN(embedding_channels, out_channels, hidden_channels, dropout)
 
     def train(self, mode: bool = True) -> Ensemble:
         """Sets the head to training; the frozen networks stay in evaluation."""
@@ -48,34 +42,23 @@ class Ensemble(Network):
         self.second.eval()
         return self
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-    ) -> Tensor:
-        """Features of both networks, ``[graphs, embedding_channels]``."""
-        parts = (self.first, self.second)
-        return torch.cat(
-            [part.embed(x, edge_index, edge_weight, batch, batch_size) for part in parts], dim=1
-        )
+    def _embed(self, graphs: Graphs) -> Tensor:
+        return torch.cat([part.embed(*graphs[:5]) for part in (self.first, self.second)], dim=1)
 
     def initialize(
         self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
     ) -> None:
         """Bounds what the head takes; both networks are trained already."""
         if graphs is not None:
-            cast(FCN, self.head).norm.bound_by(graphs)
+            self.head.norm.bound_by(graphs)
 
     def describe(self) -> dict[str, Any]:
+        head = self.head.describe()
         parts = {
             name: {"kind": type(part).__name__, "description": part.describe()}
             for name, part in (("first", self.first), ("second", self.second))
         }
-        return {**self.description, **parts}
+        return {"embedding_channels": head.pop("in_channels"), **head, **parts}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> Ensemble:

@@ -9,8 +9,9 @@ from torch_geometric.nn import models
 
 from legs.kernels.gpu.dense import padded_rows
 from legs.models import message_passing as mp
-from legs.models.network import Network, check_copies
+from legs.models.network import Graphs, Network
 from legs.nn import InputScale
+from legs.nn.head import arguments
 
 Layer = Literal["gcn", "graphsage", "gat", "gin"]
 
@@ -43,6 +44,8 @@ class GNN(Network):
     torch.Size([1, 3])
     """
 
+    takes_copies = True
+
     def __init__(
         self,
         layer: Layer,
@@ -53,54 +56,27 @@ class GNN(Network):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.description: dict[str, Any] = {
-            "layer": layer,
-            "in_channels": in_channels,
-            "out_channels": out_channels,
-            "hidden_channels": hidden_channels,
-            "num_layers": num_layers,
-            "dropout": dropout,
-        }
-        options: dict[str, Any] = {"heads": 4} if layer == "gat" else {}
+        self.description = arguments(locals())
+        options: dict[str, Any] = {"norm": "layer_norm", "norm_kwargs": {"mode": "node"}}
+        if layer == "gat":
+            options["heads"] = 4
         self.scale = InputScale(in_channels)
-        self.layers = LAYERS[layer][0](
-            in_channels,
-            hidden_channels,
-            num_layers,
-            dropout=dropout,
-            norm="layer_norm",
-            norm_kwargs={"mode": "node"},
-            **options,
-        )
+        widths = (in_channels, hidden_channels, num_layers)
+        self.layers = LAYERS[layer][0](*widths, dropout=dropout, **options)
         self.head = nn.Linear(hidden_channels, out_channels)
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-        copies: Tensor | None = None,
-    ) -> Tensor:
-        """Pooled node states, ``[graphs, hidden_channels]``.
-
-        ``copies`` is the multiplicity of merged nodes (:func:`legs.data.merge_alike`); edge weights
-        are then numbers of neighbors. Edge weights of other graphs count in GCN alone.
-        """
-        check_copies(copies, self)
-        layer, merged = self.description["layer"], copies is not None
-        weight = edge_weight if layer == "gcn" or merged else None
+    def _embed(self, graphs: Graphs) -> Tensor:
+        x, layer, merged = graphs.x, self.description["layer"], graphs.copies is not None
+        # Of merged nodes, weights are numbers of neighbors; else they count in GCN alone.
+        weight = graphs.edge_weight if layer == "gcn" or merged else None
         loops: mp.Loops = "edges" if layer == "graphsage" else "more"
         if not self.counts_loops and not merged:
             loops = "every"
         with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
             rows = padded_rows(x)
             states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
-            graphs = (batch, batch_size, states[: len(x)], copies)
-            pool = mp.Pooling.build(*graphs, mean=layer != "gin").pad(rows)
-            adjacency = mp.Adjacency.build(edge_index, weight, rows, states.dtype, loops)
+            pool = mp.Pooling.build(graphs, states.dtype, mean=layer != "gin").pad(rows)
+            adjacency = mp.Adjacency.build(graphs.edge_index, weight, rows, states.dtype, loops)
             if layer == "gcn":
                 adjacency = adjacency.symmetric_norm()
             elif layer == "graphsage":
@@ -119,6 +95,3 @@ class GNN(Network):
         In GCN and GAT every node is its own neighbor, with a self-loop or without.
         """
         return self.description["layer"] not in ("gcn", "gat")
-
-    def describe(self) -> dict[str, Any]:
-        return dict(self.description)

@@ -4,11 +4,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from legs.models.network import Network
+from legs.models.network import Graphs, Network
 from legs.nn import FCN, RBF, Attention, Moments, Scattering
+from legs.nn.head import Head
 from legs.nn.scattering import RENAMED
 
-HEADS: dict[str, type[nn.Module]] = {"FCN": FCN, "RBF": RBF, "Attention": Attention}
+HEADS: dict[str, type[Head]] = {"FCN": FCN, "RBF": RBF, "Attention": Attention}
 
 
 class LEGSNet(Network):
@@ -26,6 +27,8 @@ class LEGSNet(Network):
     torch.Size([1, 2])
     """
 
+    takes_copies = True
+
     def __init__(self, scattering: Scattering, head: nn.Module) -> None:
         super().__init__()
         expected = getattr(head, "in_channels", scattering.out_channels)
@@ -36,19 +39,9 @@ class LEGSNet(Network):
         self.scattering = scattering
         self.head = head
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-        copies: Tensor | None = None,
-    ) -> Tensor:
-        """Scattering features, ``[graphs, scattering.out_channels]``."""
-        graph = (x, edge_index, edge_weight, batch, batch_size)
-        return self.scattering.scatter(*graph, powers=powers, multiplicity=copies)
+    def _embed(self, graphs: Graphs) -> Tensor:
+        powers, multiplicity = graphs[5:]
+        return self.scattering.scatter(*graphs[:5], powers=powers, multiplicity=multiplicity)
 
     @property
     def power_steps(self) -> int | None:
@@ -56,15 +49,13 @@ class LEGSNet(Network):
 
     def describe(self) -> dict[str, Any]:
         kind = type(self.head).__name__
-        if HEADS.get(kind) is not type(self.head):
+        if not isinstance(self.head, Head) or HEADS.get(kind) is not type(self.head):
             raise ValueError(
                 f"a network with a head of type {kind} cannot be saved; heads that can: "
                 f"{', '.join(HEADS)}"
             )
-        return {
-            "scattering": self.scattering.describe(),
-            "head": {"kind": kind, **self.head.describe()},  # type: ignore[operator]
-        }
+        head = {"kind": kind, **self.head.describe()}
+        return {"scattering": self.scattering.describe(), "head": head}
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> LEGSNet:

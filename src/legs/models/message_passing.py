@@ -1,14 +1,12 @@
 r"""Message passing on one sparse product, with the parameters of PyG's layers.
 
-PyG gathers one message per edge and scatters them to the nodes. Here every layer is a product
-:math:`S h` of a sparse matrix with the node states (:func:`legs.functional.sparse.spmm`), which
-maps over models and never writes messages. What is linear after the last activation is applied to
-pooled states, of which there are fewer. Attention, whose matrix is learned, gathers messages where
-there is no kernel for it (:func:`legs.kernels.gpu.spmm.attend`).
+Every layer is a product :math:`S h` of a sparse matrix with the node states
+(:func:`legs.functional.sparse.spmm`), which maps over models and never writes messages. What is
+linear after the last activation is applied to pooled states, of which there are fewer. Attention,
+whose matrix is learned, gathers messages where there is no kernel for it.
 
-Nodes may stand for several equivalent ones (:func:`legs.data.merge_alike`): edge weights are then
-numbers of neighbors, a node's own class included, and pooling counts every node by its
-multiplicity.
+Nodes may stand for several equivalent ones (:func:`legs.data.merge_equivalent`): edge weights are
+then numbers of neighbors, and pooling counts every node by its multiplicity.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from legs.kernels.csr import product
 from legs.kernels.gpu import launch
 from legs.kernels.gpu import spmm as gpu
 from legs.kernels.gpu.dense import linear, norm_relu
+from legs.models.network import Graphs
 
 Loops = Literal["edges", "every", "more"]
 
@@ -43,16 +42,11 @@ class Adjacency(NamedTuple):
         dtype: torch.dtype,
         loops: Loops = "edges",
     ) -> Adjacency:
-        """The edges, and a self-loop per node if ``loops`` says so.
+        """The edges, and self-loops as ``loops`` says.
 
-        Args:
-            edge_index: ``[2, edges]``.
-            edge_weight: ``[edges]`` or ``None`` for ones.
-            nodes: number of nodes.
-            dtype: of the values.
-            loops: ``"edges"`` for those in ``edge_index`` only, ``"every"`` for one per node, with
-                the weight of its self-loop or else 1, ``"more"`` for one more per node, of weight
-                1: in a merged graph, self-loops are edges to other nodes.
+        ``"edges"``: those in ``edge_index`` only; ``"every"``: one per node, with the weight of its
+        self-loop or else 1; ``"more"``: one more per node, of weight 1, since self-loops of merged
+        graphs are edges to other nodes.
         """
         source, target = edge_index
         if edge_weight is None:
@@ -64,8 +58,8 @@ class Adjacency(NamedTuple):
             if loops == "every":
                 loop = (source == target).to(dtype)
                 zeros = torch.zeros_like(own)
-                found = zeros.index_add(0, target, loop) > 0
-                own = torch.where(found, zeros.index_add(0, target, weight * loop), 1)
+                has_loop = zeros.index_add(0, target, loop) > 0
+                own = torch.where(has_loop, zeros.index_add(0, target, weight * loop), 1)
                 weight = weight * (1 - loop)
             index = torch.arange(nodes, device=source.device)
             source, target = torch.cat([source, index]), torch.cat([target, index])
@@ -108,27 +102,18 @@ class Pooling(NamedTuple):
     weights: Tensor  # [nodes]
 
     @staticmethod
-    def build(
-        batch: Tensor | None,
-        num_graphs: int | None,
-        states: Tensor,
-        multiplicity: Tensor | None = None,
-        mean: bool = True,
-    ) -> Pooling:
+    def build(graphs: Graphs, dtype: torch.dtype, mean: bool = True) -> Pooling:
         """Means over the nodes of each graph, zero without nodes; or sums."""
-        if batch is None:
-            num_graphs, batch = 1, torch.zeros(len(states), dtype=torch.long, device=states.device)
-        elif num_graphs is None:
-            num_graphs = int(batch.max()) + 1 if len(batch) else 0
-        weights = torch.ones_like(batch) if multiplicity is None else multiplicity
-        pooling = Pooling(batch, num_graphs, weights.to(states.dtype))
+        batch, num_graphs = graphs.segments()
+        weights = torch.ones_like(batch) if graphs.copies is None else graphs.copies
+        pooling = Pooling(batch, num_graphs, weights.to(dtype))
         if mean:
             count = pooling.totals.squeeze(-1).clamp_min(1)
             pooling = pooling._replace(weights=pooling.weights / count.index_select(0, batch))
         return pooling
 
     def pad(self, nodes: int) -> Pooling:
-        """With nodes at the end that count nowhere."""
+        """Appends nodes of weight zero."""
         more = (0, nodes - len(self.batch))
         return self._replace(batch=F.pad(self.batch, more), weights=F.pad(self.weights, more))
 
@@ -138,7 +123,7 @@ class Pooling(NamedTuple):
         return fn.graph_sum(self.weights, self.batch, self.num_graphs).unsqueeze(-1)
 
     def __call__(self, states: Tensor, weights: Tensor | None = None) -> Tensor:
-        """``[graphs, channels]``; with other weights, if they are given."""
+        """Sums ``[graphs, channels]``, by default with the weights of this pooling."""
         weights = self.weights if weights is None else weights
         if launch.applies(states) and states.numel():
             return gpu.pool(states, self.batch, self.num_graphs, weights)

@@ -5,9 +5,9 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.nn import models
 
-from legs.models.network import Network
+from legs.models.network import Graphs, Network
 from legs.nn import FCN, InputScale, Scattering
-from legs.nn.scattering import RENAMED
+from legs.nn.head import arguments
 
 
 class MPLEGS(Network):
@@ -41,44 +41,15 @@ class MPLEGS(Network):
         **scattering: Any,
     ) -> None:
         super().__init__()
-        self.description = {
-            "in_channels": in_channels,
-            "out_channels": out_channels,
-            "state_channels": state_channels,
-            "num_layers": num_layers,
-            "hidden_channels": hidden_channels,
-            "dropout": dropout,
-            **scattering,
-        }
+        self.description = arguments(locals())
         self.scale = InputScale(in_channels)
-        self.layers = models.GIN(
-            in_channels,
-            state_channels,
-            num_layers,
-            dropout=dropout,
-            norm="layer_norm",
-            norm_kwargs={"mode": "node"},
-        )
+        widths = (in_channels, state_channels, num_layers)
+        norm = {"norm": "layer_norm", "norm_kwargs": {"mode": "node"}}
+        self.layers = models.GIN(*widths, dropout=dropout, **norm)
         self.scattering = Scattering(state_channels, **scattering)
         self.head = FCN(self.scattering.out_channels, out_channels, hidden_channels, dropout)
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-    ) -> Tensor:
-        """Scattering features of the node states, ``[graphs, features]``."""
-        states = self.layers(self.scale(x), edge_index)
-        out: Tensor = self.scattering(states, edge_index, edge_weight, batch, batch_size)
+    def _embed(self, graphs: Graphs) -> Tensor:
+        states = self.layers(self.scale(graphs.x), graphs.edge_index)
+        out: Tensor = self.scattering(states, *graphs[1:5])
         return out
-
-    def describe(self) -> dict[str, Any]:
-        return dict(self.description)
-
-    @classmethod
-    def rebuild(cls, description: dict[str, Any]) -> MPLEGS:
-        return cls(**{RENAMED.get(k, k): v for k, v in description.items()})

@@ -1,49 +1,45 @@
-"""What all networks share: graph in, prediction out, and a description to rebuild them from."""
+"""What all networks share: graphs in, predictions out, and a description to rebuild them from."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from legs import functional as fn
-from legs.nn import FCN, RBF, Attention, GraphBatchNorm, InputScale
+from legs.nn import RBF, GraphBatchNorm, InputScale
+from legs.nn.head import Head
+from legs.nn.scattering import RENAMED
 
 
-def pool(
-    states: Tensor,
-    batch: Tensor | None,
-    batch_size: int | None,
-    copies: Tensor | None = None,
-    mean: bool = True,
-) -> Tensor:
-    """Mean of node states over each graph, or their sum, ``[graphs, channels]``.
+class Graphs(NamedTuple):
+    """A batch of graphs, as :meth:`Network.embed` takes it."""
 
-    Args:
-        states: ``[nodes, channels]``.
-        batch: the graph of each node; ``None`` for a single graph.
-        batch_size: number of graphs (default: as many as ``batch`` names).
-        copies: how many nodes each one stands for, ``[nodes]`` (default one).
-        mean: whether to divide by the number of nodes (default); no nodes give zero.
-    """
-    if batch is None:
-        batch, batch_size = torch.zeros(len(states), dtype=torch.long, device=states.device), 1
-    elif batch_size is None:
-        batch_size = int(batch.max()) + 1 if len(batch) else 0
-    copies = None if copies is None else copies.to(states.dtype)
-    pool_nodes = fn.graph_mean if mean else fn.graph_sum
-    return pool_nodes(states, batch, batch_size, copies)
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None = None
+    batch: Tensor | None = None
+    batch_size: int | None = None
+    powers: Tensor | None = None
+    copies: Tensor | None = None
 
+    def segments(self) -> tuple[Tensor, int]:
+        """The graph of each node, and the number of graphs."""
+        batch, size = self.batch, self.batch_size
+        if batch is None:
+            return torch.zeros(len(self.x), dtype=torch.long, device=self.x.device), 1
+        if size is None:
+            size = int(batch.max()) + 1 if len(batch) else 0
+        return batch, size
 
-def check_copies(copies: Tensor | None, network: nn.Module) -> None:
-    """Raises an error where nodes stand for several and dropout would draw once for all of them."""
-    drops = (m for m in network.modules() if isinstance(m, nn.Dropout) and m.training and m.p > 0)
-    if copies is not None and any(drops):
-        raise ValueError("merged nodes would be dropped together: no dropout with copies")
+    def mean(self, states: Tensor) -> Tensor:
+        """Mean of node states over each graph, ``[graphs, channels]``; zero without nodes."""
+        copies = None if self.copies is None else self.copies.to(states.dtype)
+        return fn.graph_mean(states, *self.segments(), copies)
 
 
 class Network(nn.Module, ABC):
@@ -51,18 +47,21 @@ class Network(nn.Module, ABC):
 
     ``forward`` takes what PyG layers take. Three more arguments serve training: ``powers``
     (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set), ``mask`` (the graphs of
-    a batch whose statistics batch norm may see) and ``copies`` (how many nodes each stands for,
-    where equivalent nodes were merged, :func:`legs.data.merge_alike`; few networks take them).
+    a batch whose statistics batch norm may see) and ``copies`` (the multiplicity of nodes, where
+    equivalent ones were merged, :func:`legs.data.merge_equivalent`).
     """
 
     head: nn.Module
+    #: The arguments of ``__init__``, for :meth:`describe`.
+    description: dict[str, Any]
+    #: Whether merged nodes count as often as they stand for others.
+    takes_copies = False
     kinds: ClassVar[dict[str, type[Network]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         Network.kinds[cls.__name__] = cls
 
-    @abstractmethod
     def embed(
         self,
         x: Tensor,
@@ -71,8 +70,23 @@ class Network(nn.Module, ABC):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         powers: Tensor | None = None,
+        copies: Tensor | None = None,
     ) -> Tensor:
         """Features ``[graphs, features]`` that the head reads."""
+        if copies is not None:
+            self._check_copies()
+        return self._embed(Graphs(x, edge_index, edge_weight, batch, batch_size, powers, copies))
+
+    @abstractmethod
+    def _embed(self, graphs: Graphs) -> Tensor: ...
+
+    def _check_copies(self) -> None:
+        if not self.takes_copies:
+            raise ValueError(f"{type(self).__name__} does not take merged nodes: no copies")
+        layers = (child.modules() for child in self.children() if child is not self.head)
+        drops = (m for part in layers for m in part if isinstance(m, nn.Dropout) and m.p > 0)
+        if any(module.training for module in drops):
+            raise ValueError("merged nodes would be dropped together: no dropout with copies")
 
     def forward(
         self,
@@ -86,14 +100,13 @@ class Network(nn.Module, ABC):
         copies: Tensor | None = None,
     ) -> Tensor:
         """Predictions, ``[graphs, out_channels]``."""
-        merged = {} if copies is None else {"copies": copies}
-        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, **merged)
+        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, copies)
         return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predictions from the features of :meth:`embed`."""
-        takes_mask = isinstance(self.head, FCN | RBF | Attention)
-        out: Tensor = self.head(features, mask) if takes_mask else self.head(features)
+        masked = (mask,) if isinstance(self.head, Head) else ()
+        out: Tensor = self.head(features, *masked)
         return out
 
     def reset_parameters(self) -> None:
@@ -103,7 +116,7 @@ class Network(nn.Module, ABC):
 
     @property
     def embedding_is_fixed(self) -> bool:
-        """Whether :meth:`embed` has nothing to learn, so that it can be done once and for all."""
+        """Whether :meth:`embed` has nothing to learn, so that it can be computed once."""
         learned = {id(p) for p in self.parameters() if p.requires_grad}
         return learned <= {id(p) for p in self.head.parameters()}
 
@@ -116,12 +129,10 @@ class Network(nn.Module, ABC):
     def output_layer(self) -> str | None:
         """Name of the linear layer that the network ends in; ``None`` if it ends in another."""
         last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
-        if not isinstance(last, FCN | RBF | Attention | nn.Linear):
+        if not isinstance(last, Head | nn.Linear):
             return None
-        layers: list[str] = [
-            name for name, module in self.named_modules() if type(module) is nn.Linear
-        ]
-        return layers[-1]
+        names = [name for name, module in self.named_modules() if type(module) is nn.Linear]
+        return str(names[-1])
 
     def initialize(
         self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
@@ -142,14 +153,14 @@ class Network(nn.Module, ABC):
         if isinstance(self.head, RBF) and features is not None:
             self.head.init_anchors(features)
 
-    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Everything but the weights that is needed to rebuild the network, as JSON values."""
+        return dict(self.description)
 
     @classmethod
     def rebuild(cls, description: dict[str, Any]) -> Network:
         """A fresh network of the same architecture."""
-        return cls(**description)
+        return cls(**{RENAMED.get(name, name): value for name, value in description.items()})
 
     def num_parameters(self) -> int:
         """Number of learned parameters."""

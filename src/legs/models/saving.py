@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,26 +23,12 @@ from legs.io import (
     parse_json,
     read_file,
     sync_folder,
-    write_atomically,
     write_together,
     writing,
 )
+from legs.io import write_atomically as write_atomically
 from legs.models.bounds import check_shapes, check_sizes
 from legs.models.network import Network
-
-__all__ = [
-    "DESCRIPTION",
-    "WEIGHTS",
-    "ModelError",
-    "describe_network",
-    "load_directory",
-    "load_network",
-    "rebuild_network",
-    "save_directory",
-    "save_network",
-    "versions",
-    "write_atomically",
-]
 
 FORMAT = 1
 LARGEST_DESCRIPTION = 64 << 20  # bytes
@@ -59,10 +46,8 @@ def versions() -> dict[str, str]:
     """Versions of the packages that results depend on."""
     installed = {}
     for package in ("torch-legs", "torch", "torch_geometric", "numpy", "rdkit"):
-        try:
+        with suppress(PackageNotFoundError):
             installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return installed
 
 
@@ -101,17 +86,17 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
         raise ModelError(f"{folder} holds no model: {DESCRIPTION} is missing")
     try:
         description = parse_json(read_file(folder / DESCRIPTION, LARGEST_DESCRIPTION))
-        version_read, digests = description["format"], description["sha256"]
+        file_format, digests = description["format"], description["sha256"]
         expected = digests[WEIGHTS]
     except FileError as error:
         raise ModelError(str(error)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: {_short(error)}") from error
-    if version_read != FORMAT:
+    if file_format != FORMAT:
         about = description.get("versions")
         writer = about.get("torch-legs") if isinstance(about, dict) else None
         raise ModelError(
-            f"{folder} is in format {version_read}, written by torch-legs "
+            f"{folder} is in format {file_format}, written by torch-legs "
             f"{writer or 'of an unknown version'}; this version reads format {FORMAT}"
         )
     rest = {name: value for name, value in description.items() if name != "sha256"}
@@ -146,18 +131,18 @@ def _digest(content: bytes) -> str:
 def _read_weights(folder: Path, digest: str) -> bytes:
     """The weights with this digest; staged ones count, if the save was killed before it ended."""
     staged = f"weights.{digest[:16]}.safetensors"
-    places = [WEIGHTS, *([staged] if _STAGED.fullmatch(staged) else [])]
-    there = [folder / name for name in places if (folder / name).exists()]
-    for path in there:
+    names = [WEIGHTS, *([staged] if _STAGED.fullmatch(staged) else [])]
+    files = [folder / name for name in names if (folder / name).exists()]
+    if not files:
+        raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
+    for path in files:
         try:
             content = read_file(path)
         except FileError as error:
             raise ModelError(str(error)) from error
         if _digest(content) == digest:
             return content
-    if not there:
-        raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
-    raise ModelError(f"{there[0]} is damaged: its checksum is wrong")
+    raise ModelError(f"{files[0]} is damaged: its checksum is wrong")
 
 
 def describe_network(network: Network) -> dict[str, Any]:

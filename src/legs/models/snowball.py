@@ -8,8 +8,9 @@ from torch.nn import functional as F
 from torch_geometric.nn import GCNConv
 
 from legs.models.message_passing import Adjacency, Loops
-from legs.models.network import Network, check_copies, pool
+from legs.models.network import Graphs, Network
 from legs.nn import InputScale
+from legs.nn.head import arguments
 
 
 class Snowball(Network):
@@ -35,6 +36,10 @@ class Snowball(Network):
     torch.Size([1, 3])
     """
 
+    takes_copies = True
+    #: Whether a self-loop makes a node one of its own neighbors: it is one in any case, once.
+    counts_loops = False
+
     def __init__(
         self,
         in_channels: int,
@@ -44,13 +49,7 @@ class Snowball(Network):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.description = {
-            "in_channels": in_channels,
-            "out_channels": out_channels,
-            "hidden_channels": hidden_channels,
-            "num_layers": num_layers,
-            "dropout": dropout,
-        }
+        self.description = arguments(locals())
         self.scale = InputScale(in_channels)
         widths = [in_channels + i * hidden_channels for i in range(num_layers + 1)]
         self.layers = nn.ModuleList(GCNConv(width, hidden_channels) for width in widths[:-1])
@@ -58,40 +57,19 @@ class Snowball(Network):
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(hidden_channels, out_channels)
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-        copies: Tensor | None = None,
-    ) -> Tensor:
-        """Pooled node states, ``[graphs, hidden_channels]``; ``copies`` as for a GNN."""
-        check_copies(copies, self)
-        with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
-            states = self._node_states(x, edge_index, edge_weight, copies is not None)
-            return pool(states, batch, batch_size, copies)
-
-    def _node_states(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, merged: bool
-    ) -> Tensor:
-        states = self.scale(x)
-        loops: Loops = "more" if merged else "every"
-        adjacency = Adjacency.build(edge_index, edge_weight, len(states), states.dtype, loops)
-        adjacency = adjacency.symmetric_norm()
-        # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
-        seen = [adjacency @ states]
-        layers: list[Any] = [*self.layers, self.last]
-        for layer in layers[:-1]:
-            states = torch.tanh(F.linear(torch.cat(seen, dim=-1), layer.lin.weight, layer.bias))
-            seen.append(adjacency @ self.dropout(states))
-        last = layers[-1]
-        return torch.tanh(F.linear(torch.cat(seen, dim=-1), last.lin.weight, last.bias))
-
-    #: Layers are GCN's: every node is its own neighbor, once.
-    counts_loops = False
-
-    def describe(self) -> dict[str, Any]:
-        return dict(self.description)
+    def _embed(self, graphs: Graphs) -> Tensor:
+        loops: Loops = "every" if graphs.copies is None else "more"
+        # Sums over neighbors are not rounded.
+        with torch.autocast(graphs.x.device.type, enabled=False):
+            states = self.scale(graphs.x)
+            edges = (graphs.edge_index, graphs.edge_weight)
+            adjacency = Adjacency.build(*edges, len(states), states.dtype, loops).symmetric_norm()
+            # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
+            blocks = [adjacency @ states]
+            layers: list[Any] = [*self.layers, self.last]
+            for layer in layers:
+                inputs = torch.cat(blocks, dim=-1)
+                states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
+                if layer is not self.last:
+                    blocks.append(adjacency @ self.dropout(states))
+            return graphs.mean(states)

@@ -1,20 +1,19 @@
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from legs.nn.batch_norm import GraphBatchNorm
 from legs.nn.fcn import FCN
+from legs.nn.head import Head, arguments
 
 
-class Attention(nn.Module):
+class Attention(Head):
     """The attention head: a token for each scattering path, one self-attention layer, then FCN.
 
-    Features are batch-normalised; a token is what one path says (its channels × moments),
-    projected to ``token_channels`` with a learned bias per path, so that attention can tell paths
-    apart. Residual connection and layer norm follow.
+    Features are batch-normalised; a token is the features of one path (its channels × moments),
+    projected to ``token_channels``, plus a learned embedding of the path. Residual connection and
+    layer norm follow.
 
     Args:
         in_channels: number of graph features.
@@ -41,6 +40,7 @@ class Attention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.description = arguments(locals())
         if in_channels % num_paths:
             raise ValueError(
                 f"in_channels must be a multiple of num_paths; got {in_channels} and {num_paths}"
@@ -51,9 +51,7 @@ class Attention(nn.Module):
         self.norm = GraphBatchNorm(in_channels)
         self.project = nn.Linear(in_channels // num_paths, token_channels)
         self.place = nn.Embedding(num_paths, token_channels)
-        self.attention = nn.MultiheadAttention(
-            token_channels, heads, dropout=dropout, batch_first=True
-        )
+        self.attention = nn.MultiheadAttention(token_channels, heads, dropout, batch_first=True)
         self.token_norm = nn.LayerNorm(token_channels)
         self.head = FCN(num_paths * token_channels, out_channels, hidden_channels, dropout)
 
@@ -63,31 +61,18 @@ class Attention(nn.Module):
             module.reset_parameters()
         self.attention._reset_parameters()
 
-    def describe(self) -> dict[str, Any]:
-        """The arguments to build such a head again."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.out_channels,
-            "num_paths": self.num_paths,
-            "token_channels": self.project.out_features,
-            "heads": self.attention.num_heads,
-            "hidden_channels": self.head.hidden.out_features,
-            "dropout": self.attention.dropout,
-        }
-
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
 
-        ``mask`` (``[graphs]``) names the graphs whose statistics batch norm may see; default all.
+        ``mask`` (``[graphs]``): the graphs whose statistics batch norm may see; default all.
         """
         features = self.norm(x, mask).unflatten(-1, (self.num_paths, -1))
         tokens = self.project(features) + self.place.weight
-        attended = self._attend(tokens)
-        out: Tensor = self.head(self.token_norm(tokens + attended).flatten(1), mask)
+        out: Tensor = self.head(self.token_norm(tokens + self._attend(tokens)).flatten(1), mask)
         return out
 
     def _attend(self, tokens: Tensor) -> Tensor:
-        """What the layer of PyTorch computes, whose fused kernels for GPUs fail under vmap."""
+        """As PyTorch's layer, whose fused kernels for GPUs fail under vmap."""
         layer = self.attention
         each = F.linear(tokens, layer.in_proj_weight, layer.in_proj_bias)
         # [graphs, heads, tokens, channels of a head]

@@ -23,11 +23,10 @@ class GraphBatchNorm(nn.Module):
     many models can share a batch in which each of them trains on other graphs. With fewer than two
     graphs under the mask the running averages serve.
 
-    Of :math:`N` numbers none is farther than :math:`\sqrt{N - 1}` standard deviations from their
-    mean (Samuelson's inequality). So a graph that is has nothing like it among the training graphs:
-    a molecule with an element that they lack, for example. In evaluation such features count as if
-    they lay at that bound (:meth:`bound_by`); the layers behind would else be asked for a thousand
-    times what they were trained on.
+    None of :math:`N` values is farther than :math:`\sqrt{N - 1}` standard deviations from their
+    mean (Samuelson's inequality). Features beyond that are unlike those of all training graphs: of
+    a molecule with a new element, for example. In evaluation they are clamped to that bound
+    (:meth:`bound_by`), to keep the inputs of the next layers in the range of training.
 
     Within :func:`synchronized` the statistics are those of the graphs of all processes, each graph
     with the same weight, as of one process with the whole batch.
@@ -58,7 +57,7 @@ class GraphBatchNorm(nn.Module):
         self.register_buffer("reach", torch.tensor(float("inf")))
 
     def bound_by(self, graphs: int) -> None:
-        """Bounds features in evaluation by what so many training graphs can have.
+        """Clamps features in evaluation to what so many training graphs can have.
 
         >>> norm = GraphBatchNorm(1)
         >>> norm.bound_by(101)
@@ -78,8 +77,7 @@ class GraphBatchNorm(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Normalises ``[graphs, in_channels]``.
 
-        ``mask`` (``[graphs]``) names the graphs to take statistics of, by ``True`` or one; default
-        all.
+        ``mask`` (``[graphs]``): the graphs to take statistics of, by ``True`` or one; default all.
         """
         if not self.training:
             mean, variance = self.running_mean, self.running_var
@@ -93,7 +91,7 @@ class GraphBatchNorm(nn.Module):
         away = x - mean
         if not self.training:
             most = self.reach * torch.sqrt(variance + self.eps)
-            # What has overflowed is not merely far away, and no bound makes it a number.
+            # An overflow is not merely far away: it becomes NaN.
             away = torch.where(away.isfinite(), away.clamp(-most, most), torch.nan)
         return away * scale + self.bias
 
@@ -110,7 +108,6 @@ class GraphBatchNorm(nn.Module):
             step = self.momentum * enough.to(x.dtype)
             self.running_mean += step * (mean - self.running_mean)
             self.running_var += step * (unbiased - self.running_var)
-        # Where there were not enough, the averages are what they were.
         return (
             torch.where(enough, mean, self.running_mean),
             torch.where(enough, variance, self.running_var),
@@ -120,11 +117,13 @@ class GraphBatchNorm(nn.Module):
         """The sum over all processes."""
         if not self.synchronized or not dist.is_initialized() or dist.get_world_size() == 1:
             return part
-        total: Tensor = _Sum.apply(part)  # type: ignore[no-untyped-call]
+        from torch.distributed.nn.functional import all_reduce  # differentiable
+
+        total: Tensor = all_reduce(part)
         return total
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # Models that were saved before there was a bound have none.
+        # Older models have no bound.
         state.setdefault(f"{prefix}reach", torch.tensor(float("inf"), dtype=self.reach.dtype))
         super()._load_from_state_dict(state, prefix, *rest)
 
@@ -132,31 +131,12 @@ class GraphBatchNorm(nn.Module):
         return f"{self.weight.numel()}"
 
 
-class _Sum(torch.autograd.Function):
-    """Sums over processes; what all of them computed from the sum comes back summed as well."""
-
-    @staticmethod
-    def forward(ctx: Any, part: Tensor) -> Tensor:
-        total = part.contiguous().clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
-
-
 @contextmanager
 def synchronized(module: nn.Module) -> Iterator[None]:
     """Within it, every :class:`GraphBatchNorm` of ``module`` sees the graphs of all processes.
 
-    For training under :class:`torch.nn.parallel.DistributedDataParallel`, where each process has a
-    part of the batch. All processes must call the module as often as each other.
-
-    Args:
-        module: with batch norms somewhere inside.
+    For :class:`torch.nn.parallel.DistributedDataParallel`, where each process has a part of the
+    batch. All processes must call the module equally often.
 
     >>> norm = GraphBatchNorm(3)
     >>> with synchronized(norm):

@@ -13,7 +13,7 @@ from legs.nn.moments import Moments
 
 
 class Column(NamedTuple):
-    """What one output column of :class:`~legs.nn.Scattering` is."""
+    """One output column of :class:`~legs.nn.Scattering`."""
 
     path: Path
     channel: int
@@ -21,7 +21,7 @@ class Column(NamedTuple):
     name: str
 
 
-# What a graph is as a whole: of no path, and of no channel.
+# Of whole graphs: no path, no channel.
 SIZE_COLUMNS = [Column((), -1, "size", name) for name in ("nodes", "edges")]
 
 
@@ -39,10 +39,8 @@ def name_columns(
         names = ("",) if aggr is None else aggr.names
         return [column(path, channel, name) for path, channel in pairs for name in names]
 
-    parts = [aggr]
-    if isinstance(aggr, MultiAggregation) and aggr.mode == "cat":
-        parts = list(aggr.aggrs)
-    columns = []
+    joined = isinstance(aggr, MultiAggregation) and aggr.mode == "cat"
+    parts, columns = list(aggr.aggrs) if joined else [aggr], []
     for part in parts:
         name = type(part).__name__.removesuffix("Aggregation").lower()
         width = _output_width(part, len(pairs))
@@ -54,7 +52,7 @@ def name_columns(
 
 
 def _output_width(aggr: Aggregation, width: int) -> int:
-    """Tries the aggregation: PyG's have no common attribute for it."""
+    """Runs the aggregation: PyG's have no common attribute for it."""
     training = aggr.training
     try:
         with torch.no_grad():

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 
 from legs.nn.batch_norm import GraphBatchNorm
+from legs.nn.head import Head, arguments
 
 
-class FCN(nn.Module):
+class FCN(Head):
     """The fully connected head: batch norm, linear, leaky ReLU, linear.
 
     Args:
@@ -25,6 +24,7 @@ class FCN(nn.Module):
         self, in_channels: int, out_channels: int, hidden_channels: int = 128, dropout: float = 0.0
     ) -> None:
         super().__init__()
+        self.description = arguments(locals())
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.norm = GraphBatchNorm(in_channels)
@@ -38,19 +38,10 @@ class FCN(nn.Module):
         for module in (self.norm, self.hidden, self.out):
             module.reset_parameters()
 
-    def describe(self) -> dict[str, Any]:
-        """The arguments to build such a head again."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.out_channels,
-            "hidden_channels": self.hidden.out_features,
-            "dropout": self.dropout.p,
-        }
-
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
 
-        ``mask`` (``[graphs]``) names the graphs whose statistics batch norm may see; default all.
+        ``mask`` (``[graphs]``): the graphs whose statistics batch norm may see; default all.
         """
         hidden = self.activation(self.hidden(self.norm(x, mask)))
         out: Tensor = self.out(self.dropout(hidden))

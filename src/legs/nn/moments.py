@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from torch import Tensor
+from torch_geometric.index import ptr2index
 from torch_geometric.nn.aggr import Aggregation
 
 from legs.functional.moments import MomentKind, moment_names, moments
@@ -56,9 +57,7 @@ class Moments(Aggregation):
         It sets the floor below which a variance counts as zero. Default: the mean square of ``x``.
         """
         if index is None and ptr is not None:
-            counts = ptr[1:] - ptr[:-1]
-            index = counts.new_tensor(range(counts.numel())).repeat_interleave(counts)
-            dim_size = counts.numel()
+            index, dim_size = ptr2index(ptr), len(ptr) - 1
         x = x.movedim(dim, 0)
         out = moments(x, index, dim_size, kind=self.kind, order=self.order, energy=energy)
         return out.flatten(-2).movedim(0, dim)

@@ -8,23 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from legs.nn.batch_norm import GraphBatchNorm
+from legs.nn.head import Head, arguments
 
 # Largest γ an anchor starts from, in units of 1 / in_channels.
 WIDEST = 64.0
 
 
-class RBF(nn.Module):
+class RBF(Head):
     r"""The radial basis head: batch norm, kernel values at movable anchors, linear.
 
     .. math::
         h_k = \exp\!\big(-\gamma_k\, \| \mathrm{BatchNorm}(x) - c_k \|^2\big)
 
-    The anchors :math:`c_k` start as draws from a standard normal distribution, which is what batch
-    norm makes of features; :meth:`init_anchors` puts them onto features of training graphs, as the
-    paper does, and is called once before training. The paper's :math:`\gamma = 1` makes most kernel
-    values underflow, since squared distances grow with the number of features; at
-    :math:`1 / \text{in\_channels}` they are nearly the same for all graphs. Which is right depends
-    on the data, so by default every anchor has its own, learned from a start between the two.
+    The anchors :math:`c_k` start as standard normal draws; :meth:`init_anchors`, called once before
+    training, puts them onto features of training graphs, as the paper does. With the paper's
+    :math:`\gamma = 1` most kernel values underflow, since squared distances grow with the number of
+    features; at :math:`1 / \text{in\_channels}` they are nearly equal for all graphs. Which is best
+    depends on the data: by default every anchor learns its own, from a start between the two.
 
     Args:
         in_channels: number of graph features.
@@ -51,6 +51,7 @@ class RBF(nn.Module):
         learn_gamma: bool = True,
     ) -> None:
         super().__init__()
+        self.description = arguments(locals())
         if gamma is None:
             gamma = (1 / in_channels, WIDEST / in_channels)
         ends = tuple(gamma) if isinstance(gamma, Sequence) else (gamma, gamma)
@@ -59,6 +60,7 @@ class RBF(nn.Module):
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.initial_gamma = (float(ends[0]), float(ends[1]))
+        self.description["gamma"] = list(self.initial_gamma)
         self.norm = GraphBatchNorm(in_channels)
         self.anchors = nn.Parameter(torch.empty(num_anchors, in_channels))
         # Learned through its logarithm: it stays positive.
@@ -95,24 +97,17 @@ class RBF(nn.Module):
         chosen = features[torch.cat(draws)[:wanted].to(features.device)]
         self.anchors.copy_((chosen - mean) * (variance + self.norm.eps).rsqrt())
 
-    def describe(self) -> dict[str, Any]:
-        """The arguments to build such a head again."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.out_channels,
-            "num_anchors": len(self.anchors),
-            "gamma": list(self.initial_gamma),
-            "learn_gamma": self.log_gamma.requires_grad,
-        }
+    def describe(self) -> dict[str, Any]:  # parameters may have been frozen since
+        return {**super().describe(), "learn_gamma": self.log_gamma.requires_grad}
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
 
-        ``mask`` (``[graphs]``) names the graphs whose statistics batch norm may see; default all.
+        ``mask`` (``[graphs]``): the graphs whose statistics batch norm may see; default all.
         """
         x = self.norm(x, mask)
         # ‖x - c‖² expanded: the differences would be a tensor of graphs × anchors × features. After
-        # batch norm the squares are of the size of in_channels, so γ times the rounding is 1e-6.
+        # batch norm the squares are about in_channels, so γ times the rounding is 1e-6.
         squares = x.square().sum(-1, keepdim=True) + self.anchors.square().sum(-1)
         distance = (squares - 2 * x @ self.anchors.T).clamp_min(0)
         out: Tensor = self.linear(torch.exp(-self.log_gamma.exp() * distance))

@@ -6,14 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from legs.functional import (
-    check_scales,
-    cumulative_of_scales,
-    default_scales,
-    dyadic_scales,
-    initial_logits,
-    select_scales,
-)
+from legs import functional as fn
 from legs.functional.scales import Ordering
 
 DEFAULT_STEPS = 16
@@ -50,27 +43,24 @@ class ScaleSelection(nn.Module):
             raise ValueError(f"steps must be at least 1; got {steps}")
         if num_scales < 1:
             raise ValueError(f"num_scales must be at least 1; got {num_scales}")
+        if isinstance(scales, str) and scales not in ("learned", "dyadic"):
+            raise ValueError(
+                f'scales must be "learned", "dyadic" or increasing integers; got {scales!r}'
+            )
         self.learned = scales == "learned"
         self.ordering = ordering
         self.theta: nn.Parameter | None = None
-        if isinstance(scales, str):
-            if scales not in ("learned", "dyadic"):
-                raise ValueError(
-                    f'scales must be "learned", "dyadic" or increasing integers; got {scales!r}'
-                )
-            if self.learned:
-                self.steps = steps or max(DEFAULT_STEPS, num_scales)
-                self.initial = default_scales(num_scales, self.steps)
-            else:
-                self.initial = check_scales(dyadic_scales(num_scales), steps)
-                self.steps = steps or self.initial[-1]
+        if self.learned:
+            self.steps = steps or max(DEFAULT_STEPS, num_scales)
+            self.initial = fn.default_scales(num_scales, self.steps)
         else:
-            self.initial = check_scales(scales, steps)
+            fixed_scales = fn.dyadic_scales(num_scales) if isinstance(scales, str) else scales
+            self.initial = fn.check_scales(fixed_scales, steps)
             self.steps = steps or self.initial[-1]
         self.num_scales = len(self.initial)
         # Fixed scales follow the module's device and dtype, but are rebuilt, not saved.
         self.fixed: Tensor
-        fixed = None if self.learned else cumulative_of_scales(self.initial, self.steps)
+        fixed = None if self.learned else fn.cumulative_of_scales(self.initial, self.steps)
         self.register_buffer("fixed", fixed, persistent=False)
         if self.learned:
             self.theta = nn.Parameter(torch.empty(self.num_scales, self.steps))
@@ -80,13 +70,13 @@ class ScaleSelection(nn.Module):
         """Starts learned rows at the default scales, so that they behave nearly like fixed ones."""
         if self.theta is not None:
             with torch.no_grad():
-                self.theta.copy_(initial_logits(self.initial, self.steps))
+                self.theta.copy_(fn.initial_logits(self.initial, self.steps))
 
     def forward(self) -> Tensor:
         """The scales in cumulative form, ``[num_scales, steps]``."""
         if self.theta is None:
             return self.fixed
-        return select_scales(self.theta, self.ordering)
+        return fn.select_scales(self.theta, self.ordering)
 
     def extra_repr(self) -> str:
         if not self.learned:

@@ -16,13 +16,7 @@ from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
-from legs.kernels.op import (
-    Backend,
-    check_backend,
-    mixed_filters,
-    scattering_moments,
-    use_fused,
-)
+from legs.kernels.op import Backend, check_backend, mixed_filters, scattering_moments, use_fused
 from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import ScaleSelection
@@ -62,7 +56,7 @@ class Scattering(nn.Module):
         ordering: of learned rows. ``"ordered"`` (default) keeps the upper frame bound at 1 whatever
             is learned; ``"softmax"`` is the paper's and may expand.
         laziness: :math:`\alpha \ge ½` of the walk (default 0.5).
-        learn_laziness: ``False`` (default), ``True``, or ``"channel"`` for one value a channel.
+        learn_laziness: ``False`` (default), ``True``, or ``"channel"`` for one value per channel.
         aggr: ``"moments"`` (default; normalized, four), a :class:`Moments`, any PyG aggregation or
             its name (``"mean"``, ``"max"``, …), or ``None`` for signed node features.
         append_graph_size: whether the numbers of nodes and edges of a graph are two more columns,
@@ -113,11 +107,11 @@ class Scattering(nn.Module):
     ) -> None:
         super().__init__()
         if paths is not None:
-            _warn("the option paths= of Scattering", "path_policy=")
             path_policy = paths
+            _warn("the option paths= of Scattering", "path_policy=")
         if size is not None:
-            _warn("the option size= of Scattering", "append_graph_size=")
             append_graph_size = size
+            _warn("the option size= of Scattering", "append_graph_size=")
         if append_graph_size and aggr is None:
             raise ValueError(
                 "append_graph_size=True needs an aggregation: nodes have no size (aggr=None)"
@@ -173,7 +167,7 @@ class Scattering(nn.Module):
         return self.columns()
 
     def reset_parameters(self) -> None:
-        """Back to the start: default scales, initial laziness."""
+        """Resets scales, laziness and aggregation."""
         self.selection.reset_parameters()
         self.walk.reset_parameters()
         if self.aggr is not None:
@@ -201,14 +195,22 @@ class Scattering(nn.Module):
         powers: Tensor | None = None,
         multiplicity: Tensor | None = None,
     ) -> Tensor:
-        """As :meth:`forward`, with what was computed once for a data set.
+        """As :meth:`forward`, with values that were computed once for a data set.
 
         Args:
             powers: :meth:`walk_powers` of the same nodes: the first order needs no diffusion then.
             multiplicity: how many equivalent nodes each one stands for, ``[nodes]``
-                (:func:`legs.data.merge_alike`): moments are those of all nodes.
+                (:func:`legs.data.merge_equivalent`): moments are those of all nodes.
         """
-        self._check_signals(x)
+        if x.dim() != 2 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"x must have shape [nodes, {self.in_channels}] (in_channels={self.in_channels}); "
+                f"got {list(x.shape)}"
+            )
+        if not x.is_floating_point():
+            raise ValueError(f"x must be floating point; got {x.dtype} (use x.float())")
+        if x.shape[0] == 0:
+            raise ValueError("x has no rows: an empty batch has nothing to scatter")
         dtype = x.dtype
         enabled = not torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
         with torch.autocast(x.device.type, enabled=False) if enabled else nullcontext():
@@ -228,26 +230,13 @@ class Scattering(nn.Module):
                 out = torch.cat([out, fn.graph_size(*sizes)], dim=1)
             return out.to(dtype)
 
-    def _check_signals(self, x: Tensor) -> None:
-        if x.dim() != 2 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"x must have shape [nodes, {self.in_channels}] (in_channels={self.in_channels}); "
-                f"got {list(x.shape)}"
-            )
-        if not x.is_floating_point():
-            raise ValueError(f"x must be floating point; got {x.dtype} (use x.float())")
-        if x.shape[0] == 0:
-            raise ValueError("x has no rows: an empty batch has nothing to scatter")
-
     @staticmethod
     def _num_graphs(x: Tensor, batch: Tensor | None, batch_size: int | None) -> int:
         if batch is None:
             return 1
-        if batch_size is not None:
-            return batch_size
-        if batch.shape != x.shape[:1]:
+        if batch_size is None and batch.shape != x.shape[:1]:
             fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
-        return int(batch[-1]) + 1
+        return int(batch[-1]) + 1 if batch_size is None else batch_size
 
     def _unsupported(self) -> str | None:
         """What the fused operator does not compute; ``None`` if it computes everything."""
@@ -263,13 +252,9 @@ class Scattering(nn.Module):
         assert isinstance(self.aggr, Moments)
         dtype, laziness, theta = batch.x.dtype, self._laziness(batch.x.dtype), self.selection.theta
         usual = isinstance(laziness, float) and laziness == BASE
+        ordered = self.selection.ordering == "ordered"
         # Logits of another dtype are rounded as the reference rounds them.
-        if (
-            usual
-            and theta is not None
-            and theta.dtype == dtype
-            and self.selection.ordering == "ordered"
-        ):
+        if usual and ordered and theta is not None and theta.dtype == dtype:
             out = scattering_moments(batch, theta, self.path_policy, logits=True)
         else:
             filters = mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
@@ -279,7 +264,7 @@ class Scattering(nn.Module):
     def _walk(
         self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
     ) -> fn.Walk:
-        walk = self.walk(edge_index, edge_weight, num_nodes, dtype)
+        walk = fn.random_walk(edge_index, edge_weight, num_nodes, dtype)
         plain = self.backend == "reference" or torch.compiler.is_compiling()
         return walk if plain else accelerated(walk)
 
@@ -304,68 +289,40 @@ class Scattering(nn.Module):
             # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
             # the backward graph; a tensor is not.
             laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
-        coefficients = fn.scattering(
-            mass,
-            walk,
-            laziness,
-            self.selection().to(x.dtype),
-            order=self.order,
-            policy=self.path_policy,
-            lowpass=self.lowpass,
-            powers=powers,
-        )
+        cumulative, policy = self.selection().to(x.dtype), self.path_policy
+        options: Any = {"order": self.order, "policy": policy, "lowpass": self.lowpass}
+        coefficients = fn.scattering(mass, walk, laziness, cumulative, **options, powers=powers)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
-        if self.aggr is not None:
-            coefficients = self._aggregate(coefficients, x, walk, batch, num_graphs, multiplicity)
-        return coefficients.flatten(1)
+        if self.aggr is None:
+            return coefficients.flatten(1)
+        if batch is None:
+            batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
+        absolute = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
+        if not isinstance(self.aggr, Moments):
+            if multiplicity is not None:
+                raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
+            pooled: Tensor = self.aggr(absolute.flatten(1), batch, dim_size=num_graphs)
+            return pooled
+        counts = None if multiplicity is None else multiplicity.to(x.dtype)
+        energy = fn.signal_energy(x, walk, batch, num_graphs, counts).unsqueeze(1)
+        options = {"kind": self.aggr.kind, "order": self.aggr.order, "energy": energy}
+        return fn.moments(absolute, batch, num_graphs, **options, copies=counts).flatten(1)
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
         return laziness.to(dtype) if isinstance(laziness, Tensor) else laziness
 
-    def _aggregate(
-        self,
-        coefficients: Tensor,
-        x: Tensor,
-        walk: fn.Walk,
-        batch: Tensor | None,
-        num_graphs: int,
-        multiplicity: Tensor | None,
-    ) -> Tensor:
-        assert self.aggr is not None
-        if batch is None:
-            batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
-        sizes = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
-        if not isinstance(self.aggr, Moments):
-            if multiplicity is not None:
-                raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
-            pooled: Tensor = self.aggr(sizes.flatten(1), batch, dim_size=num_graphs)
-            return pooled
-        multiplicity = None if multiplicity is None else multiplicity.to(x.dtype)
-        energy = fn.signal_energy(x, walk, batch, num_graphs, multiplicity).unsqueeze(1)
-        return fn.moments(
-            sizes,
-            batch,
-            num_graphs,
-            kind=self.aggr.kind,
-            order=self.aggr.order,
-            energy=energy,
-            copies=multiplicity,
-        )
-
     def walk_powers(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """What the first order needs and no parameter changes, ``[nodes, steps, in_channels]``.
-
-        Computed once for a data set, it serves every epoch and every model of the same ``steps``.
-        """
+        """Diffusions that depend on no parameter, ``[nodes, steps, in_channels]``, for the first
+        order: computed once for a data set, for all epochs and models with the same ``steps``."""
         walk = self._walk(edge_index, edge_weight, x.shape[0], x.dtype)
         return fn.walk_powers(x, walk, self.selection.steps)
 
     def scale_weights(self) -> Tensor:
-        """The present selection matrix ``F``, ``[num_scales, steps]``."""
+        """The selection matrix ``F``, ``[num_scales, steps]``."""
         return fn.scale_weights(self.selection())
 
     def expected_scales(self) -> Tensor:
@@ -373,14 +330,12 @@ class Scattering(nn.Module):
         return fn.expected_scales(self.selection())
 
     def frame_bounds(self) -> tuple[Tensor, Tensor]:
-        r"""Exact lower and upper frame bound of the present bank over :math:`[2\alpha - 1, 1]`.
+        r"""Exact lower and upper frame bound of the filter bank over :math:`[2\alpha - 1, 1]`.
 
-        In float64: scalars, or ``[in_channels]`` if every channel has its laziness.
+        In float64: scalars, or ``[in_channels]`` if every channel has its own laziness.
         """
-        theta = self.selection.theta
-        if theta is None:
-            cumulative = self.selection()
-        else:
+        theta, cumulative = self.selection.theta, self.selection()
+        if theta is not None:
             cumulative = fn.select_scales(theta.detach().double(), self.selection.ordering)
         laziness = torch.as_tensor(self.walk.laziness).detach()
         bounds = [fn.frame_bounds(cumulative, float(a)) for a in laziness.flatten()]

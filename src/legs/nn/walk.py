@@ -6,13 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from legs.functional import Walk, random_walk
-
 LEARNED_START = 0.55
 
 
 class LazyWalk(nn.Module):
-    r"""The lazy random walk :math:`P_\alpha = \alpha I + (1 - \alpha) W D^{-1}` and its laziness.
+    r"""The laziness of the walk :math:`P_\alpha = \alpha I + (1 - \alpha) W D^{-1}`.
 
     All guarantees need the walk's spectrum :math:`[2\alpha - 1, 1]` to be non-negative. A fixed
     :math:`\alpha` below ½ is an error; a learned one is :math:`\alpha = ½ + ½\,\sigma(a)`, which
@@ -44,29 +42,22 @@ class LazyWalk(nn.Module):
         self.initial = LEARNED_START if learn and laziness == 0.5 else laziness
         self.raw_laziness: nn.Parameter | None = None
         if learn:
-            self.raw_laziness = nn.Parameter(
-                torch.empty(in_channels) if learn == "channel" else torch.empty(())
-            )
+            shape = (in_channels,) if learn == "channel" else ()
+            self.raw_laziness = nn.Parameter(torch.empty(shape))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Puts a learned laziness back to its start."""
+        """Resets a learned laziness."""
         if self.raw_laziness is not None:
             share = 2 * self.initial - 1
             nn.init.constant_(self.raw_laziness, math.log(share / (1 - share)))
 
     @property
     def laziness(self) -> Tensor | float:
-        r"""The present :math:`\alpha`: a number if fixed, else ``[]`` or ``[channels]``."""
+        r"""The value of :math:`\alpha`: a number if fixed, else ``[]`` or ``[channels]``."""
         if self.raw_laziness is None:
             return self.initial
         return 0.5 + 0.5 * torch.sigmoid(self.raw_laziness)
-
-    def forward(
-        self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
-    ) -> Walk:
-        """Prepares the walk of a graph."""
-        return random_walk(edge_index, edge_weight, num_nodes, dtype)
 
     def extra_repr(self) -> str:
         return f"laziness={self.initial}, learn={self.learn!r}"

@@ -1,30 +1,173 @@
-"""Networks as scikit-learn estimators: graphs in, classes or numbers out."""
+"""Networks as scikit-learn estimators: graphs in, classes or continuous targets out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
+from legs.data.grouping import find_groups
+from legs.data.splits import Indices, Split, balanced_group_folds
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
-from legs.sklearn.base import GraphEstimator, Precision
-from legs.sklearn.graphs import Graphs
+from legs.models import Network
+from legs.sklearn.graphs import GraphEstimator, Graphs, read_graphs
 from legs.sklearn.targets import Array, encode_classes, encode_numbers
+from legs.training import Fitted, Predictor, Task, TrainingOptions, fit
+from legs.training.methods import ENSEMBLES
+from legs.training.options import Precision
+from legs.training.svm import ScatteringSVM
+
+# Options of the network, which keeps its own default where one is None.
+NETWORK_OPTIONS = (
+    *("num_scales", "steps", "order", "path_policy", "lowpass", "ordering"),
+    *("laziness", "learn_laziness", "aggr", "num_layers", "hidden_channels", "dropout"),
+)
+TRAINING_OPTIONS = (
+    *("lr", "weight_decay", "batch_size", "max_epochs", "patience", "validate_every"),
+    *("clip", "precision"),
+)
 
 
-class LEGSClassifier(ClassifierMixin, GraphEstimator):
+@dataclass(eq=False, repr=False)
+class NetworkEstimator(GraphEstimator):
+    """Trains a model by name on a list of graphs; see :class:`LEGSClassifier`."""
+
+    model: str = "legs-fcn"
+    _: KW_ONLY
+    features: str | Sequence[str] | None = None
+    num_scales: int | None = None
+    steps: int | None = None
+    order: int | None = None
+    path_policy: PathPolicy | None = None
+    lowpass: bool | None = None
+    ordering: Ordering | None = None
+    laziness: float | None = None
+    learn_laziness: bool | Literal["channel"] | None = None
+    aggr: str | None = None
+    num_layers: int | None = None
+    hidden_channels: int | None = None
+    dropout: float | None = None
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    max_epochs: int = 1000
+    patience: int = 100
+    validate_every: int = 10
+    validation_fraction: float = 0.1
+    refit: bool = True
+    clip: float | None = None
+    precision: Precision = "float32"
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = 0
+    verbose: bool = False
+    paths: PathPolicy | None = None
+
+    @property
+    def network_(self) -> Network:
+        """The trained network, on the CPU."""
+        check_is_fitted(self)
+        if isinstance(self.predictor_.answerer, ScatteringSVM):
+            raise AttributeError(f"{self.predictor_.method} is not a network")
+        return self.predictor_.network
+
+    def embed(self, X: Graphs) -> Array:
+        """The features of the graphs ``X`` that the model's head reads, ``[graphs, features]``."""
+        data = self._read(X)
+        embedding: Array = self.predictor_.embed(data).numpy()
+        return embedding
+
+    def save(self, directory: str | Path) -> None:
+        """Writes the fitted model; :func:`legs.training.load_predictor` and ``legs predict`` read
+        it, without unpickling. Labels become text."""
+        check_is_fitted(self)
+        self.predictor_.save(directory)
+
+    def _predict(self, X: Graphs) -> Array:
+        data = self._read(X)
+        predictions: Array = self.predictor_.predict(data).double().numpy()
+        return predictions
+
+    def _train(self, X: Graphs, y: Tensor, *, balanced: bool = False, **fields: Any) -> None:
+        data = read_graphs(X, self.features)
+        if len(data) != len(y):
+            raise DataError(f"{len(data)} graphs, but {len(y)} targets")
+        data = replace(data, y=y, **fields)
+        options = self._training_options(balanced)
+        classes, groups = y if data.task == "classification" else None, find_groups(data)
+        split = hold_out(len(data), self.validation_fraction, options.seed, classes, groups)
+        fitted = self._fit(data, split, options)
+        refitted = self._refit(data, fitted, options) if self.refit else fitted.predictor
+        self.predictor_: Predictor = refitted
+        self.history_: list[dict[str, float]] = fitted.state.history
+        self.best_epoch_: int = fitted.state.best_epoch
+        self._set_features(data)
+
+    def _fit(self, data: GraphDataset, split: Split, options: TrainingOptions) -> Fitted:
+        return fit(
+            data,
+            self.model,
+            split,
+            options,
+            model_options=self._network_options(),
+            device=self.device,
+            report=_print_losses if self.verbose else lambda row: None,
+            group_by=None,  # all graphs train in the end
+        )
+
+    def _refit(self, data: GraphDataset, fitted: Fitted, options: TrainingOptions) -> Predictor:
+        """The same on all graphs, for the number of epochs chosen by validation."""
+        everything = np.arange(len(data))
+        svm = fitted.predictor.answerer
+        if isinstance(svm, ScatteringSVM):
+            # Calibrated on graphs that were held out: on its own it would be overconfident.
+            task = Task.of(data, torch.from_numpy(everything))
+            assert data.y is not None
+            svm = replace(svm, features=svm.embedding(data), target=task.targets(data.y))
+            return replace(fitted.predictor, answerer=svm, task=task)
+        if self.model in ENSEMBLES:
+            return fitted.predictor  # each part stopped at an epoch of its own
+        epochs = fitted.state.best_epoch
+        if self.verbose:
+            print(f"again with all {len(data)} graphs, {epochs} epochs")
+        # Validated once, after the last epoch: these are the weights to keep.
+        options = replace(options, max_epochs=epochs, validate_every=epochs)
+        split = fitted.split._replace(train=everything)
+        return self._fit(data, split, options).predictor
+
+    def _network_options(self) -> dict[str, Any]:
+        options = {name: _to_python(self._option(name)) for name in NETWORK_OPTIONS}
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _training_options(self, balanced: bool) -> TrainingOptions:
+        seed, generator = self.random_state, check_random_state(self.random_state)
+        if not isinstance(seed, Integral):
+            seed = generator.randint(np.iinfo(np.int32).max)
+        options = {name: _to_python(getattr(self, name)) for name in TRAINING_OPTIONS}
+        return TrainingOptions(**options, balanced=balanced, seed=int(seed))
+
+
+@dataclass(eq=False, repr=False)
+class LEGSClassifier(ClassifierMixin, NetworkEstimator):
     """Classification of graphs with learned geometric scattering, or any other model by name.
 
     Graphs can be networkx graphs, PyG ``Data``, scipy sparse or dense adjacency matrices, RDKit
-    molecules or SMILES strings in a list, of mixed sizes (see
-    :func:`legs.data.from_objects`), or a data set of :func:`legs.data.load`. Classes can be
-    text, integers or truth values.
+    molecules or SMILES strings in a list, of mixed sizes (see :func:`legs.data.from_objects`), or a
+    data set of :func:`legs.data.load`. Classes can be text, integers or Booleans.
 
-    A share of the graphs given to ``fit`` decides when training stops; then the model is trained
-    again, for as many epochs, on all of them.
+    A share of the graphs decides when training stops; then the model is trained again, for as many
+    epochs, on all of them.
 
     Args:
         model: one of :func:`legs.training.methods` (default ``"legs-fcn"``).
@@ -33,10 +176,10 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
             ``"chem"`` for molecules, ``"attributes"`` for graphs that carry node features, else
             ``"structure"`` (eccentricity and clustering coefficient).
         num_scales: of scattering, as all down to ``aggr``: see :class:`legs.nn.Scattering`.
-            ``None`` (default): the model's default. One that the model has not raises.
+            ``None`` (default): the model's default. An option that the model lacks raises.
         steps: number of diffusion steps.
         order: length of the longest path.
-        paths: ``"increasing"`` or ``"all"``.
+        path_policy: ``"increasing"`` or ``"all"``.
         lowpass: also low-passed coefficients.
         ordering: of learned scales, ``"ordered"`` or ``"softmax"``.
         laziness: of the random walk, at least ½.
@@ -62,6 +205,7 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
         device: to train on (default ``"cpu"``); predictions are made on the CPU.
         random_state: seed of weights, batches and validation graphs (default 0).
         verbose: whether to print losses (default ``False``).
+        paths: deprecated, ``path_policy``.
 
     Attributes:
         classes_: the classes, sorted.
@@ -81,68 +225,8 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
     array(['path', 'star'], dtype='<U4')
     """
 
-    def __init__(
-        self,
-        model: str = "legs-fcn",
-        *,
-        features: str | Sequence[str] | None = None,
-        num_scales: int | None = None,
-        steps: int | None = None,
-        order: int | None = None,
-        paths: PathPolicy | None = None,
-        lowpass: bool | None = None,
-        ordering: Ordering | None = None,
-        laziness: float | None = None,
-        learn_laziness: bool | Literal["channel"] | None = None,
-        aggr: str | None = None,
-        num_layers: int | None = None,
-        hidden_channels: int | None = None,
-        dropout: float | None = None,
-        lr: float = 1e-3,
-        weight_decay: float = 0.0,
-        batch_size: int = 128,
-        max_epochs: int = 1000,
-        patience: int = 100,
-        validate_every: int = 10,
-        validation_fraction: float = 0.1,
-        refit: bool = True,
-        clip: float | None = None,
-        class_weight: Literal["balanced"] | None = None,
-        precision: Precision = "float32",
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            model,
-            features=features,
-            num_scales=num_scales,
-            steps=steps,
-            order=order,
-            paths=paths,
-            lowpass=lowpass,
-            ordering=ordering,
-            laziness=laziness,
-            learn_laziness=learn_laziness,
-            aggr=aggr,
-            num_layers=num_layers,
-            hidden_channels=hidden_channels,
-            dropout=dropout,
-            lr=lr,
-            weight_decay=weight_decay,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            patience=patience,
-            validate_every=validate_every,
-            validation_fraction=validation_fraction,
-            refit=refit,
-            clip=clip,
-            precision=precision,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    _: KW_ONLY
+    class_weight: Literal["balanced"] | None = None
 
     def fit(self, X: Graphs, y: Any) -> LEGSClassifier:
         """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``."""
@@ -151,14 +235,8 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
         if self.class_weight and self.model == "gs-svm":
             raise ValueError("gs-svm has no class_weight")
         classes, codes = encode_classes(y)
-        self._train(
-            X,
-            codes,
-            balanced=self.class_weight == "balanced",
-            task="classification",
-            class_names=tuple(str(label) for label in classes.tolist()),
-            target_names=("y",),
-        )
+        names = {"class_names": tuple(map(str, classes.tolist())), "target_names": ("y",)}
+        self._train(X, codes, balanced=bool(self.class_weight), task="classification", **names)
         self.classes_ = classes
         return self
 
@@ -170,18 +248,18 @@ class LEGSClassifier(ClassifierMixin, GraphEstimator):
 
     def predict_proba(self, X: Graphs) -> Array:
         """Probabilities of the classes, in the order of ``classes_``, ``[graphs, classes]``."""
-        answers = self._answers(X)
-        # To float64's rounding, which scikit-learn's metrics hold them to.
-        total: Array = answers.sum(axis=1, keepdims=True)
-        return np.divide(answers, total)
+        probabilities = self._predict(X)
+        # They sum to one to float64's rounding, which scikit-learn's metrics check.
+        total: Array = probabilities.sum(axis=1, keepdims=True)
+        return np.divide(probabilities, total)
 
 
-class LEGSRegressor(RegressorMixin, GraphEstimator):
-    """Regression of one or many numbers a graph; see :class:`LEGSClassifier`.
+class LEGSRegressor(RegressorMixin, NetworkEstimator):
+    """Regression of one or many targets per graph; see :class:`LEGSClassifier`.
 
     Graphs and arguments are those of :class:`LEGSClassifier`, but for ``class_weight``. Targets are
-    whitened for training; predictions are in original units. In a row of several targets some may
-    be missing (NaN).
+    standardized for training; predictions are in original units. In a row of several targets some
+    may be missing (NaN).
 
     Attributes:
         target_names_: names of the targets: the columns of a pandas table, else ``y``, ``y0``, ….
@@ -197,18 +275,69 @@ class LEGSRegressor(RegressorMixin, GraphEstimator):
 
     def fit(self, X: Graphs, y: Any) -> LEGSRegressor:
         """Trains on the graphs ``X`` of targets ``y``, ``[graphs]`` or ``[graphs, targets]``."""
-        numbers, names = encode_numbers(y)
-        self._train(X, numbers, task="regression", class_names=(), target_names=names)
+        targets, names = encode_numbers(y)
+        self._train(X, targets, task="regression", class_names=(), target_names=names)
         self.target_names_ = names
         self._flat = np.ndim(y) == 1
         return self
 
     def predict(self, X: Graphs) -> Array:
-        """Numbers in original units, of the shape that ``y`` had in ``fit``."""
-        answers = self._answers(X)
-        return answers[:, 0] if self._flat else answers
+        """Predictions in original units, of the shape that ``y`` had in ``fit``."""
+        predictions = self._predict(X)
+        return predictions[:, 0] if self._flat else predictions
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def hold_out(
+    graphs: int,
+    fraction: float,
+    seed: int,
+    classes: Tensor | None = None,
+    groups: Indices | None = None,
+) -> Split:
+    """Splits off at least one validation graph; there are no test graphs.
+
+    Of every class (if there are any) the same share validates, to within one graph, and one graph
+    at least trains. Groups (:func:`legs.data.grouping.find_groups`) stay together.
+
+    >>> hold_out(10, 0.2, 0, torch.tensor([0] * 5 + [1] * 5)).validation // 5
+    array([0, 1])
+    """
+    if not 0 < fraction <= 0.5:
+        raise ValueError(
+            "validation_fraction must be above 0 and at most 0.5 (that share of the graphs "
+            f"decides when to stop); got {fraction}"
+        )
+    nothing = np.empty(0, dtype=np.int64)
+    if groups is not None and groups.max() > 0:
+        train, validation = balanced_group_folds(groups, [1 - fraction, fraction], classes, seed)
+        return Split(train, validation, nothing)
+    order = np.random.default_rng(seed).permutation(graphs)
+    if classes is not None:
+        codes = classes.numpy()
+        order = order[np.argsort(codes[order], kind="stable")]
+        order = order[np.bincount(codes)[codes[order]] > 1]
+    if len(order) < 2:
+        raise DataError("too few graphs: one must validate and others of its kind train")
+    count = min(int(np.ceil(fraction * graphs - 1e-9)), len(order) // 2)
+    # Evenly spaced over the classes, which lie side by side: neighbours are two apart at least.
+    positions = (np.arange(count) + 0.5) * len(order) / count
+    validation = np.sort(order[positions.astype(np.int64)])
+    return Split(np.setdiff1d(np.arange(graphs), validation), validation, nothing)
+
+
+def _to_python(value: Any) -> Any:
+    """NumPy scalars, as a grid may hold them, as Python's: options are saved as JSON."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _print_losses(row: dict[str, float]) -> None:
+    if "validation_loss" in row:
+        print(
+            f"epoch {int(row['epoch'])}: training loss {row['train_loss']:.4f}, "
+            f"validation loss {row['validation_loss']:.4f}"
+        )

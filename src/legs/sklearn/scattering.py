@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from legs.data.dataset import GraphDataset
@@ -15,12 +17,13 @@ from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
 from legs.nn.columns import columns_of_features
-from legs.sklearn.graphs import Graphs, align, read_graphs
+from legs.sklearn.graphs import GraphEstimator, Graphs, read_graphs
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
 
-class GeometricScattering(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GeometricScattering(TransformerMixin, GraphEstimator):
     r"""Fixed geometric scattering: a list of graphs becomes an array, one row per graph.
 
     Diffusion wavelets at fixed scales, cascaded with absolute values, and moments over the nodes
@@ -36,19 +39,18 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         num_scales: number of dyadic scales (default 5; read off a list of integers).
         steps: number of diffusion steps (default: the largest scale).
         order: length of the longest path (default 2).
-        paths: ``"increasing"`` (default) or ``"all"``.
+        path_policy: ``"increasing"`` (default) or ``"all"``.
         lowpass: also low-passed coefficients (default ``False``).
         laziness: of the random walk, at least ½ (default 0.5).
         moments: ``"normalized"`` (default), ``"mean"`` or ``"sum"``.
         num_moments: number of moments (default 4; at most 4 if normalized).
-        size: whether the numbers of nodes and edges are two more columns (default ``False``);
-            normalized moments are averages and do not know them.
-        features: node features: ``"structure"``, ``"degree"``, ``"constant"``, ``"attributes"``,
-            ``"labels"``, ``"atoms"``, ``"chem"``, ``"qm9"``, joined by ``+`` or in a list. Default:
-            ``"chem"`` for molecules, ``"attributes"`` for graphs that carry node features, else
-            ``"structure"`` (eccentricity and clustering coefficient).
+        append_graph_size: whether the numbers of nodes and edges are two more columns (default
+            ``False``); normalized moments are averages and do not know them.
+        features: node features and their default: see :class:`LEGSClassifier`.
         batch_size: graphs computed at once (default 256); changes memory and speed only.
         dtype: ``"float32"`` (default) or ``"float64"``, of computation and output.
+        paths: deprecated, ``path_policy``.
+        size: deprecated, ``append_graph_size``.
 
     Attributes:
         features_: names of the node feature blocks in use.
@@ -63,36 +65,21 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
     ['eccentricity.mean', 'clustering.mean', 'eccentricity.psi0.mean']
     """
 
-    def __init__(
-        self,
-        *,
-        scales: Literal["dyadic"] | Sequence[int] = "dyadic",
-        num_scales: int = 5,
-        steps: int | None = None,
-        order: int = 2,
-        paths: PathPolicy = "increasing",
-        lowpass: bool = False,
-        laziness: float = 0.5,
-        moments: MomentKind = "normalized",
-        num_moments: int = 4,
-        size: bool = False,
-        features: str | Sequence[str] | None = None,
-        batch_size: int = 256,
-        dtype: Literal["float32", "float64"] = "float32",
-    ) -> None:
-        self.scales = scales
-        self.num_scales = num_scales
-        self.steps = steps
-        self.order = order
-        self.paths = paths
-        self.lowpass = lowpass
-        self.laziness = laziness
-        self.moments = moments
-        self.num_moments = num_moments
-        self.size = size
-        self.features = features
-        self.batch_size = batch_size
-        self.dtype = dtype
+    scales: Literal["dyadic"] | Sequence[int] = "dyadic"
+    num_scales: int = 5
+    steps: int | None = None
+    order: int = 2
+    path_policy: PathPolicy = "increasing"
+    lowpass: bool = False
+    laziness: float = 0.5
+    moments: MomentKind = "normalized"
+    num_moments: int = 4
+    append_graph_size: bool = False
+    features: str | Sequence[str] | None = None
+    batch_size: int = 256
+    dtype: Literal["float32", "float64"] = "float32"
+    paths: PathPolicy | None = None
+    size: bool | None = None
 
     def fit(self, X: Graphs, y: Any = None) -> GeometricScattering:
         """Learns which node features the graphs ``X`` carry; ``y`` is not used."""
@@ -101,8 +88,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Graphs) -> Matrix:
         """Scattering features of the graphs ``X``, ``[graphs, columns]``."""
-        check_is_fitted(self)
-        return self._scatter(align(read_graphs(X, self.features_), self.node_features_))
+        return self._scatter(self._read(X))
 
     def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Matrix:
         """The same as ``fit`` and ``transform``, reading the graphs once."""
@@ -125,9 +111,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
         data = read_graphs(X, self.features)
-        self.features_: tuple[str, ...] = data.info["features"]
-        self.node_features_ = data.feature_names
-        self.in_channels_ = data.in_channels
+        self._set_features(data)
         self._module()  # wrong options raise here, not in transform
         return data
 
@@ -138,11 +122,11 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
             num_scales=self.num_scales,
             steps=self.steps,
             order=self.order,
-            path_policy=self.paths,
+            path_policy=self._option("path_policy"),
             lowpass=self.lowpass,
             laziness=self.laziness,
             aggr=Moments(self.moments, self.num_moments),
-            append_graph_size=self.size,
+            append_graph_size=self._option("append_graph_size"),
             validate=False,  # the graphs were checked as they were read
         )
         return module.to(getattr(torch, self.dtype)).eval()
@@ -151,7 +135,7 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
     def _scatter(self, data: GraphDataset) -> Matrix:
         module = self._module()
         out = np.empty((len(data), module.out_channels), dtype=self.dtype)
-        for part in _slices(len(data), self.batch_size):
+        for part in gen_batches(len(data), self.batch_size):
             x, edge_index, weight, batch, size, _ = data.batch(part)
             x = x.to(getattr(torch, self.dtype))
             out[part] = module(x, edge_index, weight, batch, size).numpy()
@@ -159,12 +143,5 @@ class GeometricScattering(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # a list of graphs
-        tags.input_tags.string = True  # SMILES
-        tags.no_validation = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _slices(total: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, total)) for start in range(0, total, size))

@@ -1,18 +1,17 @@
 r"""Class scores brought to the right scale on validation graphs.
 
-A network that goes on learning becomes too sure of itself long before it stops getting better: the
-cross-entropy of its validation graphs rises while ever more of them are classified rightly. So the
-loss that decides when to stop is measured at the scale :math:`\beta` of the scores :math:`z` that
-suits the validation graphs best (temperature scaling, Guo et al. 2017, with :math:`\beta = 1/T`),
+Long before it stops getting better, a network becomes overconfident: the cross-entropy of its
+validation graphs rises while more and more of them are classified correctly. So the loss that
+decides when to stop is measured at the scale :math:`\beta` of the scores :math:`z` that suits the
+validation graphs best (temperature scaling, Guo et al. 2017, with :math:`\beta = 1/T`),
 
 .. math::
     \min_{\beta \le 1} \; \frac{\sum_i w_i \big(\log \sum_k e^{\beta z_{ik}} - \beta z_{i y_i}\big)}
                        {\sum_i w_i} ,
 
-and the weights that are kept have :math:`\beta` in their last layer, so that they have that loss
-and give probabilities that mean what they say. Scores are only ever toned down: a few validation
-graphs without an error are no reason to be surer. The minimum is found by bisection: the loss is
-convex in :math:`\beta`.
+which is convex in :math:`\beta` and minimized by bisection. The best weights have :math:`\beta` in
+their last layer. Scores are only ever toned down: a few validation graphs without an error are no
+reason to be more confident.
 """
 
 from __future__ import annotations

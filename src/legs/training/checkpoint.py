@@ -1,97 +1,76 @@
-"""The state of a training run in one file, so that a killed run goes on where it was."""
+"""The state of a training run in one checksummed file, so that a killed run resumes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.io import parse_json
+from legs.io import FileError, parse_json, read_file, write_atomically
 from legs.models.saving import ModelError
-from legs.training.distributed import Group
-from legs.training.sealed import read_sealed, write_sealed
+
+DIGEST = 32  # bytes of SHA-256, in front of a safetensors file
+AGAIN = "delete it to start again"
+_VALUES = ("epoch", "best_epoch", "best_loss", "history")
 
 
 @dataclass
 class State:
-    """Where a training run is: everything that the next epoch depends on.
+    """Everything that the next epoch of a training run depends on."""
 
-    Args:
-        epoch: number of epochs done.
-        best_epoch: epoch of the best validation loss.
-        best_loss: the best validation loss.
-        history: a row for each epoch.
-        tensors: by group (``network``, ``best``, ``adam``) and name.
-    """
-
-    epoch: int = 0
-    best_epoch: int = 0
+    epoch: int = 0  # epochs done
+    best_epoch: int = 0  # of the best validation loss
     best_loss: float = float("inf")
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
+    # By group ("network", "best", "adam") and name.
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
 
 def save_state(path: Path, state: State, settings: dict[str, Any]) -> None:
-    """Writes a state; ``settings`` is what must be the same when the run goes on."""
-    known, flat = _parts(state)
-    write_sealed(path, "state", {**known, "settings": plain(settings)}, flat)
-
-
-def _parts(state: State) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    flat = {
+    """Writes a state; ``settings`` is what must be the same when the run resumes."""
+    tensors = {
         f"{group}/{name}": tensor.detach().cpu().contiguous().clone()
-        for group, tensors in state.tensors.items()
-        for name, tensor in tensors.items()
+        for group, named in state.tensors.items()
+        for name, tensor in named.items()
     }
-    names = ("epoch", "best_epoch", "best_loss", "history")
-    return {name: getattr(state, name) for name in names}, flat
-
-
-def _joined(known: dict[str, Any], tensors: dict[str, Tensor]) -> State:
-    history = list(known["history"])
-    state = State(known["epoch"], known["best_epoch"], known["best_loss"], history)
-    for key, tensor in tensors.items():
-        group, name = key.split("/", 1)
-        state.tensors.setdefault(group, {})[name] = tensor
-    return state
-
-
-def share_state(state: State | None, group: Group) -> State | None:
-    """The state that process 0 read, in all processes of a group; they may have no file to read."""
-    if group.size == 1:
-        return state
-    known, flat = ({}, {}) if state is None else _parts(state)
-    known = parse_json(group.share(json.dumps(known).encode()))
-    content = group.share(save_tensors(flat))
-    return _joined(known, load_tensors(content)) if known else None
+    values = {name: getattr(state, name) for name in _VALUES}
+    write_checksummed(path, "state", {**values, "settings": plain(settings)}, tensors)
 
 
 def load_state(path: Path, settings: dict[str, Any]) -> State | None:
     """Reads a state; ``None`` if there is none yet."""
     if not path.exists():
         return None
-    known, tensors = read_sealed(path, "state")
+    values, tensors = read_checksummed(path, "state")
     try:
-        old, state = dict(known["settings"]), _joined(known, tensors)
+        old = dict(values["settings"])
+        state = State(**{name: values[name] for name in _VALUES})
+        state.history = list(state.history)
+        for key, tensor in tensors.items():
+            group, name = key.split("/", 1)
+            state.tensors.setdefault(group, {})[name] = tensor
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path} is no checkpoint: {error!r}; delete it to start anew") from error
+        raise ModelError(f"{path} is no checkpoint: {error!r}; {AGAIN}") from error
     check_settings(path.parent, old, settings)
     return state
 
 
 def check_settings(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """A run goes on with the settings it began with; the error names those that changed."""
+    """A run resumes with the settings it began with; the error names those that changed."""
     changed = _changed(old, plain(new))
     if changed:
-        told = ", ".join(name[:60] for name in changed[:8]) + (", …" if len(changed) > 8 else "")
+        names = ", ".join(name[:60] for name in changed[:8]) + (", …" if len(changed) > 8 else "")
         raise ModelError(
-            f"{folder} holds a run with other settings ({told}); "
-            "choose another directory, or delete it to start anew"
+            f"{folder} holds a run with other settings ({names}); choose another directory, or "
+            f"{AGAIN}"
         )
 
 
@@ -111,3 +90,37 @@ def _changed(old: Any, new: Any) -> list[str]:
         elif a != b:
             names.append(key)
     return names
+
+
+def write_checksummed(path: Path, key: str, values: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Writes JSON ``values`` under the name ``key``, and contiguous CPU tensors: all or nothing.
+
+    >>> import tempfile
+    >>> import torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "some.bin"
+    ...     write_checksummed(path, "row", {"epoch": 3}, {"weight": torch.ones(2)})
+    ...     read_checksummed(path, "row")
+    ({'epoch': 3}, {'weight': tensor([1., 1.])})
+    """
+    content = save_tensors(dict(tensors), metadata={key: json.dumps(values)})
+    write_atomically(path, hashlib.sha256(content).digest() + content)
+
+
+def read_checksummed(path: Path, key: str, advice: str = AGAIN) -> tuple[Any, dict[str, Tensor]]:
+    """Values and tensors as :func:`write_checksummed` wrote them; ``advice`` ends an error."""
+    try:
+        whole = read_file(path)
+    except FileError as error:
+        raise ModelError(f"{error}; {advice}") from error
+    digest, content = whole[:DIGEST], whole[DIGEST:]
+    if hashlib.sha256(content).digest() != digest:
+        raise ModelError(f"{path} is damaged: its checksum is wrong; {advice}")
+    try:
+        tensors = load_tensors(content)
+        size = int.from_bytes(content[:8], "little")
+        header = parse_json(content[8 : 8 + size])
+        return parse_json(header["__metadata__"][key]), tensors
+    # A file with a right checksum may still be another program's.
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(f"{path} is damaged: {error}; {advice}") from error

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import inspect
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from legs.io import write_atomically
 from legs.models import Network
 from legs.nn.batch_norm import synchronized
 from legs.training.inputs import Reader, predict
 
-# What torchrun, and every other launcher of PyTorch's, tells the processes it starts.
+# Environment variables that torchrun, and every other launcher of PyTorch's, sets.
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# What ours tells in place of the last two: the address of a file where processes find each other.
+# What launch() sets in place of the last two: the address of a file where processes meet.
 MEETING = "LEGS_MEETING"
-
-# The newer of two names, which older versions of PyTorch do not know.
-_KNOWN = inspect.signature(DistributedDataParallel.__init__).parameters
-_COPIES = "forward_sync_buffers" if "forward_sync_buffers" in _KNOWN else "broadcast_buffers"
+# Seconds for the others to report what is wrong, after one has ended.
+GRACE = 5.0
+# A process that has used CUDA cannot be forked.
+START = "spawn"
 
 Forward = Callable[[Tensor, Tensor | None], Tensor]
+T = TypeVar("T")
 
 
 class PeerError(RuntimeError):
@@ -71,28 +80,17 @@ class Group:
         dist.all_reduce(total)
         return total
 
-    def first(self, *numbers: float) -> tuple[float, ...]:
-        """The numbers of process 0, so that all decide alike."""
+    def broadcast(self, value: T) -> T:
+        """The value of process 0, in all processes."""
         if self.size == 1:
-            return numbers
-        told = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        dist.broadcast(told, 0)
-        return tuple(told.tolist())
+            return value
+        values = [value]
+        dist.broadcast_object_list(values, 0, device=self.device)
+        return values[0]
 
-    def share(self, content: bytes) -> bytes:
-        """The bytes of process 0; what the others give plays no role."""
-        (size,) = self.first(len(content))
-        if self.size == 1 or not size:
-            return content if self.size == 1 else b""
-        told = torch.empty(int(size), dtype=torch.uint8, device=self.device)
-        if self.rank == 0:
-            told.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        dist.broadcast(told, 0)
-        return told.cpu().numpy().tobytes()
-
-    def agree(self, content: bytes, what: str) -> None:
-        """Raises ``ValueError`` in processes that have other bytes than process 0."""
-        if self.share(content) != content:
+    def agree(self, value: Any, what: str) -> None:
+        """Raises ``ValueError`` in processes that have another value than process 0."""
+        if self.broadcast(value) != value:
             raise ValueError(f"process {self.rank} has other {what} than process 0")
 
     @contextmanager
@@ -102,11 +100,12 @@ class Group:
             yield lambda index, mask: inputs(network, index, mask)
             return
         ids = [self.device.index] if self.device.type == "cuda" else None
-        # Buffers need no copies: synchronised batch norms have the same everywhere.
-        still: dict[str, Any] = {_COPIES: False}
         parallel = DistributedDataParallel(
-            _Whole(network, inputs), ids, gradient_as_bucket_view=True, **still
+            _Whole(network, inputs), ids, gradient_as_bucket_view=True
         )
+        # Buffers need no copies: synchronized batch norms have the same everywhere. Set here, as
+        # the argument has different names in different versions of PyTorch.
+        parallel.broadcast_buffers = False
         with synchronized(network):
             yield parallel
 
@@ -131,8 +130,7 @@ class _Whole(nn.Module):
 
     def __init__(self, network: Network, inputs: Reader) -> None:
         super().__init__()
-        self.network = network
-        self.inputs = inputs
+        self.network, self.inputs = network, inputs
 
     def forward(self, index: Tensor, mask: Tensor | None) -> Tensor:
         return self.inputs(self.network, index, mask)
@@ -154,10 +152,10 @@ def joined(device: str = "cpu") -> Iterator[Group]:
     ...     group.rank, group.size
     (0, 1)
     """
-    if not launched() and not (dist.is_available() and dist.is_initialized()):
-        yield Group(device=torch.device(device))
-        return
     place = torch.device(device)
+    if not launched() and not (dist.is_available() and dist.is_initialized()):
+        yield Group(device=place)
+        return
     if place.type == "cuda":
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)
@@ -174,8 +172,102 @@ def joined(device: str = "cpu") -> Iterator[Group]:
             raise PeerError(f"another process of this training ended: {error}") from error
         raise
     finally:
-        # Others that wait for this process find out now, not when time is up. NCCL would itself
-        # wait for what an error left undone; there the end of the process tells them.
+        # Others that wait for this process notice now, not at their time limit. NCCL would itself
+        # wait for what an error left undone; there they notice the end of the process.
         begun = ours and dist.is_initialized()
         if begun and (place.type == "cpu" or sys.exc_info()[0] is None):
             dist.destroy_process_group()
+
+
+def processes_to_start(device: str, devices: int) -> int:
+    """How many processes a command has to start for ``devices``; one under ``torchrun``."""
+    if launched():
+        size = int(os.environ["WORLD_SIZE"])
+        if devices not in (1, size):
+            raise ValueError(f"{size} processes were started, but devices={devices}")
+        return 1
+    if device == "cuda" and devices > (there := torch.cuda.device_count()):
+        raise ValueError(f"devices={devices}, but PyTorch finds {there} GPUs here")
+    return devices
+
+
+def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, Any]) -> None:
+    """Calls a function in so many processes at once, which find each other as under ``torchrun``.
+
+    Output of process 0 goes where ours goes; the others are silent. All end well, or all end: an
+    error of one is raised here, as ``ValueError`` if it is one for people, else ``RuntimeError``.
+    """
+    context: Any = get_context(START)
+    with tempfile.TemporaryDirectory(prefix="legs-train-", ignore_cleanup_errors=True) as folder:
+        running: list[Any] = []
+        try:
+            for rank in range(processes):
+                given = (rank, processes, folder, work, dict(arguments))
+                running.append(context.Process(target=_work, args=given, daemon=True))
+                running[-1].start()
+            waiting = {process.sentinel: process for process in running}
+            while waiting and not any(process.exitcode for process in running):
+                for sentinel in wait([*waiting]):
+                    waiting.pop(sentinel).join()  # until joined it may have no exit code
+            until = time.monotonic() + GRACE
+            for process in running:
+                process.join(max(until - time.monotonic(), 0))
+            codes = [process.exitcode for process in running]
+        finally:
+            for process in running:
+                process.kill()
+                process.join()
+        if any(codes):
+            _raise_first(Path(folder), codes)
+
+
+def _work(
+    rank: int, size: int, folder: str, work: Callable[..., None], arguments: dict[str, Any]
+) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
+    # A file, not a port, which another program might take meanwhile.
+    os.environ[MEETING] = Path(folder, "meeting").as_uri()
+    if sys.platform == "linux":  # what stays on the machine does not need its host name
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max((os.cpu_count() or 1) // size, 1))
+    if rank:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+    try:
+        work(**arguments)
+    except Exception as error:
+        text = " ".join(str(error).split())[:2_000]
+        plain = isinstance(error, ValueError | OSError | ImportError) and bool(text)
+        text = text if plain else f"{type(error).__name__}: {text}"
+        # Not the error itself: not all can be sent.
+        report = [isinstance(error, PeerError), plain, text, traceback.format_exc()[-20_000:]]
+        write_atomically(Path(folder, f"{rank}.json"), json.dumps(report).encode())
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end its children, which would keep the run locked."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _raise_first(folder: Path, codes: list[int | None]) -> None:
+    """Raises the error that came first: those that only miss another process add nothing."""
+    files = [folder / f"{rank}.json" for rank in range(len(codes))]
+    reports = [json.loads(file.read_bytes()) for file in files if file.exists()]
+    for peer, plain, text, trace in reports:
+        if not peer:
+            error = (ValueError if plain else RuntimeError)(text)
+            error.add_note(trace)
+            raise error
+    for rank, code in enumerate(codes):
+        if code and not files[rank].exists():
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+            why = "; it may have been short of memory" if code == -9 else ""
+            raise RuntimeError(f"process {rank} of {len(codes)} {how}{why}")
+    raise PeerError("; ".join(text for _, _, text, _ in reports))

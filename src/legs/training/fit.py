@@ -9,37 +9,26 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from legs.data import splits
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, write_bad_rows
 from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_about_leaks
 from legs.data.loading import reading_options
-from legs.data.splits import (
-    Split,
-    balanced_group_folds,
-    part_sizes,
-    random_split,
-    scaffold_split,
-    stratified_folds,
-)
+from legs.data.splits import Split
 from legs.data.validate import check_values
-from legs.models.saving import write_atomically
+from legs.io import write_atomically
+from legs.training import runs
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
-from legs.training.graph_keys import encode_keys, graph_keys
 from legs.training.loop import Report
 from legs.training.methods import check_method, fit_method
 from legs.training.options import TrainingOptions
-from legs.training.predictor import Predictor
-from legs.training.records import Records
-from legs.training.results import write_results
-from legs.training.runs import BAD_ROWS, clear_failed_start, run_directory
-from legs.training.scale_log import ScaleLog
+from legs.training.predictor import Predictor, encode_keys, graph_keys
 from legs.training.task import Task
 
 SplitKind = Literal["random", "scaffold"]
@@ -53,7 +42,7 @@ class Fitted:
         predictor: the model, ready for raw input.
         split: which graphs trained, validated and tested.
         scores: by part (``"train"``, ``"validation"``, ``"test"``) and name; ``"guess"`` holds the
-            test scores of the most frequent class, or of the mean.
+            test scores of a baseline: the most frequent class, or the mean.
         state: history and best epoch.
         seconds: of training.
         trained: whether anything was left to train; not where a directory held the whole run.
@@ -128,20 +117,21 @@ def fit(
     writes = directory is not None and not group.rank
     if writes and find_spec("pandas") is None:
         raise ImportError("the tables of a run directory need pip install 'torch-legs[cli]'")
-    with run_directory(directory or "") if writes else nullcontext() as folder:
+    with runs.run_directory(directory or "") if writes else nullcontext() as folder:
+        records: runs.Records | None = None
         if folder is not None:
-            clear_failed_start(folder)
-        records, scales = Records(folder, settings), ScaleLog(folder)
-        if folder is not None and data.info.get("bad"):  # not before the settings were checked
-            write_bad_rows(folder / BAD_ROWS, data.info["bad"])
+            runs.clear_failed_start(folder)
+            records = runs.Records(folder, settings)
+            if data.info.get("bad"):  # not before the settings were checked
+                write_bad_rows(folder / runs.BAD_ROWS, data.info["bad"])
         start = time.monotonic()
-        noted = 0
+        epochs = 0
 
         def note(row: dict[str, float]) -> None:
-            nonlocal noted
-            noted += 1
-            records.add(row)
-            scales.add(int(row["epoch"]))
+            nonlocal epochs
+            epochs += 1
+            if records is not None:
+                records.add(row)
             report(row)
 
         answerer, state = fit_method(
@@ -152,44 +142,41 @@ def fit(
             options,
             model_options=model_options,
             device=device,
-            checkpoint=folder and folder / "checkpoint.bin",
+            checkpoint=folder and folder / runs.CHECKPOINT,
             settings=settings,
             report=note,
-            watch=scales.watch,
+            watch=(lambda network: None) if records is None else records.watch,
             group=group,
         )
         seconds = time.monotonic() - start
-        features = tuple(data.info.get("features", ()))
         used = data.subset(np.concatenate([split.train, split.validation]))
         predictor = Predictor(
             answerer,
             task,
-            features,
+            tuple(data.info.get("features", ())),
             data.feature_names,
             model,
             reading_options(data),
             encode_keys(graph_keys(used)),
         )
         answers = predictor.predict(data)
-        scores = score(task, answers, data, split)
+        assert data.y is not None
+        scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
-        fitted = Fitted(predictor, split, scores, state, seconds, bool(noted or not state.epoch))
-        if folder is not None:
+        fitted = Fitted(predictor, split, scores, state, seconds, bool(epochs or not state.epoch))
+        if folder is not None and records is not None:
             predictor.save(folder / "model")
             parts = {name: part.tolist() for name, part in split._asdict().items()}
             write_atomically(folder / "split.json", json.dumps([parts]).encode())
             records.finish(state)
-            scales.finish(state.best_epoch)
-            write_results(folder, fitted, settings, data, answers, device=device, command=command)
+            runs.write_results(
+                folder, fitted, settings, data, answers, device=device, command=command
+            )
         return fitted
 
 
 def default_split(
-    data: GraphDataset,
-    seed: int = 0,
-    *,
-    kind: SplitKind = "random",
-    group_by: GroupBy = "auto",
+    data: GraphDataset, seed: int = 0, *, kind: SplitKind = "random", group_by: GroupBy = "auto"
 ) -> Split:
     """80/10/10, with every class in proportion where there are ten graphs or more of each.
 
@@ -203,17 +190,33 @@ def default_split(
     classes = data.y if data.task == "classification" else None
     if kind == "scaffold":
         names = None if classes is None else np.array(data.class_names)[classes.numpy()]
-        return scaffold_split(main_smiles(data), seed=seed, y=names)
+        return splits.scaffold_split(main_smiles(data), seed=seed, y=names)
     if kind != "random":
-        raise DataError(f"a split is random or scaffold, not {kind!r}")
+        raise DataError(f"a split is random, scaffold or a .json file, not {kind!r}")
     groups = find_groups(data, group_by)
     if groups is not None:
-        shares = part_sizes(len(data)) / len(data)
-        return Split(*balanced_group_folds(groups, shares, classes, seed))
+        shares = splits.part_sizes(len(data)) / len(data)
+        return Split(*splits.balanced_group_folds(groups, shares, classes, seed))
     if classes is not None and int(torch.bincount(classes).min()) >= 10:
-        test, validation, *rest = stratified_folds(classes.numpy(), k=10, seed=seed)
+        test, validation, *rest = splits.stratified_folds(classes.numpy(), k=10, seed=seed)
         return Split(np.sort(np.concatenate(rest)), validation, test)
-    return random_split(len(data), seed=seed)
+    return splits.random_split(len(data), seed=seed)
+
+
+def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
+    """A split by :func:`default_split` of the kind ``how``, or from a file by ``save_splits``.
+
+    It warns where graphs that belong together by ``group_by`` are in different parts.
+    """
+    groups = find_groups(data, group_by)
+    if Path(how).suffix.lower() == ".json":
+        split, *more = splits.load_splits(how, graphs=len(data))
+        if more:
+            raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
+    else:
+        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
+    warn_about_leaks([split], groups)
+    return split
 
 
 def main_smiles(data: GraphDataset) -> list[str]:
@@ -231,29 +234,9 @@ def check_split(split: Split, graphs: int) -> None:
         wrong = part[(part < 0) | (part >= graphs)]
         if len(wrong):
             raise DataError(f"the split names graph {wrong[0]}, but there are {graphs} graphs")
-    seen = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
-    if len(seen):
-        raise DataError(f"graph {seen[0]} is in the test part of the split and in another")
-
-
-def score(
-    task: Task, answers: Tensor, data: GraphDataset, split: Split
-) -> dict[str, dict[str, float]]:
-    """Scores on each part of a split, and what a guess that ignores the graphs would get."""
-    assert data.y is not None
-    y = data.y
-    parts = {name: torch.as_tensor(part) for name, part in split._asdict().items() if len(part)}
-    found = {name: task.scores(answers[index], y[index]) for name, index in parts.items()}
-    trained = y[parts["train"]]
-    if task.kind == "classification":
-        share = torch.bincount(trained, minlength=len(task.names)).float() / len(trained)
-        guess = share.expand(len(y), -1)
-    else:
-        assert task.mean is not None
-        guess = task.mean.expand(len(y), -1)
-    if "test" in parts:
-        found["guess"] = task.scores(guess[parts["test"]], y[parts["test"]])
-    return found
+    shared = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
+    if len(shared):
+        raise DataError(f"graph {shared[0]} is in the test part of the split and in another")
 
 
 def fingerprint(data: GraphDataset) -> str:
@@ -268,5 +251,5 @@ def fingerprint(data: GraphDataset) -> str:
 
 def fingerprint_split(split: Split) -> str:
     """A short digest of a split."""
-    listed = {name: part.tolist() for name, part in split._asdict().items()}
-    return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
+    parts = {name: part.tolist() for name, part in split._asdict().items()}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

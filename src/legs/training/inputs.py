@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,21 +12,20 @@ from torch.nn import Dropout
 
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.data.merge import longest_first, merge_alike, without_loops
+from legs.data.merge import longest_first, merge_equivalent, without_loops
 from legs.kernels.csr import accelerated
 from legs.models import GNN, LEGSNet, Network, Snowball
 from legs.nn import Moments, Scattering
 
-# Walk powers are kept for a data set while they fit into this; else they are diffused each time.
+# Bytes of walk powers that are kept for a data set; more are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
 CHUNK_NODES = 200_000
-# Features of every model of a stack are kept while they fit into this, by type of device.
+# Bytes of the features of all models of a stack that are kept, by type of device.
 FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
-# Nodes that are alike are merged if so many times fewer nodes and edges are left: edges get
-# weights, for which kernels have to be compiled by themselves, and little is gained with not much
-# fewer of them (docs/results/alike).
+# Equivalent nodes are merged if so many times fewer nodes and edges are left: edges get weights,
+# for which kernels are compiled separately, and little is gained otherwise (docs/results/alike).
 MERGED_FROM = 1.8
-# What a network takes besides a batch of graphs: walk powers, and how many nodes each stands for.
+# What a network takes besides a batch of graphs: walk powers, and multiplicities of nodes.
 Known = dict[str, Any]
 
 
@@ -42,7 +41,7 @@ class Inputs:
 
     Where the network's embedding has nothing to learn, it is done once and batches are rows of a
     matrix. Else batches are gathered graphs, with the walk powers of the first scattering order;
-    their nodes are classes of nodes that are alike, where that makes them much smaller
+    their nodes are classes of equivalent nodes, where that makes them much smaller
     (:mod:`legs.data.merge`).
 
     Args:
@@ -82,12 +81,12 @@ class Inputs:
         """The network's output for the graphs ``index``, ``[graphs, out_channels]``."""
         if self.features is not None:
             return network.predict_from(self.features[index], mask)
-        graphs, known = self.batch(index)
-        out: Tensor = network(*graphs[:5], **known, mask=mask)
+        graphs, more = self.batch(index)
+        out: Tensor = network(*graphs[:5], **more, mask=mask)
         return out
 
     def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Known]:
-        """What networks take for the graphs ``index``: features; or graphs, and what is known.
+        """What networks take for the graphs ``index``: features; or graphs, and more about them.
 
         Features are ``[graphs, features]``, or ``[models, graphs, features]`` if every model of a
         stack has its own.
@@ -96,50 +95,51 @@ class Inputs:
             return (self.features[index],), {}
         if self.own_features is not None:
             return (self.own_features[:, index],), {}
-        graphs, known = self.batch(index)
-        return graphs[:5], known
+        graphs, more = self.batch(index)
+        return graphs[:5], more
 
     def batch(self, index: Tensor) -> tuple[GraphBatch, Known]:
-        """The graphs ``index`` as one, and what is known of them."""
+        """The graphs ``index`` as one, and more about them."""
         return self.split(self.data.batch(index))
 
     def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Known]:
-        """Parts what lies together in the data set: signals, walk powers, copies."""
+        """Separates what lies side by side in the data set: signals, walk powers, copies."""
         many = (self.steps or 0) * self.channels
         x, powers, copies = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
-        known = {}
+        more = {}
         if self.steps is not None:
-            known["powers"] = powers.unflatten(1, (self.steps, self.channels))
+            more["powers"] = powers.unflatten(1, (self.steps, self.channels))
         if self.merged:
-            # Nodes that only fill a batch up stand for none, which nothing may be divided by.
-            known["copies"] = copies.squeeze(1).clamp_min(1)
-        return graphs._replace(x=x), known
+            # Padding nodes have multiplicity zero, which nothing may be divided by.
+            more["copies"] = copies.squeeze(1).clamp_min(1)
+        return graphs._replace(x=x), more
 
     def _arrange(self, network: Network) -> Tensor | None:
-        """Merges nodes that are alike if it pays, and gives their copies; else only sorts nodes.
+        """Merges equivalent nodes if it pays, and returns their copies; else only sorts nodes.
 
         The order of nodes changes no graph's features, and that is all the networks give here.
         """
-        if _passes_messages(network):
+        scatters = isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)
+        if isinstance(network, GNN | Snowball):
+            # Dropout would draw once for all nodes of a class.
+            if any(isinstance(layer, Dropout) and layer.p > 0 for layer in network.modules()):
+                return None
             if self.data.edge_weight is None and not network.counts_loops:
                 self.data = without_loops(self.data)
-        elif not _can_count(network):
+        elif not scatters:
             return None
         data = self.data
         if data.edge_weight is None:
-            merged, copies = merge_alike(data)
-            if _size(data) >= MERGED_FROM * _size(merged):
+            merged, copies = merge_equivalent(data)
+            sizes = [each.num_nodes + len(each.col) for each in (data, merged)]
+            if sizes[0] >= MERGED_FROM * sizes[1]:
                 self.data, self.merged = merged, True
                 return copies
         self.data = longest_first(data)
         return None
 
     def keep_own_features(self, networks: list[Network]) -> None:
-        """Embeds all graphs by every network of a stack, once and for all, if there is room.
-
-        Args:
-            networks: with embeddings that have nothing to learn.
-        """
+        """Embeds all graphs by every network of a stack, which learn no embedding, if they fit."""
         first = embed(networks[0], self.data)
         size = first.numel() * first.element_size() * len(networks)
         if size > FEATURES_AT_MOST.get(first.device.type, 0):
@@ -204,25 +204,10 @@ def _chunks(data: GraphDataset) -> list[Tensor]:
     return [part for part in torch.tensor_split(everything, cuts) if len(part)]
 
 
-def _can_count(network: Network) -> bool:
-    """Whether a network scatters, and its moments count a node as often as it stands for others."""
-    return isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)
-
-
-def _passes_messages(network: Network) -> TypeGuard[GNN | Snowball]:
-    """Whether it passes messages; dropout would draw once for all nodes of a class."""
-    drops = any(isinstance(module, Dropout) and module.p > 0 for module in network.modules())
-    return isinstance(network, GNN | Snowball) and not drops
-
-
-def _size(data: GraphDataset) -> int:
-    return data.num_nodes + len(data.col)
-
-
 @torch.no_grad()
 def walk_powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor:
     """Walk powers of all nodes, ``[nodes, steps * channels]``."""
-    found = data.x.new_empty(data.num_nodes, steps * data.in_channels)
+    powers = data.x.new_empty(data.num_nodes, steps * data.in_channels)
     for index in _chunks(data):
         graphs = data.batch(index)
         x, edge_index, weight = graphs[:3]
@@ -231,5 +216,5 @@ def walk_powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor
         if copies is not None:
             x, weight, times = fn.masses(x, edge_index, weight, copies[start:end])
         walk = accelerated(fn.random_walk(edge_index, weight, len(x), x.dtype))
-        found[start:end] = fn.walk_powers(x, walk, steps).flatten(1) / times
-    return found
+        powers[start:end] = fn.walk_powers(x, walk, steps).flatten(1) / times
+    return powers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +17,7 @@ from torch import Tensor
 from legs.data.splits import Split
 from legs.models import ModelError, Network
 from legs.training.calibration import calibrate
-from legs.training.checkpoint import State, load_state, plain, save_state, share_state
+from legs.training.checkpoint import State, load_state, plain, save_state
 from legs.training.distributed import ALONE, Forward, Group
 from legs.training.inputs import Reader
 from legs.training.options import TrainingOptions
@@ -32,7 +31,7 @@ Batches = Callable[[int], Iterable[Tensor]]
 
 
 class TrainingError(ValueError):
-    """Training that cannot go on; the message says why and what to try."""
+    """Training that cannot continue; the message says why and what to try."""
 
 
 def train(
@@ -49,76 +48,85 @@ def train(
     batches: Batches | None = None,
     group: Group = ALONE,
 ) -> State:
-    """Trains a network in place and leaves it with its best weights.
+    """Trains a network in place, leaves it with its best weights, and returns the final state.
 
     Adam; the validation loss decides which weights are best and when to stop. An epoch depends on
-    its number, the seed and the weights before it only, so a run that was killed goes on from its
+    its number, the seed and the weights before it only, so a run that was killed resumes from its
     checkpoint and ends with the same weights.
 
     Args:
-        network: initialised.
+        network: initialized.
         inputs: the data set for this network.
         target: ``task.targets`` of all graphs.
-        split: numbers of training and validation graphs.
-        task: the loss.
-        options: how to train.
-        checkpoint: file for the state of the run, or ``None``.
-        settings: what must not have changed when a run goes on.
+        checkpoint: file for the state of the run, or ``None``; process 0 alone needs one.
+        settings: what must not have changed when a run resumes.
         report: called with a row of losses after every epoch.
-        batches: training graphs of every batch of an epoch, by its number (default: the training
-            graphs in random order, cut into batches).
-        group: processes that share the work, each calling this; default this one alone. Batches
-            are those of one process, cut into parts. Of ``checkpoint`` process 0 alone needs one.
-
-    Returns:
-        The final state: history, best epoch, best validation loss.
+        batches: the batches of an epoch, by its number (default: :func:`random_batches`).
+        group: processes that share every batch, each calling this; default this one alone.
     """
-    known = settings or {}
+    settings = settings or {}
     optimizer = torch.optim.Adam(
         network.parameters(), lr=options.lr, weight_decay=options.weight_decay
     )
-    group.agree(json.dumps(plain(known)).encode(), "settings or data")
-    state = share_state(load_state(checkpoint, known) if checkpoint else None, group)
+    group.agree(plain(settings), "settings or data")
+    # Process 0 reads it: the others may have no file.
+    state = group.broadcast(load_state(checkpoint, settings) if checkpoint else None)
     if state is None:
         state = State()
     else:
         _restore(network, optimizer, state)
     draw = batches or partial(random_batches, torch.as_tensor(split.train), options)
     validation_index = torch.as_tensor(split.validation).to(target.device)
-    if not bool(task.has_target(target[validation_index]).any()):
-        raise TrainingError("no validation graph has a target: nothing would tell when to stop")
+    if bool(target[validation_index].isnan().all()):
+        raise TrainingError("no validation graph has a target: nothing decides when to stop")
+
+    def save(path: Path) -> None:
+        state.tensors["network"] = dict(network.state_dict())
+        state.tensors["adam"] = {
+            f"{number}.{name}": value
+            for number, moments in optimizer.state_dict()["state"].items()
+            for name, value in moments.items()
+        }
+        save_state(path, state, settings)
+
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
     with matrix_products(options), group.training(network, inputs) as forward:
-        while state.epoch < options.max_epochs and not _finished(state, options):
+        while state.epoch < options.max_epochs:
+            # Decided where there is news: right after a validation.
+            validated = bool(state.history) and "validation_loss" in state.history[-1]
+            if validated and state.epoch - state.best_epoch >= options.patience:
+                break
             epoch = state.epoch + 1
-            row = {
-                "epoch": epoch,
-                "train_loss": _epoch(
-                    network, forward, target, draw(epoch), task, options, optimizer, epoch, group
-                ),
-            }
-            # After a finite loss the last step may still have sent the weights to infinity.
-            if not (math.isfinite(row["train_loss"]) and _finite_weights(network)):
-                raise TrainingError(_not_finite(epoch, options, checkpoint))
+            loss = _epoch(
+                network, forward, target, draw(epoch), task, options, optimizer, epoch, group
+            )
+            row = {"epoch": epoch, "train_loss": loss}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
-                scale, row["validation_loss"] = group.first(
-                    *_validation(task, network, out, target[validation_index], options)
+                scale, row["validation_loss"] = group.broadcast(
+                    _validation(task, network, out, target[validation_index], options)
                 )
-                if not math.isfinite(row["validation_loss"]):
-                    raise TrainingError(_not_finite(epoch, options, checkpoint))
                 if row["validation_loss"] < state.best_loss:
                     state.best_loss, state.best_epoch = row["validation_loss"], epoch
                     state.tensors["best"] = _scaled(network, scale)
+            # After a finite loss the last step may still have sent the weights to infinity.
+            norm = float(torch.nn.utils.get_total_norm(list(network.parameters())))
+            if not all(map(math.isfinite, (*row.values(), norm))):
+                good = checkpoint is not None and checkpoint.exists()
+                saved = f"; the last good checkpoint is {checkpoint}" if good else ""
+                raise TrainingError(
+                    f"the loss is not a finite number in epoch {epoch}{saved}. Try a smaller "
+                    f"learning rate (it was {options.lr:g}), or clip=1"
+                )
             state.epoch = epoch
             state.history.append(row)
             report(row)
             if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
-                _save(checkpoint, network, optimizer, state, known)
+                save(checkpoint)
                 last_saved = time.monotonic()
     if checkpoint:
-        _save(checkpoint, network, optimizer, state, known)
+        save(checkpoint)
     if "best" in state.tensors:
         network.load_state_dict(state.tensors["best"])
     network.eval()
@@ -138,8 +146,8 @@ def _validation(
 
 def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:
     """Whether the scores of a network are brought to the best scale."""
-    wanted = options.calibrate and task.kind == "classification"
-    return wanted and network.output_layer is not None
+    calibrated = options.calibrate and task.kind == "classification"
+    return calibrated and network.output_layer is not None
 
 
 def _scaled(network: Network, scale: float) -> dict[str, Tensor]:
@@ -163,12 +171,15 @@ def _epoch(
     group: Group,
 ) -> float:
     network.train()
+    precision: AbstractContextManager[Any] = nullcontext()
+    if options.precision == "bfloat16":
+        precision = torch.autocast(target.device.type, torch.bfloat16)
     total, weight = [], []
     # Each process draws the dropout of its own graphs.
     with seeded(options.seed + group.rank * 2**32, epoch, target.device):
         for batch in batches:
             index, counts = group.part(batch.to(target.device))
-            with _precision(options, target.device):
+            with precision:
                 out = forward(index, counts)
             # Losses are never computed in half precision.
             out = out.to(torch.promote_types(out.dtype, torch.float32))
@@ -193,39 +204,26 @@ def random_batches(index: Tensor, options: TrainingOptions, epoch: int) -> tuple
     """The graphs ``index`` in the random order of an epoch, cut into batches."""
     generator = torch.Generator().manual_seed(epoch_seed(options.seed, epoch))
     order = index[torch.randperm(len(index), generator=generator)]
-    cut: tuple[Tensor, ...] = order.split(options.batch_size)
-    return cut
+    batches: tuple[Tensor, ...] = order.split(options.batch_size)
+    return batches
 
 
 @contextmanager
 def seeded(seed: int, epoch: int, device: torch.device) -> Iterator[None]:
-    """Random numbers of an epoch of their own; those outside go on undisturbed."""
+    """An epoch has random numbers of its own; those outside stay as they were."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(epoch_seed(seed, epoch))
         yield
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """A seed of its own for every epoch, so that one can be repeated without those before it."""
+    """A seed per epoch, so that one can be repeated without those before it."""
     return (seed * 1_000_003 + epoch) % 2**63
-
-
-def _finished(state: State, options: TrainingOptions) -> bool:
-    """Decided where there is news: right after a validation."""
-    validated = bool(state.history) and "validation_loss" in state.history[-1]
-    return validated and state.epoch - state.best_epoch >= options.patience
-
-
-def _finite_weights(network: Network) -> bool:
-    return math.isfinite(float(torch.nn.utils.get_total_norm(list(network.parameters()))))
 
 
 @contextmanager
 def matrix_products(options: TrainingOptions) -> Iterator[None]:
-    """Inside, GPUs take matrix products in TensorFloat-32 if the options say so.
-
-    Other options leave it as it was set.
-    """
+    """Inside, GPUs take matrix products in TensorFloat-32 if the options say so."""
     flags = torch.backends.cuda.matmul
     before = flags.fp32_precision
     if options.precision != "tf32" or before == "tf32":
@@ -240,28 +238,6 @@ def matrix_products(options: TrainingOptions) -> Iterator[None]:
         flags.fp32_precision = before
 
 
-def _precision(options: TrainingOptions, device: torch.device) -> AbstractContextManager[Any]:
-    if options.precision == "bfloat16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
-
-
-def _save(
-    path: Path,
-    network: Network,
-    optimizer: torch.optim.Optimizer,
-    state: State,
-    settings: dict[str, Any],
-) -> None:
-    state.tensors["network"] = dict(network.state_dict())
-    state.tensors["adam"] = {
-        f"{number}.{name}": value
-        for number, moments in optimizer.state_dict()["state"].items()
-        for name, value in moments.items()
-    }
-    save_state(path, state, settings)
-
-
 def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -> None:
     try:
         network.load_state_dict(state.tensors["network"])
@@ -272,12 +248,3 @@ def _restore(network: Network, optimizer: torch.optim.Optimizer, state: State) -
         number, name = key.split(".", 1)
         moments.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-
-
-def _not_finite(epoch: int, options: TrainingOptions, checkpoint: Path | None) -> str:
-    good = checkpoint is not None and checkpoint.exists()
-    kept = f"; the last good checkpoint is {checkpoint}" if good else ""
-    return (
-        f"the loss is not a finite number in epoch {epoch}{kept}. Try a smaller learning rate "
-        f"(it was {options.lr:g}), or clip=1"
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class FittedNodes:
     Args:
         network: the trained network; its outputs are logits, ``[nodes, classes]``.
         scores: by part (``"train"``, ``"validation"``, ``"test"``) and name; ``"guess"`` holds the
-            test scores of the most frequent class.
+            test scores of a baseline, the most frequent class.
         state: history and best epoch.
     """
 
@@ -66,7 +67,7 @@ def fit_nodes(
 
     Args:
         data: one undirected graph: ``x``, ``edge_index``, optionally ``edge_weight``; ``y`` with a
-            class a node; ``train_mask``, ``val_mask`` and, if nodes are to be tested,
+            class per node; ``train_mask``, ``val_mask`` and, if nodes are to be tested,
             ``test_mask``, each ``[nodes]``.
         model: ``"legs-fcn"`` (default), ``"legs-fixed"``, ``"legs-rbf"`` or ``"legs-attn-fcn"``.
         options: how to train; ``batch_size`` plays no role.
@@ -83,50 +84,43 @@ def fit_nodes(
     >>> fitted.predict(data).shape
     torch.Size([12, 2])
     """
-    _check_model(model)
+    names = [name for name in available() if name.startswith("legs-")]
+    if model not in names:
+        raise ValueError(f"no network for nodes is called {model!r}{nearest(model, names)}")
     options = options or TrainingOptions()
-    classes, split = _classes(data), _split(data)
-    names = tuple(str(k) for k in range(int(classes.max()) + 1))
-    task = Task.of_classes(classes[split.train], names, options.balanced, what="nodes")
+    classes = _classes(data)
+    split = _split(data, classes)
+    count = int(classes.max()) + 1
+    task = Task.of_classes(
+        classes[split.train], tuple(map(str, range(count))), options.balanced, what="nodes"
+    )
     weight = data.get("edge_weight")
     fn.check_graph(data.edge_index, weight, len(classes))
     fn.check_undirected(data.edge_index, weight, len(classes))
-    dtype = options.dtype
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        chosen = {**(model_options or {}), "level": "node"}
-        network = create(model, data.num_features, len(names), **chosen).to(device, dtype)
-        nodes = Nodes(data, network, device, dtype)
+        model_options = {**(model_options or {}), "level": "node"}
+        network = create(model, data.num_features, count, **model_options)
+        network.to(device, options.dtype)
+        nodes = Nodes(data, network, device, options.dtype)
         if isinstance(network.head, RBF):
             with torch.no_grad(), unchecked(network):
                 features = nodes.embed(network)[torch.as_tensor(split.train).to(device)]
             network.initialize(nodes.graph.x, features)
-    # One step an epoch, on all training nodes.
+    # One step per epoch, on all training nodes.
     options = replace(options, batch_size=len(classes))
     with unchecked(network):
         state = train(network, nodes, classes.to(device), split, task, options, report=report)
         everything = torch.arange(len(classes), device=device)
         answers = task.answers(predict(nodes, network, everything, len(everything))).float().cpu()
-    scores = {
-        name: task.scores(answers[part], classes[part])
-        for name, part in split._asdict().items()
-        if len(part)
-    }
-    if len(split.test):
-        share = torch.bincount(classes[split.train], minlength=len(names)) / len(split.train)
-        guess = share.expand(len(split.test), -1)
-        scores["guess"] = task.scores(guess, classes[split.test])
+    scores = task.scores_by_part(answers, classes, split)
     return FittedNodes(network.to("cpu", torch.float32), scores, state)
 
 
 class Nodes:
-    """The nodes of one graph for one network; what no parameter changes is computed once.
+    """The nodes of one graph for a network that predicts for nodes.
 
-    Args:
-        data: the graph.
-        network: with predictions for nodes.
-        device: where to compute.
-        dtype: of node features.
+    What no parameter changes is computed once.
     """
 
     def __init__(
@@ -155,12 +149,6 @@ class Nodes:
         return network.predict_from(features[index], mask)
 
 
-def _check_model(name: str) -> None:
-    known = [n for n in available() if n.startswith("legs-")]
-    if name not in known:
-        raise ValueError(f"no network for nodes is called {name!r}{nearest(name, known)}")
-
-
 def _classes(data: Data) -> Tensor:
     for name in ("x", "edge_index", "y", *MASKS[:2]):
         if data.get(name) is None:
@@ -172,32 +160,29 @@ def _classes(data: Data) -> Tensor:
         y = y.flatten()
     if y.shape != (data.num_nodes,) or y.is_floating_point():
         raise DataError(
-            f"y must hold a class a node, [{data.num_nodes}] integers; got {list(y.shape)} "
+            f"y must hold a class per node, [{data.num_nodes}] integers; got {list(y.shape)} "
             f"{y.dtype}"
         )
     return y.long().cpu()
 
 
-def _split(data: Data) -> Split:
+def _split(data: Data, classes: Tensor) -> Split:
     parts = []
     for name in MASKS:
         mask = data.get(name)
-        if mask is None:
-            mask = torch.zeros(int(data.num_nodes or 0), dtype=torch.bool)
-        if mask.dtype != torch.bool or mask.shape != (data.num_nodes,):
+        mask = torch.zeros(len(classes), dtype=torch.bool) if mask is None else mask.cpu()
+        if mask.dtype != torch.bool or mask.shape != classes.shape:
             raise DataError(
-                f"{name} must be boolean, [{data.num_nodes}]; got {list(mask.shape)} {mask.dtype}"
+                f"{name} must be boolean, [{len(classes)}]; got {list(mask.shape)} {mask.dtype}"
                 + ("; choose one of its columns" if mask.dim() == 2 else "")
             )
-        part = mask.cpu().nonzero().flatten().numpy()
-        if not len(part) and name != "test_mask":
+        if not mask.any() and name != "test_mask":
             raise DataError(f"{name} names no node")
-        if len(part) and int(_classes(data)[part].min()) < 0:
+        if (classes[mask] < 0).any():
             raise DataError(f"a node of {name} has a negative class")
-        parts.append(part)
-    split = Split(*parts)
-    for a, b in ((0, 1), (0, 2), (1, 2)):
-        shared = np.intersect1d(split[a], split[b])
+        parts.append(mask.nonzero().flatten().numpy())
+    for (name, part), (other, nodes) in combinations(zip(MASKS, parts, strict=True), 2):
+        shared = np.intersect1d(part, nodes)
         if len(shared):
-            raise DataError(f"node {shared[0]} is in {MASKS[a]} and in {MASKS[b]}")
-    return split
+            raise DataError(f"node {shared[0]} is in {name} and in {other}")
+    return Split(*parts)

@@ -12,7 +12,7 @@ Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a network is trained; the defaults are the paper's but for learning rate and calibration.
+    """How a network is trained; the paper's defaults but for learning rate and calibration.
 
     Args:
         lr: learning rate of Adam (default 1e-3; the paper's 1e-4 ends at the same scores after
@@ -56,10 +56,8 @@ class TrainingOptions:
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive; got {self.clip}")
         if self.precision not in get_args(Precision):
-            *most, last = get_args(Precision)
-            raise ValueError(
-                f"precision must be {', '.join(most)} or {last}; got {self.precision!r}"
-            )
+            names = ", ".join(get_args(Precision))
+            raise ValueError(f"precision must be one of {names}; got {self.precision!r}")
 
     @property
     def dtype(self) -> torch.dtype:

@@ -2,54 +2,49 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.validate import check_values
+from legs.data.validate import check_values, graph_name
 from legs.models.network import Network
 from legs.models.saving import (
     ModelError,
     describe_network,
     load_directory,
+    load_network,
     rebuild_network,
     save_directory,
 )
-from legs.training.finite import check_finite
-from legs.training.graph_keys import decode_keys, graph_keys
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.task import Task
 
+if TYPE_CHECKING:
+    from legs.training.svm import ScatteringSVM
 
-class Answerer(Protocol):
-    """What a predictor asks: a network, or a method that is none."""
-
-    def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        """Class probabilities or numbers, ``[graphs, classes or targets]``."""
-
-    def embedding(self, data: GraphDataset) -> Tensor:
-        """Features of graphs, ``[graphs, features]``."""
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Description and tensors to rebuild it from."""
-
-    def num_parameters(self) -> int:
-        """Number of learned parameters."""
+KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
 
 
 @dataclass(frozen=True)
 class NetworkAnswerer:
-    """A trained network."""
+    """A network that a predictor asks; :class:`~legs.training.svm.ScatteringSVM` is its twin."""
 
     network: Network
 
     def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
+        """Class probabilities or targets, ``[graphs, classes or targets]``."""
         inputs = Inputs(data, self.network, self.device, keep=False)
         out = predict(inputs, self.network, torch.arange(len(data), device=self.device), batch_size)
         if out.shape[1] != len(task.names):
@@ -59,6 +54,7 @@ class NetworkAnswerer:
         return task.answers(out.float().cpu())
 
     def embedding(self, data: GraphDataset) -> Tensor:
+        """Features of graphs, ``[graphs, features]``."""
         return embed(self.network, data.to(self.device)).cpu()
 
     @property
@@ -67,9 +63,11 @@ class NetworkAnswerer:
         return next(self.network.parameters()).device
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Description and tensors to rebuild it from."""
         return {"network": describe_network(self.network)}, dict(self.network.state_dict())
 
     def num_parameters(self) -> int:
+        """Number of learned parameters."""
         return self.network.num_parameters()
 
 
@@ -86,10 +84,10 @@ class Predictor:
         input: how its training data was read, as JSON values; see
             :func:`legs.data.loading.reading_options`.
         trained_on: keys of the graphs that it was trained and validated on
-            (:mod:`legs.training.graph_keys`); empty if unknown.
+            (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
     """
 
-    answerer: Answerer
+    answerer: NetworkAnswerer | ScatteringSVM
     task: Task
     features: tuple[str, ...]
     feature_names: tuple[str, ...]
@@ -123,7 +121,7 @@ class Predictor:
             )
 
     def predict(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
-        """Class probabilities, or numbers in original units, ``[graphs, classes or targets]``.
+        """Class probabilities, or targets in original units, ``[graphs, classes or targets]``.
 
         Raises:
             DataError: other node features than the model's, or a result that is not finite.
@@ -165,47 +163,120 @@ class Predictor:
 
 def load_predictor(directory: str | Path) -> Predictor:
     """Reads what :meth:`Predictor.save` wrote."""
+    model = load(directory)
+    if isinstance(model, Network):
+        raise ModelError(f"{directory} holds a bare network; load it with legs.models.load_network")
+    return model
+
+
+def load(directory: str | Path) -> Predictor | Network:
+    """A saved model: a :class:`Predictor` from training, or a bare network."""
     description, tensors = load_directory(directory)
     if "task" not in description:
-        raise ModelError(f"{directory} holds a bare network; load it with legs.models.load_network")
+        return load_network(directory)
     try:
         if "network" in description:
-            answerer: Answerer = NetworkAnswerer(rebuild_network(description["network"], tensors))
+            network = rebuild_network(description["network"], tensors)
+            answerer: NetworkAnswerer | ScatteringSVM = NetworkAnswerer(network)
         else:
             from legs.training.svm import ScatteringSVM
 
             answerer = ScatteringSVM.rebuild(description["svm"], tensors)
+        trained_on = description.get("trained_on", "")
+        decode_keys(trained_on)
         return Predictor(
             answerer,
             Task.from_json(description["task"]),
             tuple(description["features"]),
             tuple(description["feature_names"]),
             description["method"],
-            {**description.get("input", {})},  # models saved before it was noted have none
-            _checked_keys(description.get("trained_on", "")),
+            {**description.get("input", {})},  # the first models have none
+            trained_on,
         )
     except ModelError:
         raise
-    # A description may hold anything, and each part of a model has its own way to refuse it.
+    # A description may hold anything, and each part of a model refuses it with its own error.
     except Exception as error:
         raise ModelError(f"{directory} is damaged: {error!r} is missing or wrong") from error
-
-
-def load(directory: str | Path) -> Predictor | Network:
-    """A saved model: a :class:`Predictor` from training, or a bare network."""
-    description, _ = load_directory(directory)
-    if "task" in description:
-        return load_predictor(directory)
-    from legs.models.saving import load_network
-
-    return load_network(directory)
-
-
-def _checked_keys(text: str) -> str:
-    decode_keys(text)
-    return text
 
 
 def _listed(names: tuple[str, ...], most: int = 6) -> str:
     shown = ", ".join(names[:most])
     return f"{len(names)} node features ({shown}{', …' if len(names) > most else ''})"
+
+
+def check_finite(
+    data: GraphDataset, result: Tensor, graphs: npt.NDArray[Any] | None = None
+) -> Tensor:
+    """Raises :class:`DataError` for the first graph whose row of ``result`` is not finite.
+
+    ``graphs`` holds the graph of each row (default: all graphs).
+    """
+    for row in not_finite(result):
+        graph = row if graphs is None else int(graphs[row])
+        raise DataError(f"{graph_name(data, graph)}: {overflow_reason(data, graph)}")
+    return result
+
+
+def not_finite(result: Tensor) -> list[int]:
+    """Rows of ``result`` that are not finite."""
+    rows: list[int] = (~result.isfinite().all(1)).nonzero().flatten().tolist()
+    return rows
+
+
+def overflow_reason(data: GraphDataset, graph: int) -> str:
+    """Why the result of a graph is not finite, for people."""
+    one = data[graph : graph + 1]
+    column = int(one.x.abs().amax(0).argmax())
+    name = repr(one.feature_names[column]) if one.feature_names else str(column)
+    weights = one.edge_weight
+    heaviest = "" if weights is None or not len(weights) else f"; heaviest edge {weights.max():g}"
+    return (
+        "the result is not finite: numbers overflow float32 "
+        f"(largest node feature: {name}, up to {float(one.x[:, column].abs().max()):g}{heaviest}); "
+        "rescale them as in training"
+    )
+
+
+def graph_keys(data: GraphDataset) -> npt.NDArray[np.uint64]:
+    """A key per graph: of its canonical SMILES, or of its nodes and edges in their order."""
+    molecules = bool(data.smiles) and all(data.smiles) and find_spec("rdkit") is not None
+    texts = _molecules(data.smiles) if molecules else _contents(data)
+    digests = b"".join(hashlib.sha256(text).digest()[:KEY_LENGTH] for text in texts)
+    return np.frombuffer(digests, dtype="<u8")
+
+
+def encode_keys(keys: npt.NDArray[np.uint64]) -> str:
+    """Distinct keys as text, for a JSON file.
+
+    >>> decode_keys(encode_keys(np.array([7, 3, 7], dtype="<u8")))
+    array([3, 7], dtype=uint64)
+    """
+    return base64.b64encode(np.unique(keys).astype("<u8").tobytes()).decode()
+
+
+def decode_keys(text: str) -> npt.NDArray[np.uint64]:
+    """Back from :func:`encode_keys`."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8")
+
+
+def _molecules(smiles: tuple[str, ...]) -> Iterator[bytes]:
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        for text in smiles:
+            mol = Chem.MolFromSmiles(text)
+            canonical = text if mol is None else Chem.MolToSmiles(mol)
+            yield canonical.encode("utf-8", "surrogateescape")
+
+
+def _contents(data: GraphDataset) -> Iterator[bytes]:
+    # Rounded: another backend that computes the same features must not make another graph.
+    x = (data.x.round(decimals=4) + 0.0).numpy()
+    ptr, rowptr, col = (t.numpy() for t in (data.ptr, data.rowptr, data.col))
+    for start, end in pairwise(ptr.tolist()):
+        edges = slice(rowptr[start], rowptr[end])
+        parts = [x[start:end], rowptr[start : end + 1] - rowptr[start], col[edges] - start]
+        if data.edge_weight is not None:
+            parts.append(data.edge_weight[edges].numpy())
+        yield b"".join(part.tobytes() for part in parts)

@@ -1,44 +1,62 @@
-"""A run on disk: its directory, one writer at a time, and what is checked before it starts."""
+"""A run on disk: its directory, with one writer at a time, and the files in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor, nn
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError, is_bad_rows
-from legs.data.grouping import GroupBy, find_groups, warn_about_leaks
-from legs.data.splits import Split, check_splits, load_splits
+from legs.data.errors import is_bad_rows
 from legs.io import (
     FileError,
+    append,
     check_digest,
     check_weights,
     contents,
+    csv_table,
     expand_user,
+    file_digest,
+    file_digests,
     has_keys,
     one_writer,
     parse_json,
     read_file,
+    with_digest,
+    write_atomically,
     writing,
 )
-from legs.models import ModelError, available, create
-from legs.models.bounds import check_sizes
-from legs.models.catalogue import cannot_build, nearest
-from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS
-from legs.nn import FCN
-from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
-from legs.training.results import FILES, RESULTS
-from legs.training.sealed import read_sealed
+from legs.models import ModelError
+from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
+from legs.nn import Scattering
+from legs.training.checkpoint import AGAIN, State, check_settings, plain, read_checksummed
+from legs.training.task import prediction_table
+
+if TYPE_CHECKING:
+    from legs.training.fit import Fitted
 
 CHECKPOINT = "checkpoint.bin"
 BAD_ROWS = "bad_rows.csv"
-SETTINGS = "settings.json"
-# What the settings of a run name; see legs.training.fit.
+SETTINGS, METRICS, SCALES = "settings.json", "metrics.jsonl", "scales.jsonl"
+RESULTS, PREDICTIONS = "results.json", "test_predictions.csv"
+FILES = (PREDICTIONS, "metrics.csv", "split.json", SCALES, "shown.csv", "shown.npz")
+# Keys of the settings of a run; see legs.training.fit.
 SETTINGS_KEYS = ("model", "model_options", "training", "data", "split")
+# What a run that had ended before keeps of its results when it is scored again.
+ORIGIN = ("seconds", "command", "date", "machine", "versions")
+LOSSES = ("train_loss", "validation_loss")
+# Epochs whose scales are kept at the end: enough to see them move, few enough for a page.
+MOST_SCALES = 200
+DIGITS = 4
 
 
 @contextmanager
@@ -46,9 +64,6 @@ def run_directory(path: str | Path) -> Iterator[Path]:
     """The directory of a run, made if need be, with no other writer in it.
 
     If nothing was written by the end, because of an error, a new directory is removed again.
-
-    Args:
-        path: of the directory.
 
     Raises:
         FileError: there is another writer, or the directory holds other files than those of a run.
@@ -68,25 +83,20 @@ def is_run(folder: Path) -> bool:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    try:
-        read_sealed(path, "state")
-    except (OSError, ModelError):
-        return False
-    return True
+    with suppress(OSError, ModelError):
+        return bool(read_checksummed(path, "state"))
+    return False
 
 
 def clear_failed_start(folder: Path) -> None:
-    """Removes what a run left that ended before its first checkpoint.
+    """Removes what a run left that ended before its first checkpoint, from a locked folder.
 
     It would hold up another run with other settings, and has nothing to resume from.
-
-    Args:
-        folder: locked by the caller.
     """
     if any(folder.glob(f"*{CHECKPOINT}")) or (folder / "model").exists():
         return
     if has_keys(folder / SETTINGS, SETTINGS_KEYS):
-        for name in ("metrics.jsonl", "scales.jsonl", SETTINGS):
+        for name in (METRICS, SCALES, SETTINGS):
             (folder / name).unlink(missing_ok=True)
 
 
@@ -133,69 +143,193 @@ def run_files(path: str | Path) -> list[Path]:
     return [*sorted(model.iterdir()), *(model.parent / name for name in names)]
 
 
-def check_options(model: str, options: dict[str, Any]) -> None:
-    """A clear error for a method that does not exist, or options that it cannot be built with.
-
-    Args:
-        model: one of :func:`legs.training.methods`.
-        options: of the network.
-
-    >>> check_options("gcn", {"hiden_channels": 3})
-    Traceback (most recent call last):
-    ...
-    ValueError: gcn has no option 'hiden_channels'; did you mean 'hidden_channels'?
-    """
-    check_method(model)
-    check_sizes(options)
-    if model in available():
-        if options.get("level", "graph") != "graph" or options.get("aggr", "") is None:
-            raise ValueError(f"{model} would predict for nodes, but there is a target for graphs")
-        with torch.device("meta"):  # no memory for weights that nobody needs yet
-            create(model, 2, 2, **options)
-        return
-    known = HEAD_OPTIONS if model in ENSEMBLES else []
-    for name in options:
-        if name not in known:
-            told = nearest(name, known) if known else ""
-            raise ValueError(f"{model} has no option {name!r}{told}")
-    try:
-        with torch.device("meta"):
-            FCN(2, 2, **options)  # the head of an ensemble
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(cannot_build(model, options, error)) from error
-
-
-def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
-    """Which graphs train, validate and test.
-
-    Args:
-        data: the data set.
-        how: ``"random"`` (80/10/10, stratified by class), ``"scaffold"`` (molecules that share a
-            ring system stay together), or the path of a file that ``save_splits`` wrote.
-        seed: of the random or scaffold split.
-        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`. A split
-            from a file is checked, with a warning.
-    """
-    from legs.training.fit import SplitKind, default_split
-
-    groups = find_groups(data, group_by)
-    if how in get_args(SplitKind):
-        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
-    elif Path(how).suffix.lower() != ".json":
-        raise DataError(f"a split is random, scaffold or a .json file, not {how!r}")
-    else:
-        splits = load_splits(how, graphs=len(data))
-        if len(splits) > 1:
-            raise DataError(f"{how} holds {len(splits)} splits; a run takes one")
-        split = splits[0]
-    check_splits([split], len(data))
-    warn_about_leaks([split], groups)
-    return split
-
-
 def choose_device(name: str) -> str:
-    """``"cpu"``, ``"cuda"``, or for ``"auto"`` the faster one that is there."""
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
+    """``"cpu"``, ``"cuda"``, or for ``"auto"`` the faster one that is available."""
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
         raise ValueError("PyTorch finds no CUDA device here; use device='cpu'")
-    return ("cuda" if there else "cpu") if name == "auto" else name
+    return ("cuda" if available else "cpu") if name == "auto" else name
+
+
+class Records:
+    """What a run writes epoch by epoch, for people and for other programs.
+
+    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to TensorBoard's files if it
+    is installed. Learned scales go to ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per
+    epoch, from epoch 0, the start.
+
+    Args:
+        folder: of the run.
+        settings: written to ``settings.json`` at the start; a folder with other ones is refused.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        self.scattering: Scattering | None = None
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._check(folder / SETTINGS, settings)
+        for name in (METRICS, SCALES):
+            _mend(folder / name)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self.board: Any = None
+        else:
+            self.board = SummaryWriter(str(folder / "tensorboard"))
+
+    def _check(self, path: Path, settings: dict[str, Any]) -> None:
+        if not path.exists():
+            write_atomically(path, json.dumps(plain(settings), indent=1).encode())
+            return
+        try:
+            old = dict(parse_json(read_file(path)))
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"{path} is damaged: {error}; {AGAIN}") from error
+        check_settings(path.parent, old, settings)
+
+    def watch(self, network: nn.Module) -> None:
+        """Follows the scales of a network that is about to be trained, if it learns any.
+
+        Some methods train several networks; the first with learned scales counts.
+        """
+        if self.scattering is not None:
+            return
+        layers = (m for m in network.modules() if isinstance(m, Scattering))
+        self.scattering = next((m for m in layers if m.selection.learned), None)
+        if not (self.folder / SCALES).exists():
+            self._add_scales(0)
+
+    def add(self, row: dict[str, float]) -> None:
+        """Writes the losses and scales of an epoch."""
+        append(self.folder / METRICS, json.dumps(row) + "\n")
+        if self.board is not None:
+            for name in row.keys() & set(LOSSES):
+                self.board.add_scalar(name, row[name], int(row["epoch"]))
+        self._add_scales(int(row["epoch"]))
+
+    def _add_scales(self, epoch: int) -> None:
+        module = self.scattering
+        theta = None if module is None else module.selection.theta
+        # Scales that are frozen, under the common head of two networks, have been written before.
+        if module is not None and theta is not None and theta.requires_grad:
+            laziness = torch.as_tensor(module.walk.laziness)
+            scales = {"weights": _rounded(module.scale_weights()), "laziness": _rounded(laziness)}
+            append(self.folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
+
+    def finish(self, state: State) -> None:
+        """Writes the whole history, and scales of at most ``MOST_SCALES`` epochs, once each.
+
+        A run that was killed may have written some epochs twice.
+        """
+        import pandas as pd  # a model can be fitted without
+
+        table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
+        write_atomically(self.folder / "metrics.csv", csv_table(table).encode())
+        _write_lines(self.folder / METRICS, state.history)
+        scales = self.folder / SCALES
+        if scales.exists():
+            rows = {}
+            for line in scales.read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError, TypeError, KeyError):  # half a line of a killed run
+                    row = json.loads(line)
+                    rows[row["epoch"]] = row
+            epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
+            _write_lines(scales, [rows[epoch] for epoch in epochs])
+        if self.board is not None:
+            self.board.close()
+
+
+def _mend(path: Path) -> None:
+    """Removes half a line that a killed run may have left at the end."""
+    content = read_file(path) if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        write_atomically(path, whole)
+
+
+def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def _rounded(tensor: Tensor) -> Any:
+    # In float64: in float32 the digits would come back.
+    return tensor.detach().double().cpu().numpy().round(DIGITS).tolist()
+
+
+def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
+    """Some of the epochs, evenly spread, with both ends and the best.
+
+    >>> thinned(range(0, 101), 5, best=60)
+    [0, 25, 50, 60, 75, 100]
+    """
+    if len(epochs) <= most:
+        return list(epochs)
+    step = (len(epochs) - 1) / (most - 1)
+    spread = {epochs[round(k * step)] for k in range(most)}
+    return sorted(spread | ({best} & set(epochs)))
+
+
+def write_results(
+    folder: Path,
+    fitted: Fitted,
+    settings: dict[str, Any],
+    data: GraphDataset,
+    answers: Tensor,
+    *,
+    device: str = "cpu",
+    command: str = "",
+) -> None:
+    """Writes ``results.json``, ``test_predictions.csv`` and the graphs that a page shows.
+
+    ``answers`` are the model's for all graphs of ``data``, ``[graphs, classes or targets]``.
+    """
+    # Imported here: it needs pandas, and a model can be fitted without.
+    from legs.training.shown import write_run_shown
+
+    task = fitted.predictor.task
+    results = {
+        "settings": plain(settings),
+        "data": {
+            "name": data.name,
+            "graphs": len(data),
+            "nodes": data.num_nodes,
+            "edges": len(data.col) // 2,
+            "features": list(data.feature_names),
+            "molecules": bool(data.smiles),
+        },
+        "task": {"kind": task.kind, "names": list(task.names)},
+        "split": {name: len(part) for name, part in fitted.split._asdict().items()},
+        "parameters": fitted.predictor.num_parameters(),
+        "epochs": fitted.state.epoch,
+        "best_epoch": fitted.state.best_epoch,
+        "seconds": round(fitted.seconds, 3),
+        "scores": {
+            part: {name: None if math.isnan(value) else value for name, value in scores.items()}
+            for part, scores in fitted.scores.items()
+        },
+        "command": command,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine_name(device),
+        "versions": versions(),
+    }
+    if not fitted.trained:  # the run had ended before: how it came about stays as it was
+        with suppress(OSError, ValueError, TypeError):
+            before = parse_json(read_file(folder / RESULTS))
+            results |= {name: before[name] for name in ORIGIN if name in before}
+    test = fitted.split.test
+    if len(test):
+        table = prediction_table(task, answers[test], data.subset(test))
+        write_atomically(folder / PREDICTIONS, csv_table(table).encode())
+    write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
+    results["weights"] = file_digest(folder / "model" / WEIGHTS)
+    # Last, with digests of the others: a reader sees whether they are still what was written.
+    results["files"] = file_digests(folder, FILES)
+    write_atomically(folder / RESULTS, json.dumps(with_digest(results), indent=1).encode())
+
+
+def machine_name(device: str = "cpu") -> str:
+    """What computed: the GPU, or the processor and its threads."""
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
+    return f"{platform.machine()}, {os.cpu_count()} cores"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,111 +17,139 @@ from torch_geometric.data import Data
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.splits import Split
-from legs.io import csv_table
-from legs.models.saving import write_atomically
+from legs.data.splits import PARTS, Split
+from legs.io import csv_table, file_digests, with_digest, write_atomically
+from legs.models import create
+from legs.training.inputs import embed
 from legs.training.predictor import Predictor
-from legs.training.tables import prediction_table
-from legs.training.task import Task
+from legs.training.task import Task, prediction_table
 
-GRAPHS, TABLE = "shown.npz", "shown.csv"
+if TYPE_CHECKING:
+    from legs.training.cv.results import CVResult, MethodResult
+
+GRAPHS, TABLE, CV_SCALES = "shown.npz", "shown.csv", "scales.json"
 # Points on a map, and graphs of each kind (best, worst) that are drawn and explained.
 MOST, DRAWN = 400, 4
 COMPONENTS = 50
 # Larger graphs are no picture: their edges are not kept.
 LARGEST = 400
 SEED = 0
-PARTS = ("train", "validation", "test")
+DIGITS = 4
+# Whose features place the graphs of a cross-validation on a map: it needs no training.
+CV_SOURCE = "legs-fixed"
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Graphs that a page shows.
+def write_run_shown(
+    folder: Path, predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor
+) -> None:
+    """Writes what a page shows of a trained model, from its ``answers`` for all graphs.
 
-    Args:
-        table: a row a graph, as of :func:`~legs.training.tables.prediction_table`.
-        numbers: of the graphs in the data set.
-        parts: of the split, one a graph: a place in ``PARTS``.
-        graphs: the graphs, in the same order; the best and worst predictions come first.
-        best: how many of them are best predictions.
-        worst: how many, after these, are worst predictions.
-        features: of the graphs, ``[graphs, features]``.
-        source: whose features they are.
-        aligned: of the best and worst, whether nodes are in the order of the SMILES' atoms.
-    """
-
-    table: pd.DataFrame
-    numbers: npt.NDArray[np.int64]
-    parts: npt.NDArray[np.int8]
-    graphs: list[Data]
-    best: int
-    worst: int
-    features: Tensor
-    source: str
-    aligned: list[bool]
-
-
-def write_shown(folder: Path, shown: Shown) -> None:
-    """Writes ``shown.npz`` and ``shown.csv``."""
-    places, share = principal_components(shown.features.double().numpy(), COMPONENTS)
-    drawn = shown.best + shown.worst
-    arrays: dict[str, npt.NDArray[Any]] = {
-        **_edges_of(shown.graphs, drawn),
-        "numbers": shown.numbers,
-        "parts": shown.parts,
-        "places": places.astype(np.float32),
-        "share": share,
-        "best": np.array(shown.best),
-        "worst": np.array(shown.worst),
-        "aligned": np.array(shown.aligned, dtype=bool),
-        "source": np.array(shown.source),
-    }
-    if drawn:
-        arrays["x"] = torch.cat([graph.x for graph in shown.graphs[:drawn]]).numpy()
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
-    write_atomically(folder / GRAPHS, content.getvalue())
-    write_atomically(folder / TABLE, csv_table(shown.table).encode())
-
-
-def shown_of_run(predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor) -> Shown:
-    """What to show of a trained model: best and worst test graphs, then others of every part.
-
-    Args:
-        predictor: the model.
-        data: all graphs.
-        split: of them.
-        answers: of the model for all graphs.
+    Best and worst test graphs come first, then others of every part.
     """
     assert data.y is not None
-    test = torch.as_tensor(split.test)
-    loss = losses(predictor.task, answers[test], data.y[test])
-    best, worst = extremes(loss.numpy(), DRAWN)
-    drawn = test[torch.as_tensor([*best, *worst], dtype=torch.long)]
-    chosen = _with_others(drawn, [split.test, split.validation, split.train])
-    part = data.subset(chosen)
-    table = prediction_table(predictor.task, answers[chosen], part)
+    loss = losses(predictor.task, answers[split.test], data.y[split.test])
+    drawn = split.test[extremes(loss.numpy(), DRAWN)]
+    numbers = _with_others(drawn, [split.test, split.validation, split.train])
+    part = data.subset(numbers)
     parts = np.zeros(len(data), dtype=np.int8)
     for place, name in enumerate(PARTS):
         parts[getattr(split, name)] = place
     graphs = part.to_pyg()
     again = _as_written(data.subset(drawn), predictor, answers[drawn])
-    aligned = [graph is not None for graph in again]
-    for place, graph in enumerate(again):
-        graphs[place] = graphs[place] if graph is None else graph
-    return Shown(
+    graphs[: len(drawn)] = [a if b is None else b for a, b in zip(graphs, again, strict=False)]
+    table = prediction_table(predictor.task, answers[numbers], part)
+    _write(
+        folder,
         table,
-        chosen.numpy(),
-        parts[chosen.numpy()],
         graphs,
-        len(best),
-        len(worst),
         predictor.embed(part),
-        predictor.method,
-        aligned,
+        numbers=numbers,
+        parts=parts[numbers],
+        aligned=np.array([graph is not None for graph in again], dtype=bool),
+        source=predictor.method,
     )
+
+
+def write_cv_shown(folder: str | Path, result: CVResult) -> None:
+    """Writes what a page shows of a cross-validation beside its tables.
+
+    Graphs on a map by fixed scattering; graphs that the best method gets right and wrong, those
+    first on which most other methods agree; learned scales of each test set.
+    """
+    folder, data = Path(folder), result.data
+    lead, wrong = _wrongness(result)
+    drawn = extremes(wrong, DRAWN)
+    numbers = _with_others(drawn, [np.arange(len(data))])
+    part = data.subset(numbers)
+    columns: dict[str, object] = {"id": part.ids or [str(k) for k in numbers]}
+    if part.smiles:
+        columns["smiles"] = part.smiles
+    _write(
+        folder,
+        pd.DataFrame(columns),
+        part.to_pyg(),
+        embed(create(CV_SOURCE, data.in_channels, 2).eval(), part),
+        numbers=numbers,
+        parts=np.full(len(numbers), PARTS.index("test"), dtype=np.int8),  # each is tested once
+        aligned=np.zeros(len(drawn), dtype=bool),
+        source=CV_SOURCE,
+    )
+    about = {
+        "lead": lead.method,
+        "task": data.task,
+        "names": list(data.class_names if data.task == "classification" else data.target_names),
+        "scales": {
+            method.method: [
+                models.double().mean(0).numpy().round(DIGITS).tolist() for models in method.scales
+            ]
+            for method in result.methods
+            if method.scales
+        },
+        "files": file_digests(folder, [GRAPHS, TABLE]),
+    }
+    write_atomically(folder / CV_SCALES, json.dumps(with_digest(about)).encode())
+
+
+def _write(
+    folder: Path, table: pd.DataFrame, graphs: list[Data], features: Tensor, **arrays: Any
+) -> None:
+    """Writes ``shown.csv``, and ``shown.npz`` with these arrays.
+
+    Arrays are: ``numbers`` of the graphs in the data set; ``parts`` of the split, as places in
+    ``PARTS``; of the best and as many worst predictions, which come first, whether nodes are
+    ``aligned`` with the atoms of the SMILES; ``source`` of the features.
+    """
+    places, share = principal_components(features.double().numpy(), COMPONENTS)
+    drawn = len(arrays["aligned"])
+    arrays |= {**_edges_of(graphs, drawn), "places": places.astype(np.float32)}
+    arrays["best"] = arrays["worst"] = drawn // 2
+    if drawn:
+        arrays["x"] = torch.cat([graph.x for graph in graphs[:drawn]]).numpy()
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, share=share, **arrays)
+    write_atomically(folder / GRAPHS, content.getvalue())
+    write_atomically(folder / TABLE, csv_table(table).encode())
+
+
+def _wrongness(result: CVResult) -> tuple[MethodResult, Floats]:
+    """The best method, and how wrong it is about each graph; ties by how wrong the others are."""
+    data, classes = result.data, result.data.task == "classification"
+    assert data.y is not None
+    lead = max(result.methods, key=lambda m: m.mean if classes else -m.mean)
+    wrong = np.full((len(result.methods), len(data)), np.nan)
+    for row, method in zip(wrong, result.methods, strict=True):
+        for predictions, models in zip(method.predictions, result.splits, strict=True):
+            test = models[0].test
+            y = data.y[test]
+            if classes:
+                row[test] = (predictions != y).double().numpy()
+            else:
+                spread = y.double().nan_to_num().std(0).clamp_min(1e-12)
+                row[test] = ((predictions - y) / spread).square().nanmean(1).numpy()
+    return lead, wrong[result.methods.index(lead)] + 1e-3 * wrong.mean(0)
 
 
 def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
@@ -129,23 +157,23 @@ def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
     if task.kind == "classification":
         return -answers[torch.arange(len(y)), y].clamp_min(1e-12).log()
     assert task.deviation is not None
-    error = ((answers - y) / task.deviation).square()
-    return error.nanmean(1)
+    return ((answers - y) / task.deviation).square().nanmean(1)
 
 
-def extremes(loss: npt.NDArray[Any], most: int) -> tuple[list[int], list[int]]:
-    """Places of the least and the largest losses, worst first; none is in both.
+def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:
+    """Places of the least losses, then of as many largest ones, worst first; none is in both.
 
     >>> extremes(np.array([3.0, 1.0, np.nan, 2.0, 9.0]), 2)
-    ([1, 3], [4, 0])
+    array([1, 3, 4, 0])
     """
-    order = [int(k) for k in np.argsort(loss, kind="stable") if np.isfinite(loss[k])]
+    order = np.argsort(loss, kind="stable")
+    order = order[np.isfinite(loss[order])]
     half = min(most, len(order) // 2)
-    return order[:half], order[::-1][:half]
+    return np.concatenate([order[:half], order[::-1][:half]])
 
 
 def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:
-    """Scores of standardised features on their first components, and shares of the variance.
+    """Scores of standardized features on their first components, and shares of the variance.
 
     Args:
         features: ``[graphs, features]``.
@@ -163,16 +191,16 @@ def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:
     return places, np.pad(power[:most], (0, max(0, 2 - len(power))))
 
 
-def _with_others(drawn: Tensor, parts: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+def _with_others(drawn: Numbers, parts: Sequence[Numbers]) -> Numbers:
     """The drawn graphs, then some of each part at random, up to ``MOST``."""
     rng = np.random.default_rng(SEED)
-    taken = drawn.numpy()
+    numbers = drawn
     for part in parts:
-        rest = np.setdiff1d(part, taken)
-        room = max(MOST - len(taken), 0)
-        more = rest if len(rest) <= room else np.sort(rng.choice(rest, room, replace=False))
-        taken = np.concatenate([taken, more])
-    return torch.from_numpy(taken.astype(np.int64))
+        rest = np.setdiff1d(part, numbers)
+        most = max(MOST - len(numbers), 0)
+        more = rest if len(rest) <= most else np.sort(rng.choice(rest, most, replace=False))
+        numbers = np.concatenate([numbers, more])
+    return numbers
 
 
 def _as_written(data: GraphDataset, predictor: Predictor, answers: Tensor) -> list[Data | None]:
@@ -205,22 +233,21 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
 
     Large graphs keep their edges only if they are ``drawn``: explaining needs them.
     """
-    sizes, counts, pairs, weights = [0], [0], [], []
-    weighted = any(graph.get("edge_weight") is not None for graph in graphs)
+    sizes, counts, pairs, weights = [0], [0], [np.zeros((0, 2))], []
     for place, graph in enumerate(graphs):
         nodes = int(graph.num_nodes or 0)
         source, target = graph.edge_index.numpy()
-        kept = source <= target if place < drawn or nodes <= LARGEST else source < 0
+        once = source <= target if place < drawn or nodes <= LARGEST else source < 0
         sizes.append(nodes)
-        counts.append(int(kept.sum()))
-        pairs.append(np.stack([source[kept], target[kept]], axis=1))
-        if weighted:
-            weight = graph.get("edge_weight")
-            weight = np.ones(len(source)) if weight is None else weight.numpy()
-            weights.append(weight[kept])
-    found: dict[str, npt.NDArray[Any]] = {
+        counts.append(int(once.sum()))
+        pairs.append(np.stack([source[once], target[once]], axis=1))
+        weight = graph.get("edge_weight")
+        weights.append((np.ones(len(source)) if weight is None else weight.numpy())[once])
+    arrays = {
         "ptr": np.cumsum(sizes),
         "edge_ptr": np.cumsum(counts),
-        "edges": np.concatenate([np.zeros((0, 2)), *pairs]).astype(np.int32),
+        "edges": np.concatenate(pairs).astype(np.int32),
     }
-    return {**found, "weights": np.concatenate(weights).astype(np.float32)} if weighted else found
+    if any(graph.get("edge_weight") is not None for graph in graphs):
+        arrays["weights"] = np.concatenate(weights).astype(np.float32)
+    return arrays

@@ -1,9 +1,9 @@
-"""GS-SVM: fixed scattering, standardised, and a support vector machine with an RBF kernel."""
+"""GS-SVM: fixed scattering, standardized, and a support vector machine with an RBF kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from torch import Tensor
@@ -27,55 +27,37 @@ Floats = NDArray[np.float64]
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Times 1 / number of features.
 WIDTHS = (0.01, 0.1, 1.0, 10.0)
-# C and γ are chosen on so many training graphs at most: sixty machines are fitted for that, and the
-# time of each grows with the square of the graphs and more.
+# C and γ are chosen on at most so many training graphs: that takes a hundred fits, each in a time
+# that grows with more than the square of the graphs.
 MOST_TUNED = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ScatteringSVM:
-    """Support vector machines on fixed scattering: one for classes, one a target for numbers.
+    """Support vector machines on fixed scattering: one for classes, one per continuous target.
 
-    It is saved as what it was fitted on: a fit is deterministic and takes seconds, and pickles are
-    not loaded here.
-
-    Args:
-        in_channels: number of node features.
-        kind: ``"classification"`` or ``"regression"``.
-        penalty: C of each machine.
-        width: γ of the kernel of each machine.
-        features: of the graphs it was fitted on, ``[graphs, features]``.
-        target: classes, or whitened numbers ``[graphs, targets]``; missing ones (NaN) are left out.
-        class_weights: weight of each class; empty: all the same.
-        calibration: weights that turn decision values into class scores, ``[classes, values + 1]``.
+    It is saved as what it was fitted on: a fit is deterministic and takes seconds, and nothing here
+    is unpickled.
     """
 
     in_channels: int
-    kind: str
-    penalty: list[float]
-    width: list[float]
-    features: Tensor
-    target: Tensor
-    class_weights: Tensor
-    calibration: Tensor
+    kind: str  # "classification" or "regression"
+    penalty: list[float]  # C of each machine
+    width: list[float]  # γ of the kernel of each machine
+    features: Tensor  # of the graphs it was fitted on, [graphs, features]
+    target: Tensor  # classes, or standardized values [graphs, targets]; NaN where missing
+    class_weights: Tensor  # per class; empty: all the same
+    calibration: Tensor  # decision values to class scores, [classes, values + 1]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "machines", self._fit())
-
-    machines: Any = None
-
-    def _fit(self) -> list[Any]:
-        fitted = []
         columns = _columns(self.features, self.target)
-        for (x, y), penalty, width in zip(columns, self.penalty, self.width, strict=True):
-            machine = _machine(self.kind, self.class_weights)
-            prefix = _prefix(self.kind)
-            machine.set_params(**{f"{prefix}C": penalty, f"{prefix}gamma": width})
-            fitted.append(machine.fit(x, y))
-        return fitted
+        self.machines = [
+            _machine(self.kind, self.class_weights).set_params(svm__C=C, svm__gamma=gamma).fit(x, y)
+            for (x, y), C, gamma in zip(columns, self.penalty, self.width, strict=True)
+        ]
 
     def decisions(self, features: Tensor) -> Floats:
-        """Decision values (a class each, or one for two classes), or whitened predictions."""
+        """Decision values (one per class, or one for two classes), or standardized predictions."""
         x = features.double().numpy()
         if self.kind == "regression":
             return np.stack([machine.predict(x) for machine in self.machines], axis=1)
@@ -86,12 +68,12 @@ class ScatteringSVM:
         features = self.embedding(data)
         finite = features.isfinite().all(1, keepdim=True)
         # scikit-learn refuses all graphs for the sake of one; that one has no answer.
-        found = torch.from_numpy(self.decisions(torch.where(finite, features, 0)))
-        found[~finite.squeeze(1)] = torch.nan
+        values = torch.from_numpy(self.decisions(torch.where(finite, features, 0)))
+        values[~finite.squeeze(1)] = torch.nan
         if self.kind == "regression":
-            return task.answers(found).float()
+            return task.answers(values).float()
         weights = self.calibration.double()
-        return (found @ weights[:, :-1].T + weights[:, -1]).softmax(-1).float()
+        return (values @ weights[:, :-1].T + weights[:, -1]).softmax(-1).float()
 
     def embedding(self, data: GraphDataset) -> Tensor:
         return scattering_features(data)
@@ -101,30 +83,19 @@ class ScatteringSVM:
         return int(sum(m.dual_coef_.size + m.intercept_.size for m in machines))
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        known = {
-            "in_channels": self.in_channels,
-            "kind": self.kind,
-            "penalty": self.penalty,
-            "width": self.width,
-        }
-        tensors = {
-            "features": self.features,
-            "target": self.target,
-            "class_weights": self.class_weights,
-            "calibration": self.calibration,
-        }
-        return {"svm": known}, tensors
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {n: values.pop(n) for n in [*values] if isinstance(values[n], Tensor)}
+        return {"svm": values}, tensors
 
     @classmethod
     def rebuild(cls, described: dict[str, Any], tensors: dict[str, Tensor]) -> ScatteringSVM:
-        """Fits the machine again on what it was fitted on."""
-        fields: dict[str, Any] = {**described, **tensors}
-        made = cls(**fields)
-        if made.kind == "classification":
-            values = made.decisions(made.features[:1]).shape[1]
-            if made.calibration.dim() != 2 or made.calibration.shape[1] != values + 1:
-                raise ValueError(f"the calibration is not one of {values} decision values")
-        return made
+        """Fits the machines again on what they were fitted on."""
+        parts: dict[str, Any] = {**described, **tensors}
+        svm = cls(**parts)
+        values, shape = svm.decisions(svm.features[:1]).shape[1], svm.calibration.shape
+        if svm.kind == "classification" and (len(shape) != 2 or shape[1] != values + 1):
+            raise ValueError(f"the calibration is not one of {values} decision values")
+        return svm
 
 
 def scattering_features(data: GraphDataset) -> Tensor:
@@ -150,67 +121,49 @@ def fit_svm(
     very many training graphs, ``MOST_TUNED`` drawn at random choose, every class in its share.
 
     Args:
-        data: with targets.
-        task: scaled by the training graphs.
-        train: training graphs.
-        validation: graphs that calibrate probabilities.
-        folds: of the choice (default 5).
-        seed: of folds and draws (default 0).
+        task: of the data, scaled by the training graphs.
         workers: processes for the choice (default 1).
-        features: :func:`scattering_features` of all graphs, if they are known already.
+        features: :func:`scattering_features` of all graphs, if already computed.
     """
     features = scattering_features(data) if features is None else features
     assert data.y is not None
     target = task.targets(data.y)[train]
     weights = torch.zeros(0) if task.class_weights is None else task.class_weights
-    prefix = _prefix(task.kind)
-    grid = {
-        f"{prefix}C": list(PENALTIES),
-        f"{prefix}gamma": [w / features.shape[1] for w in WIDTHS],
-    }
+    grid = {"svm__C": list(PENALTIES), "svm__gamma": [w / features.shape[1] for w in WIDTHS]}
     best = []
     for k, (x, y) in enumerate(_columns(features[train], target)):
         if len(y) < 2:
             raise ValueError(f"gs-svm needs two training graphs with a value of {task.names[k]}")
-        x, y = _drawn(task.kind, x, y, seed)
-        cv = _folds(task.kind, y, folds, seed)
-        search = GridSearchCV(
-            _machine(task.kind, weights), grid, cv=cv, refit=False, n_jobs=workers
-        ).fit(x, y)
+        if len(y) > MOST_TUNED:
+            classes = y if task.kind == "classification" else None
+            x, _, y, _ = train_test_split(
+                x, y, train_size=MOST_TUNED, random_state=seed, stratify=classes
+            )
+        machine, cv = _machine(task.kind, weights), _folds(task.kind, y, folds, seed)
+        search = GridSearchCV(machine, grid, cv=cv, refit=False, n_jobs=workers).fit(x, y)
         best.append(search.best_params_)
-    fitted = ScatteringSVM(
+    svm = ScatteringSVM(
         data.in_channels,
         task.kind,
-        [float(chosen[f"{prefix}C"]) for chosen in best],
-        [float(chosen[f"{prefix}gamma"]) for chosen in best],
+        [float(choice["svm__C"]) for choice in best],
+        [float(choice["svm__gamma"]) for choice in best],
         features[train].contiguous(),
         target.contiguous(),
         weights,
         torch.zeros(0),
     )
-    if task.kind == "regression":
-        return fitted
-    calibration = _calibrate(fitted, features[validation], data.y[validation], len(task.names))
-    return replace(fitted, calibration=calibration)
+    if task.kind == "classification":
+        y = data.y[validation]
+        svm.calibration = _calibrate(svm, features[validation], y, len(task.names))
+    return svm
 
 
 def _columns(features: Tensor, target: Tensor) -> Iterator[tuple[Floats, Any]]:
-    """What each machine is fitted on: the graphs whose target is known."""
+    """What each machine is fitted on: the graphs that have its target."""
     x = features.double().numpy()
     for column in target.reshape(len(target), -1).unbind(1):
-        known = ~column.isnan().numpy()
-        yield x[known], column.numpy()[known]
-
-
-def _drawn(kind: str, x: Floats, y: Any, seed: int) -> tuple[Floats, Any]:
-    """At most ``MOST_TUNED`` graphs, every class in its share."""
-    if len(y) <= MOST_TUNED:
-        return x, y
-    classes = y if kind == "classification" else None
-    some, _ = train_test_split(
-        np.arange(len(y)), train_size=MOST_TUNED, random_state=seed, stratify=classes
-    )
-    return x[some], y[some]
+        present = ~column.isnan().numpy()
+        yield x[present], column.numpy()[present]
 
 
 def _folds(kind: str, y: Any, folds: int, seed: int) -> Any:
@@ -221,40 +174,36 @@ def _folds(kind: str, y: Any, folds: int, seed: int) -> Any:
     return StratifiedKFold(max(2, min(folds, rarest)), shuffle=True, random_state=seed)
 
 
-def _calibrate(machine: ScatteringSVM, features: Tensor, y: Tensor, classes: int) -> Tensor:
+def _calibrate(svm: ScatteringSVM, features: Tensor, y: Tensor, classes: int) -> Tensor:
     """One positive factor, so that probabilities change and decisions do not.
 
-    It minimises the log loss on the validation graphs, their labels smoothed as in Platt's scaling.
+    It minimizes the log loss on the validation graphs, their labels smoothed as in Platt's scaling.
     """
-    known = np.unique(machine.target.numpy())
-    weights = np.zeros((classes, (1 if len(known) == 2 else len(known)) + 1))
+    trained = np.unique(svm.target.numpy())
+    weights = np.zeros((classes, (1 if len(trained) == 2 else len(trained)) + 1))
     weights[:, -1] = -1e9  # classes without training graphs are never predicted
-    weights[known] = [[-0.5, 0], [0.5, 0]] if len(known) == 2 else np.eye(*weights[known].shape)
-    seen = np.isin(y.numpy(), known)
-    if not seen.any():
+    two = len(trained) == 2
+    weights[trained] = [[-0.5, 0], [0.5, 0]] if two else np.eye(*weights[trained].shape)
+    usable = np.isin(y.numpy(), trained)
+    if not usable.any():
         return torch.from_numpy(weights)
-    place = np.searchsorted(known, y.numpy()[seen])
-    scores = machine.decisions(features)[seen] @ weights[known, :-1].T
-    smoothed = np.full(scores.shape, 1 / (len(seen) + 2) / (len(known) - 1))
-    smoothed[np.arange(len(place)), place] = 1 - 1 / (len(seen) + 2)
-    balance = machine.class_weights.double().numpy()
-    share = balance[known][place] if len(balance) else np.ones(len(place))
+    place = np.searchsorted(trained, y.numpy()[usable])
+    scores = svm.decisions(features)[usable] @ weights[trained, :-1].T
+    smoothed = np.full(scores.shape, 1 / (len(usable) + 2) / (len(trained) - 1))
+    smoothed[np.arange(len(place)), place] = 1 - 1 / (len(usable) + 2)
+    balance = svm.class_weights.double().numpy()
+    share = balance[trained][place] if len(balance) else np.ones(len(place))
 
     def loss(log_factor: float) -> float:
         chances = log_softmax(np.exp(log_factor) * scores, axis=1)
         return float(-(share * (smoothed * chances).sum(1)).sum())
 
     factor = np.exp(minimize_scalar(loss, bounds=(-7, 7), method="bounded").x)
-    weights[known, :-1] *= factor
+    weights[trained, :-1] *= factor
     return torch.from_numpy(weights)
 
 
-def _machine(kind: str, class_weights: Tensor) -> Any:
-    if kind == "regression":
-        return make_pipeline(StandardScaler(), SVR())
+def _machine(kind: str, class_weights: Tensor) -> Pipeline:
     weights = dict(enumerate(class_weights.tolist())) or None
-    return make_pipeline(StandardScaler(), SVC(class_weight=weights))
-
-
-def _prefix(kind: str) -> str:
-    return "svc__" if kind == "classification" else "svr__"
+    svm = SVR() if kind == "regression" else SVC(class_weight=weights)
+    return Pipeline([("scale", StandardScaler()), ("svm", svm)])

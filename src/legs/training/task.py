@@ -1,9 +1,9 @@
-"""What is to be predicted: losses, the scale of targets, and predictions in the user's terms."""
+"""What is to be predicted: losses, the scale of targets, and predictions in original units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -11,14 +11,21 @@ from torch.nn import functional as F
 
 from legs.data.dataset import GraphDataset
 from legs.data.dataset import Task as TaskKind
+from legs.data.splits import Split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Tensors of a task, each with a value per class or target.
+SCALES = ("class_weights", "mean", "deviation")
 
 
 @dataclass(frozen=True)
 class Task:
-    """Classification of graphs, or regression of one or many numbers.
+    """Classification of graphs, or regression of one or more targets.
 
-    Numbers are whitened: the network predicts ``(y - mean) / deviation``, both from the training
-    graphs. A missing number (NaN) counts nowhere.
+    Continuous targets are standardized: the network predicts ``(y - mean) / deviation``, both from
+    the training graphs. A missing value (NaN) counts nowhere.
 
     Args:
         kind: ``"classification"`` or ``"regression"``.
@@ -45,19 +52,20 @@ class Task:
         """
         if data.y is None or data.task is None:
             raise ValueError(f"{data.name or 'the data set'} has no targets to train on")
-        y = data.y[train]
-        if data.task == "classification":
-            names = data.class_names or _numbered(int(data.y.max()) + 1)
+        y, classes = data.y[train], data.task == "classification"
+        names = data.class_names if classes else data.target_names
+        count = int(data.y.max()) + 1 if classes else data.y.shape[1]
+        names = names or tuple(map(str, range(count)))
+        if classes:
             return cls.of_classes(y, names, balanced)
-        names = data.target_names or _numbered(data.y.shape[1])
         infinite = data.y.isinf().any(0).nonzero().flatten().tolist()
         if infinite:
             raise ValueError(f"target {names[infinite[0]]} holds infinite values")
         # In float64: a constant column must come out as one.
-        known, values = ~y.isnan(), y.double()
-        count = known.sum(0).clamp_min(1)
-        mean = values.nan_to_num().sum(0) / count
-        deviation = (torch.where(known, values - mean, 0.0).square().sum(0) / count).sqrt()
+        present, values = ~y.isnan(), y.double()
+        counts = present.sum(0).clamp_min(1)
+        mean = values.nan_to_num().sum(0) / counts
+        deviation = (torch.where(present, values - mean, 0.0).square().sum(0) / counts).sqrt()
         constant = deviation <= 1e-7 * mean.abs().clamp_min(1e-30)
         if bool(constant.all()):
             raise ValueError("the targets of the training graphs do not vary: nothing to learn")
@@ -77,17 +85,11 @@ class Task:
         return cls("classification", names, weights)
 
     def targets(self, y: Tensor) -> Tensor:
-        """Targets as the loss takes them: classes, or whitened numbers."""
+        """Targets as the loss takes them: classes, or standardized values."""
         if self.kind == "classification":
             return y
         assert self.mean is not None and self.deviation is not None
         return (y - self.mean.to(y)) / self.deviation.to(y)
-
-    def has_target(self, target: Tensor) -> Tensor:
-        """Whether there is anything to compare a prediction with, ``[graphs]``."""
-        if self.kind == "classification":
-            return torch.ones_like(target, dtype=torch.bool)
-        return ~target.isnan().all(-1)
 
     def terms(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and weight of each graph, ``[graphs]`` both; the loss is Σ loss / Σ weight."""
@@ -97,9 +99,9 @@ class Task:
                 return loss, torch.ones_like(loss)
             weight = self.class_weights.to(loss)[target]
             return loss * weight, weight
-        known = ~target.isnan()
-        error = torch.where(known, out - target.nan_to_num(), 0.0)
-        return error.square().sum(-1), known.sum(-1).to(out.dtype)
+        present = ~target.isnan()
+        error = torch.where(present, out - target.nan_to_num(), 0.0)
+        return error.square().sum(-1), present.sum(-1).to(out.dtype)
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
         """Mean loss of a batch."""
@@ -107,14 +109,14 @@ class Task:
         return losses.sum() / weights.sum().clamp_min(1e-12)
 
     def answers(self, out: Tensor) -> Tensor:
-        """What a user wants to read: class probabilities, or numbers in original units."""
+        """Class probabilities, or targets in original units."""
         if self.kind == "classification":
             return out.softmax(-1)
         assert self.mean is not None and self.deviation is not None
         return out * self.deviation.to(out) + self.mean.to(out)
 
     def scores(self, answers: Tensor, y: Tensor) -> dict[str, float]:
-        """Accuracy, balanced accuracy and log loss; or whitened MSE, R², and each RMSE and MAE.
+        """Accuracy, balanced accuracy and log loss; or standardized MSE, R², and each RMSE and MAE.
 
         Targets of which no value is known are left out; NaN if none is known at all.
         """
@@ -128,61 +130,83 @@ class Task:
                 "log_loss": float(-chosen.log().mean()),
             }
         assert self.deviation is not None
-        known, truth = ~y.isnan(), y.double().nan_to_num()
-        count = known.sum(0)
-        seen = count > 0  # a target that is missing throughout has no score
-        error = torch.where(known, answers.double() - truth, 0.0)
+        present, truth = ~y.isnan(), y.double().nan_to_num()
+        count = present.sum(0)
+        scored = count > 0  # a target that is missing throughout has no score
+        error = torch.where(present, answers.double() - truth, 0.0)
         mean_square, absolute = error.square().sum(0) / count, error.abs().sum(0) / count
-        spread = torch.where(known, truth - truth.sum(0) / count, 0.0).square().sum(0) / count
+        spread = torch.where(present, truth - truth.sum(0) / count, 0.0).square().sum(0) / count
         # Where the truth does not vary: 1 if it is met, else 0, as scikit-learn has it.
         unexplained = torch.where(spread > 0, mean_square / spread, (mean_square > 0).double())
         scores = {
-            "whitened_mse": float((mean_square / self.deviation.double().square())[seen].mean()),
-            "r2": float((1 - unexplained)[seen].mean()),
+            "whitened_mse": float((mean_square / self.deviation.double().square())[scored].mean()),
+            "r2": float((1 - unexplained)[scored].mean()),
         }
-        for k in seen.nonzero().flatten().tolist():
+        for k in scored.nonzero().flatten().tolist():
             scores[f"rmse:{self.names[k]}"] = float(mean_square[k].sqrt())
             scores[f"mae:{self.names[k]}"] = float(absolute[k])
+        return scores
+
+    def scores_by_part(
+        self, answers: Tensor, y: Tensor, split: Split
+    ) -> dict[str, dict[str, float]]:
+        """Scores on each part of a split; ``"guess"``: of a baseline that ignores the graphs."""
+        parts = {name: part for name, part in split._asdict().items() if len(part)}
+        scores = {name: self.scores(answers[part], y[part]) for name, part in parts.items()}
+        if len(split.test):
+            baseline = self.mean
+            if baseline is None:
+                counts = torch.bincount(y[split.train], minlength=len(self.names))
+                baseline = counts.float() / len(split.train)
+            truth = y[split.test]
+            scores["guess"] = self.scores(baseline.expand(len(truth), -1), truth)
         return scores
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         lists = {
-            key: None if value is None else value.tolist()
-            for key, value in (
-                ("class_weights", self.class_weights),
-                ("mean", self.mean),
-                ("deviation", self.deviation),
-            )
+            name: None if (t := getattr(self, name)) is None else t.tolist() for name in SCALES
         }
         return {"kind": self.kind, "names": list(self.names), **lists}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Task:
-        """Back from :meth:`to_json`."""
-        tensors = {
-            key: None if values[key] is None else torch.tensor(values[key])
-            for key in ("class_weights", "mean", "deviation")
-        }
-        made = cls(values["kind"], tuple(values["names"]), **tensors)
-        made._check()
-        return made
-
-    def _check(self) -> None:
-        """Of what a file says: parts that fit together."""
-        size = (len(self.names),)
-        if self.kind not in ("classification", "regression") or not self.names:
-            raise ValueError(f"a task of kind {self.kind!r} with {len(self.names)} names")
-        needed = self.kind == "regression"
-        for tensor in (self.mean, self.deviation):
-            if (tensor is not None) != needed or (tensor is not None and tensor.shape != size):
-                raise ValueError("mean and deviation are those of numbers, one each")
-        numbers = (self.mean, self.deviation, self.class_weights)
-        if not all(tensor is None or bool(tensor.isfinite().all()) for tensor in numbers):
-            raise ValueError("mean, deviation and class weights must be finite")
-        if self.class_weights is not None and self.class_weights.shape != size:
-            raise ValueError("class weights are one a class")
+        """Back from :meth:`to_json`; raises ``ValueError`` for parts that do not fit together."""
+        tensors = {n: None if values[n] is None else torch.tensor(values[n]) for n in SCALES}
+        task = cls(values["kind"], tuple(values["names"]), **tensors)
+        if task.kind not in ("classification", "regression") or not task.names:
+            raise ValueError(f"a task of kind {task.kind!r} with {len(task.names)} names")
+        for name, tensor in tensors.items():
+            if name != "class_weights" and (tensor is None) != (task.kind == "classification"):
+                raise ValueError("mean and deviation are those of continuous targets")
+            if tensor is not None and tensor.shape != (len(task.names),):
+                raise ValueError(f"{name} must hold one value per name")
+            if tensor is not None and not bool(tensor.isfinite().all()):
+                raise ValueError(f"{name} must be finite")
+        return task
 
 
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(str(k) for k in range(count))
+def prediction_table(
+    task: Task, answers: Tensor, data: GraphDataset, truth: bool = True
+) -> pd.DataFrame:
+    """A row per graph: its id, SMILES where there is one, prediction, and the truth if known.
+
+    Classes: the predicted class, and the probability of each. Else targets in original units.
+    """
+    import pandas as pd  # a model can be fitted without
+
+    columns: dict[str, object] = {"id": data.ids or [str(i) for i in range(len(data))]}
+    if data.smiles:
+        columns["smiles"] = data.smiles
+    classes = task.kind == "classification"
+    if classes:
+        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
+    for k, name in enumerate(task.names):
+        columns[f"probability:{name}" if classes else name] = answers[:, k].numpy()
+    if truth and data.y is not None and classes:
+        names = data.class_names or task.names
+        columns["truth"] = [names[k] for k in data.y.tolist()]
+    elif truth and data.y is not None:
+        for k, name in enumerate(task.names):
+            columns[f"truth:{name}"] = data.y[:, k].numpy()
+    return pd.DataFrame(columns)

@@ -14,30 +14,28 @@ Chem = pytest.importorskip("rdkit.Chem")
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 
 
+def by_name(smiles: str, *names: str) -> list[float]:
+    values = dict(zip(ZINC_PROPERTIES, properties([smiles])[0].tolist(), strict=True))
+    return [values[name] for name in names]
+
+
 def test_values_of_aspirin() -> None:
     names = ["MolWt", "TPSA", "NumHDonors", "NumHAcceptors", "RingCount"]
-    assert properties([ASPIRIN], names)[0].tolist() == pytest.approx(
-        [180.159, 63.6, 1, 3, 1], abs=1e-3
-    )
-
-
-def test_molecules_and_smiles_agree() -> None:
-    mol = Chem.MolFromSmiles(ASPIRIN)
-    np.testing.assert_array_equal(properties([mol]), properties([ASPIRIN]))
-    assert properties([mol]).shape == (1, 10)
+    assert by_name(ASPIRIN, *names) == pytest.approx([180.159, 63.6, 1, 3, 1], abs=1e-3)
+    assert properties([ASPIRIN]).shape == (1, 10)
 
 
 def test_information_content_as_a_logarithm() -> None:
     from rdkit.Chem.GraphDescriptors import Ipc
 
     mol = Chem.MolFromSmiles(ASPIRIN)
-    assert properties([mol], ["LogIpc"]).item() == pytest.approx(np.log(1 + Ipc(mol)))
+    assert by_name(ASPIRIN, "LogIpc") == pytest.approx([np.log(1 + Ipc(mol))])
     # Single atoms have none; the logarithm stays finite.
-    assert properties(["[Na+]"], ["LogIpc"]).item() == 0
+    assert by_name("[Na+]", "LogIpc") == [0]
 
 
 def test_what_overflows_is_missing() -> None:
-    assert np.isnan(properties(["C" * 1000], ["LogIpc", "MolWt"])).tolist() == [[True, False]]
+    assert np.isnan(by_name("C" * 301, "LogIpc", "MolWt")).tolist() == [True, False]
 
 
 def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,11 +48,9 @@ def test_no_molecules() -> None:
     assert properties([]).shape == (0, len(ZINC_PROPERTIES))
 
 
-def test_unknown_names_and_bad_smiles_are_told() -> None:
-    with pytest.raises(DataError, match="no property 'MolWeight'; did you mean"):
-        properties([ASPIRIN], ["MolWeight"])
+def test_bad_smiles_are_named() -> None:
     with pytest.raises(DataError, match="molecule 2 is not a SMILES string: 'xx'"):
-        properties([ASPIRIN, "xx"], ["MolWt"])
+        properties([ASPIRIN, "xx"])
 
 
 def test_real_molecules(legs_data: Path) -> None:

@@ -228,7 +228,7 @@ def test_missing_attributes_and_labels_are_bad(tmp_path: Path) -> None:
     raw = read_folder(tmp_path, bad=bad)
     assert raw.ids == ("a",)
     assert [row for row, _ in bad] == ["b.json", "c.json", "d.json"]
-    assert "node 1 has no attribute 'mass'" in bad.rows[0].reason
+    assert "attribute 'mass' of node 1 is missing" in bad.rows[0].reason
     assert raw.blocks["attributes"]().x.shape == (3, 2)
 
 
@@ -275,9 +275,9 @@ def test_table_rows_and_files_must_match(tmp_path: Path) -> None:
     assert raw.y is not None
     assert raw.y.flatten().tolist() == [1.5, 2.5]
     assert list(bad) == [
-        ("my.table.csv, row 3", "a second row for '001'"),
-        ("my.table.csv, row 4", "no file '009', or more than one"),
-        ("003.edges", "no row of my.table.csv names it"),
+        ("my.table.csv line 4", "a second row for '001'"),
+        ("my.table.csv line 5", "no file '009', or more than one"),
+        ("003.edges", "no row of the label table names it"),
         ("002.edges", "no value in the target column 'y'"),
     ]
     assert read_folder(tmp_path, bad=BadRows("skip")).ids == raw.ids  # the only table
@@ -300,14 +300,14 @@ def test_id_column_is_told_from_class_numbers(tmp_path: Path) -> None:
     [
         ({}, {}, "holds no file with a known suffix"),
         ({"a.edges": "0 1"}, {"target": "y"}, "holds no label table"),
-        ({"a.edges": "0 1", "labels.csv": ""}, {}, "labels.csv cannot be read as a table"),
-        ({"a.edges": "0 1", "labels.csv": "f,y\nb,1\n"}, {}, "no column of labels.csv .*a.edges"),
-        ({"a.edges": "0 1", "labels.csv": "f,y\na,1,2\n"}, {}, "labels.csv cannot be read"),
-        ({"a.edges": "0 1", "labels.csv": "f,y\na,1\na,1,2\n"}, {}, "labels.csv cannot be read"),
-        ({"a.edges": "0 1", "labels.parquet": "PAR1"}, {}, "labels.parquet cannot be read"),
+        ({"a.edges": "0 1", "labels.csv": ""}, {}, "labels.csv is empty"),
+        ({"a.edges": "0 1", "labels.csv": "f,y\nb,1\n"}, {}, "the label table .*a.edges"),
+        ({"a.edges": "0 1", "labels.csv": "f,y\na,1,2\n"}, {}, "labels.csv line 2: number"),
+        ({"a.edges": "0 1", "labels.csv": "f,y\na,1\na,1,2\n"}, {}, "labels.csv line 3: number"),
+        ({"a.edges": "0 1", "labels.parquet": "PAR1"}, {}, "labels.parquet is not a Parquet file"),
         ({"a.edges": "0 1", "labels.csv": "", "graphs.tsv": ""}, {}, "which is the label table"),
         ({"a.edges": "0 1"}, {"table": "labels.xlsx"}, "is no table"),
-        ({"a.edges": "0 1"}, {"table": "labels.csv"}, "labels.csv cannot be read"),
+        ({"a.edges": "0 1"}, {"table": "labels.csv"}, "labels.csv is not there"),
     ],
 )
 def test_folders_that_cannot_be_used(

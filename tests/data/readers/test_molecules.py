@@ -11,7 +11,7 @@ import torch
 from legs.data.errors import BadRows, DataError
 from legs.data.features.blocks import assemble
 from legs.data.readers.base import RawGraphs
-from legs.data.readers.molecules import from_mols, from_smiles
+from legs.data.readers.molecules import from_smiles
 
 Chem = pytest.importorskip("rdkit.Chem")
 
@@ -70,7 +70,7 @@ def test_the_first_bad_one_raises_by_default() -> None:
     with pytest.raises(DataError, match=r"molecule 2: not a SMILES string: 'xx'"):
         from_smiles(["C", "xx"])
     with pytest.raises(DataError, match=r"molecule 1: no molecule"):
-        from_mols([None])
+        from_smiles([None])
 
 
 @pytest.mark.parametrize("known", [{"ids": ["a"]}, {"y": torch.zeros(3)}])
@@ -89,7 +89,7 @@ def test_no_molecules_are_no_graphs() -> None:
 @pytest.mark.parametrize("hydrogens", [False, True])
 def test_a_molecule_gives_the_same_graph_as_its_smiles(hydrogens: bool) -> None:
     mols = [Chem.AddHs(Chem.MolFromSmiles(smiles)) for smiles in SMILES]
-    one, other = from_mols(mols, hydrogens=hydrogens), from_smiles(SMILES, hydrogens=hydrogens)
+    one, other = from_smiles(mols, hydrogens=hydrogens), from_smiles(SMILES, hydrogens=hydrogens)
     assert torch.equal(one.ptr, other.ptr)
     assert torch.equal(one.edge_index, other.edge_index)
     assert torch.equal(one.blocks["chem"]().x, other.blocks["chem"]().x)
@@ -114,7 +114,7 @@ def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(one.edge_index, two.edge_index)
     assert torch.equal(one.blocks["chem"]().x, two.blocks["chem"]().x)
     mols = [Chem.MolFromSmiles(s) for s in SMILES]
-    assert torch.equal(from_mols(mols, workers=2).edge_index, from_mols(mols).edge_index)
+    assert torch.equal(from_smiles(mols, workers=2).edge_index, from_smiles(mols).edge_index)
 
 
 def test_a_plain_script_may_use_processes(tmp_path: Path) -> None:

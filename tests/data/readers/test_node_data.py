@@ -13,8 +13,8 @@ WHERE = "graph {}".format
 
 def test_numeric_attributes_by_first_appearance() -> None:
     nodes = [[{"b": 1, "label": 3, "x": 1.0}], [{"a": np.float32(2), "b": 1, "note": "n"}]]
-    assert attribute_names(nodes) == ("b", "a")
-    assert attribute_names([[{"note": "n"}]]) == ()
+    assert attribute_names(nodes) == ["b", "a"]
+    assert attribute_names([[{"note": "n"}]]) == []
 
 
 def test_numbers_become_columns() -> None:

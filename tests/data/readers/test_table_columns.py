@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.readers.tables import find_column, id_column, smiles_column
+from legs.data.readers.tables import id_column, smiles_column
+from legs.data.readers.targets import find_column
 
 pytest.importorskip("rdkit")
 

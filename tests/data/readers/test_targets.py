@@ -146,7 +146,7 @@ def test_columns_are_found_or_listed() -> None:
     assert find_targets(["id"], other=["id"]) == []
     with pytest.raises(DataError, match="There are id, mass"):
         find_targets(["id", "mass"])
-    with pytest.raises(DataError, match="no column 'weight'; there are id, Label, mass"):
+    with pytest.raises(DataError, match="no target column 'weight'; There are: id, Label, mass"):
         find_targets(table, "weight")
     twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
     with pytest.raises(DataError, match="2 columns named 'a'"):

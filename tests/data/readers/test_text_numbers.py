@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from legs.data.errors import BadRows, DataError
 from legs.data.readers.graph_files import read_folder
 from legs.data.readers.targets import encode_targets, parse_column
 from legs.data.readers.text import parse_number
+from legs.io import safe_cell
 
 NOT_NUMBERS = ["1_0", "2_3.5", "１０", "٣", "0x10", "1e", "nan", "1 000", "", "--1", "1,5", "½"]
 
@@ -22,6 +24,19 @@ NOT_NUMBERS = ["1_0", "2_3.5", "１０", "٣", "0x10", "1e", "nan", "1 000", "",
 def test_what_python_alone_takes_for_numbers(text: str) -> None:
     with pytest.raises(DataError, match="not a number"):
         parse_number(text)
+
+
+def test_long_digits_take_linear_time(tmp_path: Path) -> None:
+    """A pattern that tries all ways to cut the digits in two would take minutes."""
+    digits, start = 300_000 * "9", time.process_time()
+    with pytest.raises(DataError, match="not a number"):
+        parse_number(f"{digits}x")
+    assert safe_cell(f"+{digits}x").startswith("'+9")
+    (tmp_path / "S_A.txt").write_text("1, 2\n2, 1\n")
+    (tmp_path / "S_x.txt").write_text(f"0.5\n{digits}x\n")
+    with pytest.raises(DataError, match=r"S_x\.txt line 2 .* is not a number"):
+        read_columns(find_files(tmp_path), "x", "decimal")
+    assert time.process_time() - start < 5
 
 
 def test_numbers() -> None:

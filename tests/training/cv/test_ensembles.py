@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.models import Job, train_ensembles, train_networks
+from legs.training.cv.models import Job, Shared, train_ensembles, train_networks
 from legs.training.cv.protocol import plan_splits
 from legs.training.stacked import trainer as stack
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
@@ -23,9 +23,9 @@ def jobs(rates=(1e-3, 1e-2)):
 
 def test_together_as_apart():
     """Two rates and two splits at once, and each ensemble by itself, in float64."""
-    together = train_ensembles(METHOD, jobs(), data(), EXACT)
+    together = train_ensembles(METHOD, jobs(), Shared(data(), EXACT))
     for job, model in zip(jobs(), together, strict=True):
-        (alone,) = train_ensembles(METHOD, [job], data(), EXACT)
+        (alone,) = train_ensembles(METHOD, [job], Shared(data(), EXACT))
         assert (model.best_epoch, model.epochs) == (alone.best_epoch, alone.epochs)
         assert model.validation_loss == pytest.approx(alone.validation_loss, abs=1e-8)
         torch.testing.assert_close(model.answers, alone.answers, rtol=0, atol=1e-6)
@@ -35,8 +35,8 @@ def test_together_as_apart():
 def test_its_networks_are_those_that_are_trained_alone():
     """The frozen LEGS network of an ensemble has the scales of the same job without a GCN."""
     (job, *_) = jobs()
-    (ensemble,) = train_ensembles(METHOD, [job], data(), EXACT)
-    (network,) = train_networks("legs-fcn", [job], data(), EXACT)
+    (ensemble,) = train_ensembles(METHOD, [job], Shared(data(), EXACT))
+    (network,) = train_networks("legs-fcn", [job], Shared(data(), EXACT))
     torch.testing.assert_close(ensemble.scales, network.scales, rtol=0, atol=1e-12)
     # Learned in the head alone: its batch norm, two layers; 64 GCN and 128 scattering features.
     assert ensemble.parameters == 2 * 192 + (192 + 1) * 128 + (128 + 1) * 3

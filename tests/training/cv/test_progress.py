@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.progress import CVProgress, Tracker, clock_time
+from legs.training.cv.progress import CVProgress, Tracker
 from legs.training.cv.work import Unit
 from legs.training.stacked import trainer as stack
 from legs.training.stacked.trainer import Standing
@@ -28,10 +28,6 @@ def test_a_line():
     assert str(replace(FACTS, step="ensemble")) == "gcn: model 91 of 360"
 
 
-def test_clock_time():
-    assert [clock_time(s) for s in (0, 59.6, 3599, 36000)] == ["0:00", "1:00", "59:59", "10:00:00"]
-
-
 def test_facts_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         FACTS.done = 3
@@ -48,11 +44,11 @@ def test_time_left_is_that_of_this_run():
     tracker.begin(unit(first=2))
     assert told == []  # networks report themselves
     now[0] = 10
-    tracker(Standing(50, 4, 0, math.inf, 200))  # resumed: four half-trained models
+    tracker(Standing(50, 4, 0, math.inf))  # resumed: four half-trained models
     assert (told[-1].done, told[-1].models, told[-1].first, told[-1].last) == (2, 8, 3, 6)
     assert (told[-1].completed, told[-1].seconds_left) == (4, None)
     now[0] = 20
-    tracker(Standing(75, 4, 0, 0.5, 300))  # one model's worth of epochs in 10 s, three to go
+    tracker(Standing(75, 4, 0, 0.5))  # one model's worth of epochs in 10 s, three to go
     assert told[-1].seconds_left == pytest.approx(30)
     tracker.end(4)
     tracker.begin(unit("gs-svm", 1, step="machine"))

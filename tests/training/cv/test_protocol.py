@@ -56,7 +56,7 @@ def test_every_method_says_what_it_takes():
         (["gcn"], {"lr": float("nan")}, ["lr must be a positive number", "nan"]),
         (["legs-fcn"], {"dropout": "lots"}, ["legs-fcn", "lots"]),
         (["legs-fcn"], {"level": "node"}, ["nodes"]),
-        (["gcn-legs-fcn"], {"dropout": "lots"}, ["gcn-legs-fcn", "dropout=lots"]),
+        (["gcn-legs-fcn"], {"dropout": "lots"}, ["gcn-legs-fcn", "dropout='lots'"]),
         (["baselin"], {}, ["baselin", "did you mean 'baseline'"]),
     ],
 )

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from legs.models import create
+from legs.training.checkpoint import write_checksummed
 from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.models import Job, learned_scales, train_networks
+from legs.training.cv.models import Job, Shared, learned_scales, train_networks
 from legs.training.cv.protocol import plan_splits
 from legs.training.cv.store import Store, Trained
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
@@ -30,21 +31,36 @@ def test_scales_and_features_come_back(tmp_path):
     assert [m.seconds for m in (plain, both, one)] == [1.5] * 3
 
 
+def test_files_of_version_0_1_0(tmp_path):
+    """The strategy was called a way, one after another ``"single"``; there was no checksum."""
+    (tmp_path / "models").mkdir()
+    row = {"validation_loss": 0.5, "best_epoch": 3, "epochs": 5, "parameters": 7, "seconds": 1.5}
+    rows = [{**row, "way": "single"}, {**row, "way": "stacked"}]
+    tensors = {"0": torch.ones(2, 3), "1": torch.zeros(2, 3), "1.scales": torch.ones(5, 16)}
+    write_checksummed(tmp_path / "models" / "some.bin", "models", rows, tensors)
+    (tmp_path / "ways.json").write_text('{"gcn-0": "single", "gin-0": "stacked"}')
+    store = Store(tmp_path, {})
+    first, second = store.load("some")
+    assert (first.strategy, second.strategy) == ("sequential", "stacked")
+    assert (first.scales, second.scales.shape, second.epochs) == (None, (5, 16), 5)
+    assert store.strategies() == {"gcn-0": "sequential", "gin-0": "stacked"}
+
+
 @pytest.mark.parametrize("strategy", ["stacked", "sequential"])
 def test_networks_keep_what_they_have_learned(strategy):
     splits = [group[0] for group in plan_splits(data(), OPTIONS)][:2]
     jobs = [Job(k, split, {"lr": 0.03}) for k, split in enumerate(splits)]
-    given = {"strategy": strategy, "features": True}
+    shared = Shared(data(), TRAINING, features=True)
     start = learned_scales(create("legs-fcn", 2, 3))
-    for model in train_networks("legs-fcn", jobs, data(), TRAINING, **given):
+    for model in train_networks("legs-fcn", jobs, shared, strategy=strategy):
         assert model.scales.shape == (5, 16)
         torch.testing.assert_close(model.scales.sum(1), torch.ones(5))
         assert (model.scales - start).abs().max() > 0.01
         assert model.features.shape == (40, 128)
-    for model in train_networks("gcn", jobs, data(), TRAINING, **given):
+    for model in train_networks("gcn", jobs, shared, strategy=strategy):
         assert model.scales is None
         assert model.features.shape == (40, 64)
-    (model, _) = train_networks("gcn", jobs, data(), TRAINING, strategy=strategy)
+    (model, _) = train_networks("gcn", jobs, Shared(data(), TRAINING), strategy=strategy)
     assert model.features is None
 
 

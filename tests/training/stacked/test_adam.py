@@ -87,12 +87,16 @@ def test_goes_on_from_parameters_and_moments():
     again = StackedAdam(start(), torch.ones(len(RATES)).double())
     copies = [
         {k: v.detach().clone() for k, v in d.items()}
-        for d in (first.parameters, first.first, first.second)
+        for d in (
+            first.parameters,
+            first.parts(first.first_moments),
+            first.parts(first.second_moments),
+        )
     ]
     again.restore(*copies, first.lr, first.steps)
     for adam in (calm, again):
         step(adam)
     for name, part in calm.parameters.items():
         assert part.equal(again.parameters[name])
-        assert calm.second[name].equal(again.second[name])
+    assert calm.second_moments.equal(again.second_moments)
     assert calm.steps.tolist() == again.steps.tolist() == [2, 2, 0]

@@ -9,7 +9,7 @@ import torch
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import available, create
-from legs.training.cv.models import make_member
+from legs.training.cv.models import Job, Shared, make_member
 from legs.training.inputs import Inputs, embed
 from legs.training.options import TrainingOptions
 from legs.training.stacked.trainer import Member, train_single, train_stack
@@ -127,7 +127,6 @@ def test_models_that_stop_keep_their_best_weights():
     assert len({outcome.epochs for outcome in outcomes}) > 1
     for member, outcome in zip(given, outcomes, strict=True):
         assert outcome.epochs == outcome.best_epoch + 4
-        assert outcome.best_loss == min(loss for _, loss in outcome.history)
         index = torch.as_tensor(member.split.validation)
         with torch.no_grad():
             loss = member.task.loss(inputs(member.network, index), data.y[index])
@@ -164,5 +163,5 @@ def test_dropout_differs_between_models():
 def test_members_know_how_many_graphs_they_were_trained_on():
     data = made_data()
     split = Split(np.arange(26), np.arange(26, 30), np.arange(30, 40))
-    member = make_member("legs-fcn", {}, data, split, TrainingOptions(), 0)
+    member = make_member("legs-fcn", Job(0, split, {}), Shared(data, TrainingOptions()))
     assert member.network.head.norm.reach == 5

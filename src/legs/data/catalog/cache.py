@@ -1,16 +1,12 @@
-"""Prepared data sets on disk: tensors as safetensors, everything else as JSON, in one step."""
+"""Prepared data sets on disk: one safetensors file each, with everything else as its metadata."""
 
 from __future__ import annotations
 
-import errno
-import glob
 import hashlib
 import json
 import os
 import re
 import shutil
-import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -23,26 +19,22 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.validate import check_dataset
-from legs.io import parse_json, source_digest, sync_folder, writing
+from legs.data.validate import NAMES, check_dataset
+from legs.io import file_digest, parse_json, source_digest, write_atomically, writing
 
-FORMAT = 1  # of the files written here; older ones are rebuilt
-_TENSORS = ("x", "ptr", "rowptr", "col", "edge_weight", "y")
-_WORDS = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
-_DATA, _REST = "tensors.safetensors", "dataset.json"
+FORMAT = 2  # of the files written here; others are rebuilt
+SUFFIX = ".safetensors"
 LARGEST = 20 << 30  # bytes of all prepared sets
-_ENTRY = re.compile(r".*-[0-9a-f]{20}-[0-9a-f]{12}")
-_ABANDONED = 3600.0  # seconds after which what a killed process left is removed
+_TENSORS = ("x", "ptr", "rowptr", "col", "edge_weight", "y")
+_ENTRY = re.compile(rf".*-[0-9a-f]{{20}}-[0-9a-f]{{12}}({re.escape(SUFFIX)})?")
 
 
-def save_dataset(directory: str | Path, dataset: GraphDataset) -> Path:
-    """Writes a data set into a new folder, in one step; returns the folder.
-
-    The files are written beside it under another name first, so that the folder is complete
-    whenever it exists. An older one of that name is replaced.
+def save_dataset(path: str | Path, dataset: GraphDataset) -> Path:
+    """Writes a data set into one file, atomically; returns its path.
 
     Args:
-        directory: to be made; its parents are made as well.
+        path: of the file, by convention ``*.safetensors``; its folder is created, an older file
+            is replaced.
         dataset: of which ``info`` must be plain (numbers, text, lists, dictionaries); arrays in it
             become lists.
 
@@ -50,75 +42,59 @@ def save_dataset(directory: str | Path, dataset: GraphDataset) -> Path:
         DataError: ``info`` holds something else.
 
     >>> import tempfile, torch
-    >>> data = GraphDataset(
-    ...     torch.ones(1, 1),
-    ...     torch.tensor([0, 1]),
-    ...     torch.tensor([0, 0]),
-    ...     torch.empty(0, dtype=torch.int32),
-    ...     name="a dot",
-    ... )
+    >>> x, ptr, edges = torch.ones(1, 1), torch.tensor([0, 1]), torch.empty(2, 0).long()
+    >>> data = GraphDataset.from_edges(x, ptr, edges, name="a dot")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     load_dataset(save_dataset(folder + "/dot", data)).name
+    ...     load_dataset(save_dataset(folder + "/dot.safetensors", data)).name
     'a dot'
     """
-    directory = Path(directory)
-    tensors = {name: getattr(dataset, name) for name in _TENSORS}
-    data = save({name: t.contiguous() for name, t in tensors.items() if t is not None})
-    rest = {
-        "format": FORMAT,
-        "name": dataset.name,
-        "task": dataset.task,
-        **{name: list(getattr(dataset, name)) for name in _WORDS},
-        "info": plain(dataset.info),
+    path = Path(path)
+    tensors = {
+        name: tensor.contiguous()
+        for name in _TENSORS
+        if (tensor := getattr(dataset, name)) is not None
     }
-    text = json.dumps({**rest, "sha256": _digests(data, rest)})
-    with writing(directory):
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        _drop_abandoned(directory)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
-        with writing(directory):
-            _write(temporary / _DATA, data)
-            _write(temporary / _REST, text.encode())
-            temporary.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-            sync_folder(temporary)
-            _replace(temporary, directory)
-            sync_folder(directory.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return directory
+    names = {name: list(getattr(dataset, name)) for name in NAMES}
+    rest = {"name": dataset.name, "task": dataset.task, "info": plain(dataset.info), **names}
+    text = json.dumps({"format": FORMAT, **rest})
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, save(tensors, {"dataset": _digest(tensors, text) + text}))
+    return path
 
 
-def load_dataset(directory: str | Path) -> GraphDataset:
+def load_dataset(path: str | Path) -> GraphDataset:
     """Reads what :func:`save_dataset` wrote.
 
     Raises:
-        DataError: the folder is missing, incomplete, damaged or of another version.
+        DataError: the file is missing, incomplete, damaged or of another version.
     """
-    directory = Path(directory)
+    path = Path(path)
+    if path.is_dir() and (path / "dataset.json").exists():
+        raise DataError(f"{path}: written by another version of torch-legs; prepare it again")
     try:
-        rest = parse_json((directory / _REST).read_bytes())
-        if rest["format"] != FORMAT:
-            raise DataError(f"{directory}: written by another version of torch-legs")
-        data = (directory / _DATA).read_bytes()
+        content = path.read_bytes()
+        header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+        metadata, tensors = parse_json(header)["__metadata__"]["dataset"], load(content)
+        digest, text = metadata[:64], metadata[64:]
         # Checked in memory: what is used is what was checked.
-        if rest.pop("sha256") != _digests(data, rest):
-            raise DataError(f"{directory}: the files are damaged (their checksums differ)")
-        fields: dict[str, Any] = {**load(data), **{name: tuple(rest[name]) for name in _WORDS}}
-        words = {"task": rest["task"], "name": rest["name"], "info": rest["info"]}
-        return check_dataset(GraphDataset(**fields, **words))
+        if digest != _digest(tensors, text):
+            raise DataError("it is damaged (its checksum differs)")
+        rest = parse_json(text)
+        if rest.pop("format") != FORMAT:
+            raise DataError("written by another version of torch-legs; prepare it again")
+        fields: dict[str, Any] = {name: tuple(rest.pop(name)) for name in NAMES}
+        return check_dataset(GraphDataset(**(fields | tensors), **rest))
     except DataError as error:
-        message = str(error)
-        message = message if str(directory) in message else f"{directory}: {message}"
-        raise DataError(message) from error
+        raise DataError(f"{path}: {error}") from error
     except Exception as error:  # a file may hold anything
-        raise DataError(f"{directory}: not a data set, or a damaged one ({error})") from error
+        raise DataError(f"{path}: not a data set, or a damaged one ({error})") from error
 
 
 def entry(name: str, digests: Sequence[str], choices: Mapping[str, Any]) -> str:
-    """The name of a cache entry: equal for equal sources, choices and code.
+    """The file name of a cache entry: equal for equal sources, choices and code.
 
-    What was made from the same sources and choices by other code differs in the last part only.
+    Entries of the same sources and choices by other code differ in the last part only.
 
     Args:
         name: of the set, to be recognised by people.
@@ -127,49 +103,50 @@ def entry(name: str, digests: Sequence[str], choices: Mapping[str, Any]) -> str:
     """
     key = json.dumps([FORMAT, list(digests), choices], sort_keys=True, default=str)
     readable = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]
-    return f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:20]}-{_code()[:12]}"
+    return f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:20]}-{_code()[:12]}{SUFFIX}"
 
 
-def find(directory: Path) -> GraphDataset | None:
+def find(path: Path) -> GraphDataset | None:
     """A prepared set of the cache, or ``None``; a damaged one is removed."""
-    if not directory.exists():
+    if not path.exists():
         return None
     try:
-        data = load_dataset(directory)
+        data = load_dataset(path)
     except DataError:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(path)
         return None
     with suppress(OSError):
-        os.utime(directory)  # the time of the last use, for evict
+        os.utime(path)  # the time of the last use, for evict
     return data
 
 
-def evict(directory: Path) -> None:
-    """Makes room beside a new entry: outdated ones, then those not used for longest.
+def evict(path: Path) -> None:
+    """Makes space beside a new entry: outdated ones go, then the least recently used ones.
 
-    Entries that other code made of the same sources and choices are outdated. The others go from
-    the least recently used one, while all together are larger than :data:`LARGEST`.
+    Entries that other code made of the same sources and choices are outdated, and the folders of
+    version 0.1.0. The others go while all together are larger than :data:`LARGEST`.
     """
-    outdated = directory.name.rpartition("-")[0] + "-"
-    entries = {}
-    for entry in directory.parent.iterdir():
+    same_source = path.name.rpartition("-")[0] + "-"
+    total, entries = path.stat().st_size, []
+    for other in path.parent.iterdir():
+        if other == path or not _ENTRY.fullmatch(other.name):
+            continue
         with suppress(OSError):  # another process may have removed it
-            if entry == directory or not _ENTRY.fullmatch(entry.name):
-                continue
-            if entry.name.startswith(outdated):
-                shutil.rmtree(entry, ignore_errors=True)
+            if other.name.startswith(same_source) or other.is_dir():
+                _remove(other)
             else:
-                entries[entry] = (entry.stat().st_mtime, _size(entry))
-    total = _size(directory) + sum(size for _, size in entries.values())
-    for entry in sorted(entries, key=lambda e: entries[e]):
+                entries.append((other.stat().st_mtime, other.stat().st_size, other))
+                total += entries[-1][1]
+    for _, size, other in sorted(entries):
         if total <= LARGEST:
             return
-        total -= entries[entry][1]
-        shutil.rmtree(entry, ignore_errors=True)
+        total -= size
+        _remove(other)
 
 
-def _size(entry: Path) -> int:
-    return sum(file.stat().st_size for file in entry.iterdir())
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def digest(path: Path) -> str:
@@ -178,8 +155,7 @@ def digest(path: Path) -> str:
         inside = sorted(p for p in path.rglob("*") if p.is_file())
         parts = [f"{p.relative_to(path).as_posix()}\0{digest(p)}" for p in inside]
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-    with path.open("rb") as file:
-        return f"{hashlib.file_digest(file, 'sha256').hexdigest()}:{path.stat().st_size}"
+    return f"{file_digest(path)}:{path.stat().st_size}"
 
 
 def plain(value: Any) -> Any:
@@ -201,46 +177,16 @@ def plain(value: Any) -> Any:
     raise DataError(f"info holds a {type(value).__name__}, which cannot be written to a file")
 
 
-def _digests(data: bytes, rest: Mapping[str, Any]) -> list[str]:
-    text = json.dumps(rest, sort_keys=True).encode()
-    return [hashlib.sha256(part).hexdigest() for part in (data, text)]
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        array: Any = tensor.cpu().numpy()
+        digest.update(f"\0{name}\0{array.dtype}\0{array.shape}\0".encode())
+        digest.update(array)
+    return digest.hexdigest()
 
 
 @cache
 def _code() -> str:
     """A digest of this package's source: a changed reader must not find what an older one read."""
     return source_digest(Path(__file__).parents[1])
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())  # a rename must not survive a crash that its contents do not
-
-
-def _drop_abandoned(directory: Path) -> None:
-    """Removes what processes left that were killed while they wrote the same."""
-    for old in directory.parent.glob(f".{glob.escape(directory.name)}.*"):
-        with suppress(OSError):
-            if time.time() - old.stat().st_mtime > _ABANDONED:
-                shutil.rmtree(old, ignore_errors=True)
-
-
-def _replace(temporary: Path, directory: Path) -> None:
-    # A folder can be renamed onto an empty one only: the old one steps aside first. Others may be
-    # doing the same, so what failed is simply tried again.
-    for _ in range(100):
-        try:
-            return os.rename(temporary, directory)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES):
-                raise
-        with (
-            tempfile.TemporaryDirectory(
-                prefix=f".{directory.name}.", dir=directory.parent, ignore_cleanup_errors=True
-            ) as aside,
-            suppress(FileNotFoundError),
-        ):
-            os.rename(directory, Path(aside) / "old")
-    raise DataError(f"{directory}: cannot be replaced; other processes keep writing it")

@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from legs.data.catalog import fetch
+from legs.data.catalog.specs import NAMED, Spec, locate
 from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import require_rdkit
 from legs.data.features.properties import ZINC_PROPERTIES, properties
-from legs.data.readers.base import RawGraphs
+from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.table_files import read_parquet
 
-__all__ = ["read_ki", "read_nci5k", "read_qm9", "read_zinc"]
 
-ZINC_MOLECULES = 2_500
-KI_MOLECULES = 3_000
-_ZINC_ADDRESS = "https://files.docking.org/2D/{}/{}.smi"
-_ZINC_NOTES = {
-    "BBAB": "the whole tranche has 13,450 molecules",
-    "FBAB": "the list of the paper's authors",
-    "JBCD": "only the first 124 molecules of about 4,500; zinc-jbab, of the same weight and logP, "
-    "stands in for it. With the whole tranche as zinc/JBCD.smi in the data folder, that is read",
-    "JBAB": "same weight and logP as JBCD, for which it stands in, but more varied: losses are "
-    "not comparable; 22 molecules above 500 g/mol are left out",
-}
-_KI_TARGETS = {"P00918": "carbonic anhydrase 2", "P14416": "dopamine receptor D2"}
-
-
-def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
+def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
     """A tranche of ZINC15 with ten RDKit properties as targets.
 
     Read from ``zinc/TRANCHE.smi`` (as ZINC distributes it) or ``zinc/zinc_tranches.parquet`` in
@@ -46,28 +34,22 @@ def read_zinc(tranche: str, *, limit: int | None = ZINC_MOLECULES) -> RawGraphs:
         tranche: ``"BBAB"``, ``"FBAB"``, ``"JBCD"`` or ``"JBAB"``, in any case.
         limit: molecules, drawn in a fixed random order (default 2,500; ``None``: all).
     """
-    tranche = tranche.upper()
-    if tranche not in _ZINC_NOTES:
-        raise DataError(f"the tranches are {', '.join(_ZINC_NOTES)}, not {tranche!r}")
-    frame, path = _tranche(tranche)
+    spec = _spec("zinc", tranche, "tranches")
+    frame, path = _tranche(spec)
     frame = frame.iloc[_shuffled(len(frame))[:limit]]
     if "LogIpc" not in frame:
-        frame = frame.assign(
-            **dict(zip(ZINC_PROPERTIES, properties(frame["smiles"].tolist()).T, strict=True))
-        )
-    return from_smiles(
-        frame["smiles"].tolist(),
+        frame = frame.copy()
+        frame[list(ZINC_PROPERTIES)] = properties(frame["smiles"].tolist())
+    return _regression(
+        frame,
+        ZINC_PROPERTIES,
+        name=spec.name,
         ids=frame["id"].tolist(),
-        y=_numbers(frame, ZINC_PROPERTIES),
-        task="regression",
-        name=f"zinc-{tranche.lower()}",
-        target_names=ZINC_PROPERTIES,
-        default_features=("atoms",),
-        info={"source": str(path), "note": _ZINC_NOTES[tranche]},
+        info={"source": str(path), "note": spec.note},
     )
 
 
-def read_ki(protein: str, *, limit: int | None = KI_MOLECULES, strict: bool = False) -> RawGraphs:
+def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) -> RawGraphs:
     """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
 
     Medians per compound of Ki values in ChEMBL; the paper used BindingDB. For P00918 the ligands
@@ -79,32 +61,27 @@ def read_ki(protein: str, *, limit: int | None = KI_MOLECULES, strict: bool = Fa
         strict: leave out the values of which it is not known whether they are bounds (>, <)
             rather than equalities (default: keep them; they are all of P00918).
     """
-    protein = protein.upper()
-    if protein not in _KI_TARGETS:
-        raise DataError(f"the proteins are {', '.join(_KI_TARGETS)}, not {protein!r}")
-    path = fetch.require("ki/ki_P00918_P14416.parquet")
-    frame = read_parquet(path)
-    frame = frame[frame["target"] == protein]
-    unsure = frame["source"].str.startswith("prabhav54")
+    spec = _spec("ki", protein, "proteins")
+    path = fetch.require(spec.places[0][0])
+    frame = read_parquet(path).rename(columns={"smiles_parent": "smiles"})
+    frame = frame[frame["target"] == spec.argument]
+    frame = frame.assign(unsure=frame["source"].str.startswith("prabhav54"))
     if strict:
-        frame = frame[~unsure]
+        frame = frame[~frame["unsure"]]
     frame = frame.iloc[_shuffled(len(frame))]
     # Stable: within the authors' ligands, and within the others, the random order stays.
     frame = frame.sort_values("in_authors_subset", ascending=False, kind="stable").iloc[:limit]
-    return from_smiles(
-        frame["smiles_parent"].tolist(),
+    return _regression(
+        frame,
+        ("pKi",),
+        name=spec.name,
         ids=frame["chembl_id"].tolist(),
-        y=_numbers(frame, ("pKi",)),
-        task="regression",
-        name=f"ki-{protein.lower()}",
-        target_names=("pKi",),
-        default_features=("atoms",),
         info={
             "source": str(path),
-            "note": f"{_KI_TARGETS[protein]}; ChEMBL, median pKi per compound, not BindingDB; "
-            f"{int(frame['in_authors_subset'].sum()):,} ligands are on the paper's list",
-            "censoring": f"{int(frame['source'].str.startswith('prabhav54').sum()):,} values come "
-            "without a relation: some may be bounds (strict=True leaves them out)",
+            "note": f"{spec.note}; {int(frame['in_authors_subset'].sum()):,} ligands are on the "
+            "paper's list",
+            "censoring": f"{int(frame['unsure'].sum()):,} values come without a relation: some "
+            "may be bounds (strict=True leaves them out)",
         },
     )
 
@@ -130,42 +107,55 @@ def read_nci5k(*, limit: int | None = None) -> RawGraphs:
         ids=frame["id"].tolist(),
         bad=bad,
         where=lambda row: f"{path.name} line {row + 1}",
+        task="regression",
+        name="nci-5k",
+        target_names=ZINC_PROPERTIES,
     )
-    values = properties(raw.smiles).astype(np.float32)
-    return RawGraphs(
-        **{
-            **vars(raw),
-            "y": torch.from_numpy(values),
-            "task": "regression",
-            "name": "nci-5k",
-            "target_names": ZINC_PROPERTIES,
-            "default_features": ("chem",),
-            "info": {**raw.info, "source": str(path), "bad_rows": len(bad), "bad": list(bad)},
-        }
+    return replace(
+        raw,
+        y=torch.from_numpy(properties(raw.smiles).astype(np.float32)),
+        info={**raw.info, "source": str(path), "bad_rows": len(bad), "bad": list(bad)},
     )
 
 
-def _tranche(tranche: str) -> tuple[pd.DataFrame, Path]:
-    """SMILES and ids of a tranche, with properties where they are known."""
-    own = f"zinc/{tranche}.smi"
-    path = fetch.find(own)
-    if path is None and (packed := fetch.find("zinc/zinc_tranches.parquet")) is not None:
-        frame = read_parquet(packed)
-        frame = frame[frame["tranche"] == tranche].reset_index(drop=True)
+def _spec(reader: str, argument: str, what: str) -> Spec:
+    specs = {spec.argument: spec for spec in NAMED.values() if spec.reader == reader}
+    if argument.upper() not in specs:
+        names = ", ".join(str(name) for name in specs)
+        raise DataError(f"the {what} are {names}, not {argument!r}")
+    return specs[argument.upper()]
+
+
+def _regression(frame: pd.DataFrame, targets: tuple[str, ...], **fields: Any) -> RawGraphs:
+    values = frame[list(targets)].to_numpy(dtype=np.float32, copy=True)
+    return from_smiles(
+        frame["smiles"].tolist(),
+        y=torch.from_numpy(values),
+        task="regression",
+        target_names=targets,
+        default_features=("atoms",),
+        **fields,
+    )
+
+
+def _tranche(spec: Spec) -> tuple[pd.DataFrame, Path]:
+    """SMILES and ids of a tranche, with properties where the file has them."""
+    located = locate(spec)
+    path = located[1][0] if located else fetch.require(spec.places[0][0], url=spec.url)
+    if path.suffix == ".parquet":
+        frame = read_parquet(path)
+        frame = frame[frame["tranche"] == spec.argument].reset_index(drop=True)
         frame["LogIpc"] = np.log1p(frame["Ipc"])
-        if tranche == "JBAB":
+        if spec.argument == "JBAB":
             frame = frame[frame["MolWt"] <= 500]
-        path = packed
     else:
-        path = path or fetch.require(own, url=_ZINC_ADDRESS.format(tranche[:2], tranche))
         frame = _read_smi(path).rename(columns={"id": "zinc_id"})
         if frame.empty or frame["smiles"].iloc[0].lower() != "smiles":
             raise DataError(f"{path} does not begin with 'smiles zinc_id' as ZINC's files do")
         frame = frame.iloc[1:]
-    known = frame["zinc_id"].str.isdigit()
     ids = [
-        f"ZINC{int(name):012d}" if digits else f"{tranche}-{row + 1}"
-        for row, (name, digits) in enumerate(zip(frame["zinc_id"], known, strict=True))
+        f"ZINC{int(name):012d}" if name.isdigit() else f"{spec.argument}-{row}"
+        for row, name in enumerate(frame["zinc_id"], 1)
     ]
     return frame.assign(id=ids), path
 
@@ -183,37 +173,21 @@ def _shuffled(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.random.RandomState(0).permutation(count)
 
 
-def _numbers(frame: pd.DataFrame, names: tuple[str, ...]) -> Tensor:
-    return torch.from_numpy(frame[list(names)].to_numpy(dtype=np.float32, copy=True))
-
-
 HARTREE = 27.211386246  # eV
 KCAL_PER_MOL = 0.04336414  # eV
 HARTREE_IN_KCAL = 627.509  # the factor QM9's own atomisation energies were made with
-MOLECULES = 130_831
 UNCHARACTERIZED = 3_054
 
 # In PyG's order; the factors lead from the files' units to PyG's.
 TARGETS: dict[str, tuple[str, float]] = {
     "mu": ("D", 1.0),
     "alpha": ("bohr³", 1.0),
-    "homo": ("eV", HARTREE),
-    "lumo": ("eV", HARTREE),
-    "gap": ("eV", HARTREE),
+    **dict.fromkeys(("homo", "lumo", "gap"), ("eV", HARTREE)),
     "r2": ("bohr²", 1.0),
-    "zpve": ("eV", HARTREE),
-    "u0": ("eV", HARTREE),
-    "u298": ("eV", HARTREE),
-    "h298": ("eV", HARTREE),
-    "g298": ("eV", HARTREE),
+    **dict.fromkeys(("zpve", "u0", "u298", "h298", "g298"), ("eV", HARTREE)),
     "cv": ("cal/(mol K)", 1.0),
-    "u0_atom": ("eV", KCAL_PER_MOL),
-    "u298_atom": ("eV", KCAL_PER_MOL),
-    "h298_atom": ("eV", KCAL_PER_MOL),
-    "g298_atom": ("eV", KCAL_PER_MOL),
-    "A": ("GHz", 1.0),
-    "B": ("GHz", 1.0),
-    "C": ("GHz", 1.0),
+    **dict.fromkeys(("u0_atom", "u298_atom", "h298_atom", "g298_atom"), ("eV", KCAL_PER_MOL)),
+    **dict.fromkeys(("A", "B", "C"), ("GHz", 1.0)),
 }
 # Energies of free atoms (H, C, N, O, F) in Hartree, as published with QM9.
 _ATOMS = {
@@ -222,27 +196,15 @@ _ATOMS = {
     "h298": (-0.497912, -37.844411, -54.581501, -75.062219, -99.716370),
     "g298": (-0.510927, -37.861317, -54.598897, -75.079532, -99.733544),
 }
-_PACKAGE_COLUMNS = {
-    "Index": "qm9_index",
-    "SMILES": "smiles",
-    "Stoichiometry": "stoichiometry",
-    "Dipole_debye": "mu",
-    "Polarizability_bohr3": "alpha",
-    "HOMO_au": "homo",
-    "LUMO_au": "lumo",
-    "HOMO_LUMO_gap_au": "gap",
-    "R2_bohr2": "r2",
-    "ZPVE_au": "zpve",
-    "InternalEnergy_0K_au": "u0",
-    "InternalEnergy_298K_au": "u298",
-    "Enthalphy_298K_au": "h298",
-    "GibbsFreeEnergy_298K_au": "g298",
-    "Heatcapacity_Cv_cal_mol_K": "cv",
-    "RotA_GHz": "A",
-    "RotB_GHz": "B",
-    "RotC_GHz": "C",
-}
-_CSV_URL = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/qm9.csv"
+# Columns of the package qm9pack, and the same in qm9.parquet.
+_PACKAGE_COLUMNS = (
+    "Index SMILES Stoichiometry Dipole_debye Polarizability_bohr3 HOMO_au LUMO_au HOMO_LUMO_gap_au "
+    "R2_bohr2 ZPVE_au InternalEnergy_0K_au InternalEnergy_298K_au Enthalphy_298K_au "
+    "GibbsFreeEnergy_298K_au Heatcapacity_Cv_cal_mol_K RotA_GHz RotB_GHz RotC_GHz"
+)
+_OUR_COLUMNS = (
+    "qm9_index smiles stoichiometry mu alpha homo lumo gap r2 zpve u0 u298 h298 g298 cv A B C"
+)
 _UNCHARACTERIZED_URL = "https://ndownloader.figshare.com/files/3195404"
 
 
@@ -258,7 +220,7 @@ def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGrap
         bad: collects molecules that RDKit cannot read; with the first two sources there are
             none (default: the first one raises).
     """
-    frame, source = _find()
+    frame, source = _find_qm9()
     frame = frame.iloc[:limit]
     return from_smiles(
         frame["smiles"].tolist(),
@@ -282,7 +244,7 @@ def target_values(frame: pd.DataFrame) -> NDArray[np.float64]:
     return values
 
 
-def _find() -> tuple[pd.DataFrame, str]:
+def _find_qm9() -> tuple[pd.DataFrame, str]:
     path = fetch.find("qm9/qm9.parquet")
     if path is not None:
         return read_parquet(path), str(path)
@@ -290,16 +252,16 @@ def _find() -> tuple[pd.DataFrame, str]:
     if all(parts):
         return read_package([part for part in parts if part is not None]), "the package qm9pack"
     hint = "QM9 also comes with a package: pip install --no-deps qm9pack."
-    table = fetch.require("qm9/qm9.csv", url=_CSV_URL, hint=hint)
+    table = fetch.require("qm9/qm9.csv", url=NAMED["qm9"].url, hint=hint)
     dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL, hint=hint)
     return read_moleculenet(table, dropped), str(table)
 
 
 def read_package(parts: Sequence[Path]) -> pd.DataFrame:
     """The tables of the package ``qm9pack`` with the columns and units of ``qm9.parquet``."""
-    columns = list(_PACKAGE_COLUMNS)
-    frame = pd.concat([pd.read_csv(part, usecols=columns) for part in parts], ignore_index=True)
-    frame = frame.rename(columns=_PACKAGE_COLUMNS)
+    names = dict(zip(_PACKAGE_COLUMNS.split(), _OUR_COLUMNS.split(), strict=True))
+    tables = [pd.read_csv(part, usecols=list(names)) for part in parts]
+    frame = pd.concat(tables, ignore_index=True).rename(columns=names)
     counts = np.array([ast.literal_eval(text) for text in frame["stoichiometry"]])
     for name, energies in _ATOMS.items():
         bound = frame[name].to_numpy() - counts @ np.array(energies)
@@ -324,3 +286,12 @@ def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:
     frame = frame[~frame["mol_id"].isin(dropped)].reset_index(drop=True)
     frame["qm9_index"] = frame["mol_id"].str.removeprefix("gdb_").astype(int)
     return frame
+
+
+_reader = partial(Reader, packages=("rdkit",))
+READERS: dict[str, Reader] = {
+    "qm9": _reader(read_qm9, frozenset({"limit", "bad"})),
+    "zinc": _reader(read_zinc, frozenset({"limit"})),
+    "ki": _reader(read_ki, frozenset({"limit", "strict"})),
+    "nci5k": _reader(read_nci5k, frozenset({"limit"})),
+}

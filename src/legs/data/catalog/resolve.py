@@ -10,7 +10,7 @@ from typing import Any
 from legs.data.catalog import fetch, specs
 from legs.data.catalog.specs import NAMED, Spec
 from legs.data.errors import DataError
-from legs.data.readers.base import RawGraphs, Reader
+from legs.data.readers.base import Reader
 from legs.data.readers.table_files import SUFFIXES as TABLES
 from legs.data.readers.table_files import require_pandas
 from legs.io import expand_user
@@ -28,9 +28,8 @@ class Source:
 
     def take(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the reader; others are an error."""
-        for name in options:
-            if name not in self.reader.options and name not in ("target", "task"):
-                raise DataError(f"{name}= does not apply to {self.name}")
+        for name in {*options} - self.reader.options - {"target", "task"}:
+            raise DataError(f"{name}= does not apply to {self.name}")
         return {name: v for name, v in options.items() if name in self.reader.options}
 
 
@@ -70,29 +69,15 @@ def _named(spec: Spec) -> Source:
     return Source(spec.name, _named_reader(spec.reader), arguments, files, info)
 
 
-def _named_reader(key: str) -> Reader:
-    if key == "tu":
-        return _tu_reader()
+def _named_reader(name: str) -> Reader:
+    if name == "tu":
+        from legs.data.catalog.tu import READER
+
+        return READER
     require_pandas()
     from legs.data.catalog import molecules, structures
 
-    readers: dict[str, tuple[Callable[..., RawGraphs], set[str]]] = {
-        "qm9": (molecules.read_qm9, {"limit", "bad"}),
-        "zinc": (molecules.read_zinc, {"limit"}),
-        "ki": (molecules.read_ki, {"limit", "strict"}),
-        "nci5k": (molecules.read_nci5k, {"limit"}),
-        "casp12": (structures.read_casp12, {"folder", "k", "bad"}),
-        "rna-puzzles": (structures.read_rna_puzzles, {"k"}),
-        "protein-decoys": (structures.read_protein_decoys, {"k"}),
-    }
-    read, options = readers[key]
-    return Reader(read, frozenset(options), packages=("rdkit", "biotite"))
-
-
-def _tu_reader() -> Reader:
-    from legs.data.catalog import tu
-
-    return Reader(tu.read_tu, frozenset({"task", "directed", "bad"}))
+    return {**molecules.READERS, **structures.READERS}[name]
 
 
 def _fetch(spec: Spec) -> Path:
@@ -106,14 +91,14 @@ def _fetch(spec: Spec) -> Path:
 
 
 def _reader_of(path: Path) -> Reader:
-    from legs.data.catalog.tu import is_tu
+    from legs.data.catalog import tu
     from legs.data.readers import graph_files, structures, tables
 
     name = path.name.lower()
-    if (path / "tensors.safetensors").is_file():
+    if name.endswith(".safetensors"):
         raise DataError(f"{path} is a prepared data set: legs.data.load_dataset reads it")
-    if name.endswith(".zip") or (path.is_dir() and is_tu(path)):
-        return _tu_reader()
+    if name.endswith(".zip") or (path.is_dir() and tu.is_tu(path)):
+        return tu.READER
     if path.is_dir():
         structured = any(p.name.lower().endswith(structures.SUFFIXES) for p in path.iterdir())
         return structures.READER if structured else graph_files.READER

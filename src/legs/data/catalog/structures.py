@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from legs.data.catalog import fetch
+from legs.data.catalog.specs import NAMED, Spec
 from legs.data.errors import BadRows, DataError
-from legs.data.readers.base import RawGraphs
+from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.structures import (
     NEIGHBOURS,
     Structure,
@@ -25,8 +27,6 @@ from legs.data.readers.targets import encode_targets
 from legs.data.readers.text import parse_number
 from legs.io import FileError, read_arrays
 
-__all__ = ["read_casp12", "read_protein_decoys", "read_rna_puzzles"]
-
 
 def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
     """1,192 blind predictions of 23 RNA structures; regresses GDT_TS.
@@ -38,19 +38,12 @@ def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
     Args:
         k: number of nearest neighbours.
     """
-    return _read(
-        "structures/rna_puzzles_models.parquet",
-        "structures/rna_puzzles_c4_xyz_centiangstrom.npz",
-        size="n",
-        group="target",
-        member="model",
-        k=k,
-        name="rna-puzzles",
-        info={
-            "licence": "no licence given by the source; cite Magnus et al., NAR 2020, gkz1108",
-            "source": "RNA-Puzzles standardized submissions",
-        },
-    )
+    spec = NAMED["rna-puzzles"]
+    info = {
+        "licence": "no licence given by the source; cite Magnus et al., NAR 2020, gkz1108",
+        "source": "RNA-Puzzles standardized submissions",
+    }
+    return _read(spec, ("n", "target", "model"), k=k, name=spec.name, info=info)
 
 
 def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
@@ -62,34 +55,18 @@ def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
     Args:
         k: number of nearest neighbours.
     """
-    return _read(
-        "structures/protein_decoys_synthetic.parquet",
-        "structures/protein_decoys_synthetic_ca_centiangstrom.npz",
-        size="n_res",
-        group="protein",
-        member="k",
-        k=k,
-        name="protein-decoys-synthetic",
-        info={
-            "synthetic": True,
-            "note": "SYNTHETIC: real structures displaced at random, not predictions",
-            "licence": "native structures from the Protein Data Bank (CC0)",
-            "source": "made for this project",
-        },
-    )
+    spec = NAMED["protein-decoys"]
+    info = {"synthetic": True, "note": spec.note, "source": "made for this project"}
+    name = "protein-decoys-synthetic"
+    return _read(spec, ("n_res", "protein", "k"), k=k, name=name, info=info)
 
 
 def _read(
-    table: str,
-    arrays: str,
-    *,
-    size: str,
-    group: str,
-    member: str,
-    k: int,
-    name: str,
-    info: dict[str, Any],
+    spec: Spec, columns: tuple[str, str, str], *, info: dict[str, Any], **fields: Any
 ) -> RawGraphs:
+    """Models and their coordinates, from the two files of a set."""
+    size, group, member = columns  # the first among the arrays, the others in the table
+    table, arrays = spec.places[0]
     hint = "The set has no public address."
     frame = read_parquet(fetch.require(table, hint=hint), [group, member, "gdt_ts"])
     sizes, coords = _coordinates(fetch.require(arrays, hint=hint), size)
@@ -97,18 +74,15 @@ def _read(
         raise DataError(
             f"{table} has {len(frame)} rows, {arrays} {len(sizes)} structures: not of one version"
         )
-    groups = tuple(frame[group].astype(str))
-    members = frame[member].astype(str)
+    groups, members = tuple(frame[group].astype(str)), frame[member].astype(str)
     # Decoys are numbered within their protein, models have names of their own.
     numbered = members.duplicated().any()
-    ids = tuple(f"{g}-{m}" if numbered else m for g, m in zip(groups, members, strict=True))
     return structure_graphs(
         np.split(coords, np.cumsum(sizes)[:-1]),
         encode_targets(frame, ["gdt_ts"], "regression"),
-        k=k,
-        name=name,
-        ids=ids,
+        ids=tuple(f"{g}-{m}" if numbered else m for g, m in zip(groups, members, strict=True)),
         info={**info, "groups": groups},
+        **fields,
     )
 
 
@@ -116,14 +90,10 @@ def _coordinates(path: Path, size: str) -> tuple[np.ndarray[Any, Any], np.ndarra
     """Number of residues of each structure, and all coordinates in Å."""
     try:
         arrays = read_arrays(path)
-        sizes = arrays[size].astype(np.int64)
+        sizes = arrays[size].astype(np.int64).reshape(-1)
         coords = arrays["xyz_cA"].astype(np.float64) / 100
-    except FileError as error:
-        raise DataError(str(error)) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (FileError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} cannot be read: {str(error)[:160]}") from error
-    if sizes.ndim != 1:
-        raise DataError(f"{path}: {size} is no list of sizes")
     if sizes.min(initial=1) < 1 or coords.shape != (sizes.sum(), 3):
         raise DataError(f"{path}: {coords.shape} coordinates for {sizes.sum()} residues")
     return sizes, coords
@@ -171,19 +141,27 @@ def read_casp12(
     if found is None or not found.is_dir():
         raise DataError(f"CASP12 was not found{f' in {folder}' if folder else ''}. {HELP}")
     need_biotite()
-    units = {unit.name: unit for unit in _units(found)}
+    units = {
+        directory.name: models
+        for directory in sorted([found, *found.rglob("*")])
+        if directory.is_dir() and _UNIT.fullmatch(directory.name)
+        if (models := sorted(p for p in directory.iterdir() if _is_model(p)))
+    }
     if not units:
         raise DataError(f"no model of a CASP target was found below {found}. {HELP}")
-    tables = {path.stem: path for path in _beside(found, ".txt")}
-    natives = {path.stem: path for path in _beside(found, ".pdb")}
+    tables, natives = _named(found, ".txt"), _named(found, ".pdb")
     rows: list[_Row] = []
-    for unit in units.values():
-        rows += _read_unit(unit, _for(unit.name, tables), _for(unit.name, natives), bad)
+    for unit, models in units.items():
+        rows += _read_unit(unit, models, _file_for(unit, tables), _file_for(unit, natives), bad)
     if not rows:
         raise DataError(f"no model below {found} has coordinates and a GDT_TS. {HELP}")
-    frame = {"gdt_ts": np.array([row.gdt_ts for row in rows])}
-    where = [f"{row.target}, {row.name}" for row in rows]
-    targets = encode_targets(frame, ["gdt_ts"], "regression", bad=bad, where=where)
+    targets = encode_targets(
+        {"gdt_ts": np.array([row.gdt_ts for row in rows])},
+        ["gdt_ts"],
+        "regression",
+        bad=bad,
+        where=[f"{row.target}, {row.name}" for row in rows],
+    )
     rows = [row for row, kept in zip(rows, targets.kept, strict=True) if kept]
     return structure_graphs(
         [row.structure.coords for row in rows],
@@ -198,11 +176,6 @@ def read_casp12(
             "licence": "not to be redistributed",
         },
     )
-
-
-class _Unit(NamedTuple):
-    name: str  # T0860 or T0860-D1
-    models: list[Path]
 
 
 class _Row(NamedTuple):
@@ -247,60 +220,63 @@ def read_scores(path: Path) -> dict[str, float]:
     return scores
 
 
-def _units(folder: Path) -> Iterator[_Unit]:
-    for directory in sorted([folder, *folder.rglob("*")]):
-        if directory.is_dir() and _UNIT.fullmatch(directory.name):
-            files = sorted(path for path in directory.iterdir() if path.is_file())
-            models = [path for path in files if _MODEL.fullmatch(path.name)]
-            if models:
-                yield _Unit(directory.name, models)
+def _is_model(path: Path) -> bool:
+    return _MODEL.fullmatch(path.name) is not None and path.is_file()
 
 
-def _beside(folder: Path, suffix: str) -> list[Path]:
-    """Files named after a target or one of its domains."""
-    found = sorted(folder.rglob(f"*{suffix}"))
-    return [path for path in found if path.is_file() and _UNIT.fullmatch(path.stem)]
+def _named(folder: Path, suffix: str) -> dict[str, Path]:
+    """Files named after a target or one of its domains, by that name."""
+    paths = sorted(folder.rglob(f"*{suffix}"))
+    return {path.stem: path for path in paths if _UNIT.fullmatch(path.stem) and path.is_file()}
 
 
-def _for(unit: str, files: Mapping[str, Path]) -> Path | None:
+def _file_for(unit: str, files: Mapping[str, Path]) -> Path | None:
     if unit in files or "-" in unit:
         return files.get(unit)
     domains = [name for name in files if name.startswith(f"{unit}-D")]
     return files[domains[0]] if len(domains) == 1 else None
 
 
-def _read_unit(unit: _Unit, table: Path | None, native: Path | None, bad: BadRows) -> list[_Row]:
+def _read_unit(
+    unit: str, models: list[Path], table: Path | None, native: Path | None, bad: BadRows
+) -> list[_Row]:
+    """The models of a target (T0860) or domain (T0860-D1) that have a score."""
     if table is None and native is None:
-        bad.add(unit.name, "neither a result table nor a native structure; see `read_casp12`")
+        bad.add(unit, "neither a result table nor a native structure; see `read_casp12`")
         return []
     scores = {} if table is None else read_scores(table)
-    truth: Structure | None = None
-    if native is not None:
-        try:
-            truth = read_structure(native)
-        except DataError as error:
-            raise DataError(f"{native}: {error}") from error
+    try:
+        truth = None if native is None else read_structure(native)
+    except DataError as error:
+        raise DataError(f"{native}: {error}") from error
+    target = unit.partition("-")[0]
     rows = []
-    for path in unit.models:
+    for path in models:
         name = path.name.removesuffix(".pdb")
-        known = scores.get(_bare(name))
+        value = scores.get(_bare(name))
+        computed = value is None
         try:
             structure = read_structure(path)
-            if known is not None:
-                value = known
-            elif truth is not None:
+            if value is None and truth is not None:
                 value = score(structure, truth)
-            else:
+            if value is None:
                 raise DataError(f"no GDT_TS in {table.name if table else 'any table'}")
         except DataError as error:
-            bad.add(f"{unit.name}/{path.name}", str(error))
+            bad.add(f"{unit}/{path.name}", str(error))
             continue
-        target = unit.name.partition("-")[0]
-        label = name if name.startswith(target) else f"{unit.name}/{name}"
-        rows.append(_Row(target, label, structure, value, known is None))
+        label = name if name.startswith(target) else f"{unit}/{name}"
+        rows.append(_Row(target, label, structure, value, computed))
     return rows
 
 
 def _bare(name: str) -> str:
     """A model's name without the suffix of a domain."""
     return re.sub(r"-D\d+$", "", name)
+
+
+_reader = partial(Reader, packages=("biotite",))
+READERS: dict[str, Reader] = {
+    "casp12": _reader(read_casp12, frozenset({"folder", "k", "bad"})),
+    "rna-puzzles": _reader(read_rna_puzzles, frozenset({"k"})),
+    "protein-decoys": _reader(read_protein_decoys, frozenset({"k"})),
+}

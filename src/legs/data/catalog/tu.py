@@ -6,9 +6,9 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,32 +16,33 @@ from scipy import sparse
 
 from legs.data.dataset import Task
 from legs.data.errors import BadRows, DataError
-from legs.data.readers.base import Features, RawGraphs
+from legs.data.readers.base import Features, RawGraphs, Reader
 from legs.data.readers.targets import encode_targets
-from legs.io import FileError, check_archive, iter_member
+from legs.io import FileError, check_archive, iter_member, read_file
 
 LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest known, are 0.36 GB
+LARGEST_BLOCK = 8 << 30  # bytes of one-hot labels
 _BLOCK = 8 << 20  # bytes parsed at a time, and the longest line
-_HEXADECIMAL = re.compile(rb"[xX]")
 _WHOLE = re.compile(rb"-?\d+")
-_DECIMAL = re.compile(rb"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
+_DECIMAL = re.compile(rb"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
+_MISSING = ("", "nan", "na", "none", "null")
+_IGNORED = ("edge_labels", "edge_attributes")
 
 Kind: TypeAlias = Literal["node", "whole", "decimal", "text"]
 _Array: TypeAlias = np.ndarray[Any, Any]
+_DTYPES: Mapping[Kind, Any] = {
+    "node": np.int32,
+    "whole": np.int64,
+    "decimal": np.float32,
+    "text": object,
+}
 
 
-@dataclass(frozen=True)
-class TUFiles:
-    """The files of one set.
+class TUFiles(NamedTuple):
+    """The files of one set: ``members`` are paths in ``path`` by what comes after the name."""
 
-    Args:
-        path: of the folder or zip.
-        name: of the set, which all its files begin with.
-        members: paths in ``path`` by what comes after the name, such as ``"graph_labels"``.
-    """
-
-    path: Path
-    name: str
+    path: Path  # of the folder or zip
+    name: str  # of the set, which all its files begin with
     members: Mapping[str, str]
 
     def file(self, part: str) -> str:
@@ -55,24 +56,29 @@ class TUFiles:
         member = self.members[part]
         try:
             if self.path.is_dir():
-                _bound(self.path / member, (self.path / member).stat().st_size)
-                return (self.path / member).read_bytes()
+                return read_file(self.path / member, LARGEST)
             with zipfile.ZipFile(self.path) as archive:
                 info = archive.getinfo(member)
-                _bound(member, info.file_size)
+                if info.file_size > LARGEST:
+                    size = f"{member} has {info.file_size:,} bytes"
+                    raise DataError(f"{size}; more than {LARGEST:,} are not read")
                 return b"".join(iter_member(archive, info))
-        except DataError:
-            raise
-        except FileError as error:
+        except (DataError, FileError) as error:
             raise DataError(str(error)) from error
         except Exception as error:  # zipfile, zlib and lzma raise errors of many classes
             raise DataError(f"{self.path}: {self.file(part)} cannot be read ({error})") from error
+
+    def error_at(self, part: str, row: int, reason: str) -> DataError:
+        """An error naming the line of the ``row``-th value (from 0) of a file."""
+        lines = enumerate(_lines(self.read(part)))
+        number, text = next((line for i, line in lines if i == row), (row + 1, b""))
+        return DataError(f"{self.path}: {self.file(part)} line {number} ({_shown(text)}): {reason}")
 
 
 def is_tu(path: Path) -> bool:
     """Whether a folder or zip holds a set in TUDataset's layout: a file ``NAME_A.txt``."""
     try:
-        return bool(_roots(_listing(path)))
+        return any(name.endswith("_A.txt") for name in _listing(path))
     except DataError:
         return False
 
@@ -84,17 +90,39 @@ def find_files(path: Path) -> TUFiles:
         DataError: nothing there, several sets, a zip that is damaged or has paths leaving it.
     """
     listing = _listing(path)
-    roots = _roots(listing)
+    roots = [name.removesuffix("_A.txt") for name in listing if name.endswith("_A.txt")]
     if len(roots) > 1:  # a zip may carry more; the set it is named after is meant
         roots = [root for root in roots if Path(root).name == path.stem] or roots
     if len(roots) != 1:
-        found = ", ".join(f"{root}_A.txt" for root in roots[:5]) or "none"
+        names = ", ".join(f"{root}_A.txt" for root in roots[:5]) or "none"
         raise DataError(
-            f"{path}: a set in TUDataset's layout has one file NAME_A.txt; found: {found}"
+            f"{path}: a set in TUDataset's layout has one file NAME_A.txt; found: {names}"
         )
     prefix = f"{roots[0]}_"
     members = {m[len(prefix) : -4]: m for m in listing if m.startswith(prefix)}
     return TUFiles(path, Path(roots[0]).name, members)
+
+
+def _listing(path: Path) -> list[str]:
+    """Text files in a folder (two deep) or zip, as paths relative to it."""
+    if path.is_dir():
+        files = [*path.glob("*.txt"), *path.glob("*/*.txt")]
+        return sorted(p.relative_to(path).as_posix() for p in files if p.is_file())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_archive(archive, path)
+            names = archive.namelist()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file or folder") from error
+    except FileError as error:
+        raise DataError(str(error)) from error
+    except Exception as error:
+        raise DataError(f"{path}: not a zip file, or a damaged one ({error})") from error
+    for name in names:
+        # Nothing is unpacked to the disk, but a file with such members is no honest data set.
+        if name.startswith("/") or re.search(r"(^|/)\.\.(/|$)|\\|:|\0", name):
+            raise DataError(f"{path}: its member {name!r} leaves the folder; the file is refused")
+    return sorted(n for n in names if n.endswith(".txt") and not n.startswith("__MACOSX/"))
 
 
 def read_columns(files: TUFiles, part: str, kind: Kind, columns: int | None = None) -> list[_Array]:
@@ -116,18 +144,17 @@ def read_columns(files: TUFiles, part: str, kind: Kind, columns: int | None = No
     if not first:
         return [np.empty(0, _DTYPES[kind])] * columns
     try:
-        result = _parse(data, kind, columns)
+        table = _parse(data, kind, columns)
+        if kind in ("node", "whole") and re.search(rb"[xX]", data):
+            raise ValueError("hexadecimal numbers")  # which Arrow takes
     except ValueError as error:  # pyarrow's errors and UnicodeDecodeError among them
         fault = next(_faults(data, kind, columns), f": cannot be read ({error})")
         raise DataError(f"{files.path}: {files.file(part)}{fault}") from error
-    if kind in ("node", "whole") and _HEXADECIMAL.search(data):  # which Arrow takes
-        raise DataError(f"{files.path}: {files.file(part)}{next(_faults(data, kind, columns))}")
-    if kind == "decimal":
-        for column in result:
-            if not np.isfinite(column).all():
-                row = int(np.argmin(np.isfinite(column)))
-                raise fault_at(files, part, row, "not a finite number", data)
-    return result
+    for column in table if kind == "decimal" else ():
+        if not np.isfinite(column).all():
+            row = int(np.argmin(np.isfinite(column)))
+            raise files.error_at(part, row, "not a finite number")
+    return table
 
 
 def _parse(data: bytes, kind: Kind, columns: int) -> list[_Array]:
@@ -152,53 +179,33 @@ def _parse(data: bytes, kind: Kind, columns: int) -> list[_Array]:
 
 def _parse_with_numpy(data: bytes, kind: Kind, columns: int) -> list[_Array]:
     if kind == "text":
-        rows = [line.decode().split(",") for _, line in _lines(data)]
-        if any(len(row) != columns for row in rows):
-            raise ValueError("lines of different lengths")
-        return [np.array(column, dtype=object) for column in zip(*rows, strict=True)]
-    table = np.loadtxt(io.BytesIO(data), _DTYPES[kind], delimiter=",", comments=None, ndmin=2)
-    if table.shape[1] != columns:
-        raise ValueError(f"{table.shape[1]} columns")
+        table = np.array([line.decode().split(",") for _, line in _lines(data)], dtype=object)
+    else:
+        table = np.loadtxt(io.BytesIO(data), _DTYPES[kind], delimiter=",", comments=None, ndmin=2)
+    if table.ndim != 2 or table.shape[1] != columns:
+        raise ValueError("lines of different lengths")
     return [np.ascontiguousarray(column) for column in table.T]
 
 
-def fault_at(
-    files: TUFiles, part: str, row: int, reason: str, data: bytes | None = None
-) -> DataError:
-    """An error naming the line of the ``row``-th value (from 0) of a file."""
-    lines = _lines(files.read(part) if data is None else data)
-    number, text = next((found for i, found in enumerate(lines) if i == row), (row + 1, b""))
-    return DataError(f"{files.path}: {files.file(part)} line {number} ({_shown(text)}): {reason}")
-
-
-_DTYPES: Mapping[Kind, Any] = {
-    "node": np.int32,
-    "whole": np.int64,
-    "decimal": np.float32,
-    "text": object,
-}
-
-
 def _faults(data: bytes, kind: Kind, columns: int) -> Iterator[str]:
-    # The fast parser does not say which line stopped it; this one runs only then.
+    """What is wrong with which line: the fast parser does not say, and this one runs only then."""
     most = np.iinfo(np.int32 if kind == "node" else np.int64).max
     for number, line in _lines(data):
-        fields = [field.strip(b" \t") for field in line.split(b",")]
         if len(line) >= _BLOCK:
             yield f" line {number}: is {len(line):,} characters long"
-        elif len(fields) != columns:
-            yield f" line {number} ({_shown(line)}): has {len(fields)} values, not {columns}"
+        fields = [field.strip(b" \t") for field in line.split(b",")]
+        reasons = [] if len(fields) == columns else [f"has {len(fields)} values, not {columns}"]
         for field in fields:
-            if kind == "text":
-                if field.decode("utf-8", "replace").encode() != field:
-                    yield f" line {number} ({_shown(line)}): is not UTF-8 text"
-            elif kind == "decimal":
-                if not _DECIMAL.fullmatch(field):
-                    yield f" line {number} ({_shown(line)}): {_shown(field)} is not a number"
-            elif not _WHOLE.fullmatch(field):
-                yield f" line {number} ({_shown(line)}): {_shown(field)} is not a whole number"
-            elif len(field) > 20 or not -most <= int(field) <= most:
-                yield f" line {number} ({_shown(line)}): {_shown(field)} is too large a number"
+            if kind == "text" and field.decode("utf-8", "replace").encode() != field:
+                reasons.append("is not UTF-8 text")
+            elif kind == "decimal" and not _DECIMAL.fullmatch(field):
+                reasons.append(f"{_shown(field)} is not a number")
+            elif kind in ("node", "whole") and not _WHOLE.fullmatch(field):
+                reasons.append(f"{_shown(field)} is not a whole number")
+            elif kind in ("node", "whole") and (len(field) > 20 or abs(int(field)) > most):
+                reasons.append(f"{_shown(field)} is too large a number")
+        for reason in reasons:
+            yield f" line {number} ({_shown(line)}): {reason}"
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -212,42 +219,6 @@ def _shown(text: bytes) -> str:
     return repr(text[:40].decode("utf-8", "replace")) + ("…" if len(text) > 40 else "")
 
 
-def _listing(path: Path) -> list[str]:
-    """Text files in a folder (two deep) or zip, as paths relative to it."""
-    if path.is_dir():
-        found = [*path.glob("*.txt"), *path.glob("*/*.txt")]
-        return sorted(p.relative_to(path).as_posix() for p in found if p.is_file())
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_archive(archive, path)
-            names = archive.namelist()
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file or folder") from error
-    except FileError as error:
-        raise DataError(str(error)) from error
-    except Exception as error:
-        raise DataError(f"{path}: not a zip file, or a damaged one ({error})") from error
-    for name in names:
-        # Nothing is unpacked to the disk, but a file with such members is no honest data set.
-        if name.startswith("/") or re.search(r"(^|/)\.\.(/|$)|\\|:|\0", name):
-            raise DataError(f"{path}: its member {name!r} leaves the folder; the file is refused")
-    return sorted(n for n in names if n.endswith(".txt") and not n.startswith("__MACOSX/"))
-
-
-def _roots(listing: list[str]) -> list[str]:
-    return [name.removesuffix("_A.txt") for name in listing if name.endswith("_A.txt")]
-
-
-def _bound(member: object, size: int) -> None:
-    if size > LARGEST:
-        raise DataError(f"{member} has {size:,} bytes, more than the {LARGEST:,} allowed")
-
-
-LARGEST_BLOCK = 8 << 30  # bytes of one-hot labels
-_UNNAMED = ("", "nan", "na", "none", "null")
-_IGNORED = ("edge_labels", "edge_attributes")
-
-
 def read_tu(
     path: str | Path,
     *,
@@ -259,7 +230,7 @@ def read_tu(
 
     ``NAME_A.txt`` lists the edges in both directions (repeated ones count once, self-loops are
     kept), ``NAME_graph_indicator.txt`` the graph of each node. Classes come from
-    ``NAME_graph_labels.txt``, numbers to regress from ``NAME_graph_attributes.txt``. Node labels
+    ``NAME_graph_labels.txt``, continuous targets from ``NAME_graph_attributes.txt``. Node labels
     and attributes become the feature blocks ``"labels"`` (one-hot) and ``"attributes"``, which are
     used by default; labels and attributes of edges are not, and ``info["ignored"]`` says so.
 
@@ -279,15 +250,19 @@ def read_tu(
     files = find_files(Path(path))
     bad = BadRows() if bad is None else bad
     (indicator,) = read_columns(files, "graph_indicator", "whole", 1)
-    targets = _read_targets(files, task)
-    count = None if targets is None else len(next(iter(targets.values())))
+    part, table = _read_targets(files, task)
+    count = len(next(iter(table.values()))) if table else None
     graph, kept = _owners(files, indicator, count, bad)
-    y = None
-    if targets is not None:
-        where = [f"{files.file(part_of(files, task))} line {i + 1}" for i in np.flatnonzero(kept)]
-        table = {name: column[kept] for name, column in targets.items()}
-        y = encode_targets(table, list(table), task or _usual_task(files), bad=bad, where=where)
-        kept[kept] = y.kept
+    fields: dict[str, Any] = {}
+    if table:
+        task = task or ("regression" if part == "graph_attributes" else "classification")
+        where = [f"{files.file(part)} line {i + 1}" for i in np.flatnonzero(kept)]
+        table = {name: column[kept] for name, column in table.items()}
+        targets = encode_targets(table, list(table), task, bad=bad, where=where)
+        kept[kept] = targets.kept
+        fields = targets.fields()
+        if targets.task == "classification":
+            fields["target_names"] = ()
     adjacency, info = _adjacency(files, graph, directed == "symmetrize")
 
     # Nodes in the order of their graphs; the format does not promise it, though most files keep it.
@@ -300,59 +275,45 @@ def read_tu(
     edges = np.empty((2, adjacency.nnz), np.int64)
     edges[0] = adjacency.indices
     edges[1] = np.repeat(np.arange(len(nodes)), np.diff(adjacency.indptr))
-    offered = {
-        "labels": lambda: _labels(files, len(graph), nodes),
-        "attributes": lambda: _attributes(files, len(graph), nodes),
+    blocks = {
+        name: partial(read, files, len(graph), nodes)
+        for name, read in (("labels", _labels), ("attributes", _attributes))
+        if f"node_{name}" in files.members
     }
-    blocks = {name: block for name, block in offered.items() if f"node_{name}" in files.members}
     return RawGraphs(
         ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)])),
         edge_index=torch.from_numpy(edges),
-        y=None if y is None else y.y,
-        task=None if y is None else y.task,
         name=files.name,
-        class_names=() if y is None else y.class_names,
-        target_names=() if y is None or y.task == "classification" else y.target_names,
         ids=tuple(str(i + 1) for i in np.flatnonzero(kept)),
         blocks=blocks,
         default_features=("structure", *blocks),
         info={"source": str(path), "layout": "TUDataset", **info},
+        **fields,
     )
 
 
-def part_of(files: TUFiles, task: Task | None) -> str:
-    """Which file holds the targets: ``"graph_labels"`` or ``"graph_attributes"``."""
+def _read_targets(files: TUFiles, task: Task | None) -> tuple[str, dict[str, _Array]]:
+    """Which file holds the targets, and its columns; none where there are no targets."""
     has_labels, has_numbers = (f"graph_{p}" in files.members for p in ("labels", "attributes"))
     if task == "classification" and not has_labels:
         raise DataError(f"{files.path}: classification needs {files.file('graph_labels')}")
     if has_numbers and (task == "regression" or not has_labels):
-        return "graph_attributes"
-    return "graph_labels"
-
-
-def _usual_task(files: TUFiles) -> Task:
-    return "regression" if part_of(files, None) == "graph_attributes" else "classification"
-
-
-def _read_targets(files: TUFiles, task: Task | None) -> dict[str, _Array] | None:
-    part = part_of(files, task)
-    if part not in files.members:
-        return None
-    if part == "graph_attributes":
-        columns = read_columns(files, part, "text")
-        return {f"target_{i}": _gaps(c) for i, c in enumerate(columns, 1)}
+        columns = read_columns(files, "graph_attributes", "text")
+        table = {f"target_{i}": _with_gaps(c) for i, c in enumerate(columns, 1)}
+        return "graph_attributes", table
+    if not has_labels:
+        return "graph_labels", {}
     try:
-        (labels,) = read_columns(files, part, "whole", 1)
+        (labels,) = read_columns(files, "graph_labels", "whole", 1)
     except DataError:  # words serve as labels as well
-        (labels,) = read_columns(files, part, "text", 1)
-        labels = _gaps(labels)
-    return {"graph label": labels}
+        labels = _with_gaps(*read_columns(files, "graph_labels", "text", 1))
+    return "graph_labels", {"graph label": labels}
 
 
-def _gaps(column: _Array) -> _Array:
+def _with_gaps(column: _Array) -> _Array:
     """Text without spaces around it, and ``None`` where it says that there is no value."""
     stripped = (value.strip() for value in column)
-    return np.array([None if v.lower() in _UNNAMED else v for v in stripped], dtype=object)
+    return np.array([None if v.lower() in _MISSING else v for v in stripped], dtype=object)
 
 
 def _owners(
@@ -366,9 +327,9 @@ def _owners(
     wrong = (indicator < 1) | (indicator > most)
     if wrong.any():
         reason = f"graphs are numbered from 1 to {most}"
-        raise fault_at(files, "graph_indicator", int(np.argmax(wrong)), reason)
+        raise files.error_at("graph_indicator", int(np.argmax(wrong)), reason)
     graph = indicator - 1
-    kept = np.bincount(graph, minlength=0 if targets is None else targets) > 0
+    kept = np.bincount(graph, minlength=targets or 0) > 0
     for empty in np.flatnonzero(~kept).tolist():
         bad.add(f"{files.path}: {files.file('graph_indicator')}", f"graph {empty + 1} has no nodes")
     return graph, kept
@@ -383,32 +344,30 @@ def _adjacency(
         wrong = (end < 1) | (end > count)
         if wrong.any():
             reason = f"nodes are numbered from 1 to {count}"
-            raise fault_at(files, "A", int(np.argmax(wrong)), reason)
+            raise files.error_at("A", int(np.argmax(wrong)), reason)
     source, target = source - np.int32(1), target - np.int32(1)
     graph = graph.astype(np.int32)
     wrong = graph[source] != graph[target]
     if wrong.any():
         row = int(np.argmax(wrong))
         ends = f"{graph[source[row]] + 1} and {graph[target[row]] + 1}"
-        raise fault_at(files, "A", row, f"the edge joins nodes of two graphs, {ends}")
+        raise files.error_at("A", row, f"the edge joins nodes of two graphs, {ends}")
     matrix = _pattern(target, source, count)
     # The columns of a CSC matrix are sorted: the same arrays mean that the matrix is symmetric.
     other = matrix.tocsc()
-    one_way = not np.array_equal(matrix.indptr, other.indptr) or not np.array_equal(
-        matrix.indices, other.indices
+    one_way = not (
+        np.array_equal(matrix.indptr, other.indptr)
+        and np.array_equal(matrix.indices, other.indices)
     )
     if one_way and not symmetrize:
-        back = _pattern(source, target, count)
-        lone = sparse.coo_matrix(matrix.astype(np.int8) - matrix.multiply(back).astype(np.int8))
-        lone.eliminate_zeros()
-        row = int(np.argmax((target == lone.row[0]) & (source == lone.col[0])))
+        listed = set(zip(source.tolist(), target.tolist(), strict=True))
+        row = next(i for i, e in enumerate(zip(target, source, strict=True)) if e not in listed)
         reason = "the edge is listed in one direction only (directed='symmetrize' adds the other)"
-        raise fault_at(files, "A", row, reason)
+        raise files.error_at("A", row, reason)
     if one_way:
         matrix = _pattern(np.append(source, target), np.append(target, source), count)
-    loops = source == target
     return matrix, {
-        "self_loops": int(matrix.diagonal().sum()) if loops.any() else 0,
+        "self_loops": int(matrix.diagonal().sum()) if (source == target).any() else 0,
         "repeated_edges": 0 if one_way else len(source) - matrix.nnz,
         "symmetrized": one_way,
         "ignored": [part.replace("_", " ") for part in _IGNORED if part in files.members],
@@ -422,12 +381,12 @@ def _pattern(rows: _Array, columns: _Array, count: int) -> sparse.csr_matrix:
     return matrix
 
 
-def _node_columns(files: TUFiles, part: str, kind: Any, count: int) -> list[_Array]:
+def _node_columns(files: TUFiles, part: str, kind: Kind, nodes: int) -> list[_Array]:
     columns = read_columns(files, part, kind)
-    if len(columns[0]) != count:
+    if len(columns[0]) != nodes:
         raise DataError(
             f"{files.path}: {files.file(part)} has {len(columns[0])} lines, but "
-            f"{files.file('graph_indicator')} has {count}; both have a line per node"
+            f"{files.file('graph_indicator')} has {nodes}; both have a line per node"
         )
     return columns
 
@@ -456,3 +415,6 @@ def _attributes(files: TUFiles, count: int, nodes: _Array) -> Features:
     columns = _node_columns(files, "node_attributes", "decimal", count)
     x = torch.from_numpy(np.stack([column[nodes] for column in columns], axis=1))
     return Features(x, tuple(f"attribute_{i}" for i in range(1, len(columns) + 1)))
+
+
+READER = Reader(read_tu, frozenset({"task", "directed", "bad"}))

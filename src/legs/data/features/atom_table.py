@@ -42,7 +42,7 @@ class MoleculeArrays(NamedTuple):
 
     atoms: NDArray[np.int16]  # [atoms, len(COLUMNS)]
     sizes: NDArray[np.int64]  # [molecules], atoms of each
-    bonds: NDArray[np.int32]  # [bonds, 2], atoms counted within their molecule, each bond once
+    bonds: NDArray[np.int32]  # [bonds, 2], atoms numbered within their molecule, each bond once
     orders: NDArray[np.float32]  # [bonds], 1.5 for aromatic ones
     bonds_of: NDArray[np.int64]  # [molecules], bonds of each
     kept: NDArray[np.int64]  # [molecules], positions in the input
@@ -74,11 +74,13 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
                 bad.append((position, found))
                 continue
             mol, text = found
-            rows, links = _atoms(mol), _bonds(mol)
-            atoms += rows
-            bonds += links
-            sizes.append(len(rows))
-            bonds_of.append(len(links))
+            atoms += _atoms(mol)
+            bonds += [
+                (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
+                for bond in mol.GetBonds()
+            ]
+            sizes.append(mol.GetNumAtoms())
+            bonds_of.append(mol.GetNumBonds())
             kept.append(position)
             smiles.append(text)
     table = np.array(bonds, dtype=np.float32).reshape(-1, 3)
@@ -103,31 +105,25 @@ def require_rdkit() -> None:
 
 
 def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> MoleculeArrays:
-    """Puts the results of several inputs of the given lengths one after another."""
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return MoleculeArrays(
-        np.concatenate([part.atoms for part in parts]),
-        np.concatenate([part.sizes for part in parts]),
-        np.concatenate([part.bonds for part in parts]),
-        np.concatenate([part.orders for part in parts]),
-        np.concatenate([part.bonds_of for part in parts]),
-        np.concatenate([p.kept + s for p, s in zip(parts, starts, strict=False)]),
-        [text for part in parts for text in part.smiles],
-        [(int(s) + row, why) for p, s in zip(parts, starts, strict=False) for row, why in p.bad],
-    )
+    """Puts the results of several inputs of these lengths one after another."""
+    starts = np.cumsum([0, *lengths[:-1]])
+    bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
+    shifted = [p._replace(kept=p.kept + s) for p, s in zip(parts, starts, strict=True)]
+    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:6] for p in shifted), strict=True)]
+    return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
 
 
-def select(read: MoleculeArrays, chosen: NDArray[np.bool_]) -> MoleculeArrays:
-    """The molecules that ``chosen`` (``[molecules]``) marks; ``bad`` stays as it is."""
-    bonds = np.repeat(chosen, read.bonds_of)
+def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
+    """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
+    bonds = np.repeat(mask, read.bonds_of)
     return MoleculeArrays(
-        read.atoms[np.repeat(chosen, read.sizes)],
-        read.sizes[chosen],
+        read.atoms[np.repeat(mask, read.sizes)],
+        read.sizes[mask],
         read.bonds[bonds],
         read.orders[bonds],
-        read.bonds_of[chosen],
-        read.kept[chosen],
-        [read.smiles[i] for i in np.flatnonzero(chosen).tolist()],
+        read.bonds_of[mask],
+        read.kept[mask],
+        [read.smiles[i] for i in np.flatnonzero(mask).tolist()],
         read.bad,
     )
 
@@ -142,6 +138,8 @@ def _read(item: Any, hydrogens: bool) -> tuple[Mol, str] | str:
         if isinstance(item, str):
             text = item.strip()
             mol = _parse(text)
+            if isinstance(mol, str):
+                return mol
         else:
             # A copy: sanitising changes the molecule, and this one is the caller's.
             mol = Chem.Mol(item)
@@ -150,8 +148,6 @@ def _read(item: Any, hydrogens: bool) -> tuple[Mol, str] | str:
             Chem.SanitizeMol(mol)
             mol = Chem.RemoveHs(mol)
             text = Chem.MolToSmiles(mol)
-        if isinstance(mol, str):
-            return mol
         if mol.GetNumAtoms() == 0:
             return "a molecule without atoms"
         return (Chem.AddHs(mol) if hydrogens else mol), text
@@ -185,11 +181,7 @@ def _parse(text: str) -> Mol | str:
 
 
 def too_large(mol: Mol) -> str:
-    """What is wrong with a molecule that is too large for RDKit's search for rings, or nothing.
-
-    Args:
-        mol: which need not be sanitised.
-    """
+    """Why a molecule, sanitised or not, is too large for RDKit's search for rings; else empty."""
     atoms, bonds = mol.GetNumAtoms(), mol.GetNumBonds()
     if atoms <= MOST_ATOMS and bonds <= MANY_RINGS:
         return ""
@@ -215,15 +207,13 @@ def ring_fault(atoms: int, bonds: Sequence[tuple[int, int]]) -> str:
         links = graph.subgraph(system).number_of_edges()
         rings = links - len(system) + 1
         if links > MOST_RING_BONDS or rings > MOST_RINGS:
-            return (
-                f"a ring system of {links:,} bonds and {rings:,} rings (at most "
-                f"{MOST_RING_BONDS:,} and {MOST_RINGS:,} are read)"
-            )
+            most = f"{MOST_RING_BONDS:,} and {MOST_RINGS:,}"
+            return f"a ring system of {links:,} bonds and {rings:,} rings (at most {most} are read)"
         hub = max(degree for _, degree in graph.degree(system))
         if rings > MANY_RINGS and hub > MOST_NEIGHBORS:
+            most = f"{MOST_NEIGHBORS} are read, beyond {MANY_RINGS} rings"
             return (
-                f"an atom with {hub:,} neighbours in a system of {rings:,} rings (at most "
-                f"{MOST_NEIGHBORS} are read, beyond {MANY_RINGS} rings)"
+                f"an atom with {hub:,} neighbours in a system of {rings:,} rings (at most {most})"
             )
     return ""
 
@@ -242,13 +232,6 @@ def _atoms(mol: Mol) -> list[tuple[Any, ...]]:
             atom.GetChiralTag() != 0,
         )
         for atom in mol.GetAtoms()
-    ]
-
-
-def _bonds(mol: Mol) -> list[tuple[Any, ...]]:
-    return [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
-        for bond in mol.GetBonds()
     ]
 
 

@@ -20,7 +20,6 @@ from legs.data.readers.base import Features
 # The ten columns of an organic molecule's graph; everything else (metals, B, Si, …) is "other".
 ELEMENTS = {"C": 6, "N": 7, "O": 8, "S": 16, "F": 9, "Cl": 17, "Br": 35, "I": 53, "P": 15}
 QM9_ELEMENTS = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9}
-SP, SP2, SP3 = 2, 3, 4
 
 # Pauling's scale by atomic number; elements without a value (noble gases, dummy atoms) get 0.
 _ELECTRONEGATIVITY = (
@@ -63,8 +62,7 @@ def atom_types(table: NDArray[np.int16], *, hydrogens: bool = False) -> Features
 
     Without ``hydrogens`` the few hydrogens that stay nodes (H₂, isotopes) count as other.
     """
-    elements = {"H": 1, **ELEMENTS} if hydrogens else ELEMENTS
-    return _features(_one_hot(_column(table, "atomic_number"), elements, other=True))
+    return _features(_types(table, hydrogens))
 
 
 def qm9_features(table: NDArray[np.int16]) -> Features:
@@ -74,14 +72,14 @@ def qm9_features(table: NDArray[np.int16]) -> Features:
     QM9 without perceiving aromaticity and hybridisation, so that four of its columns are zero
     throughout; here they hold what they are named after.
     """
-    number = _column(table, "atomic_number")
+    columns = _columns(table)
+    number = columns["atomic_number"]
     return _features(
         {
-            **_one_hot(number, QM9_ELEMENTS),
-            "atomic_number": number,
-            "aromatic": _column(table, "aromatic"),
-            **_hybridization(table),
-            "hydrogens": _column(table, "hydrogens"),
+            **{name: number == z for name, z in QM9_ELEMENTS.items()},
+            **{name: columns[name] for name in ("atomic_number", "aromatic")},
+            **_hybridization(columns),
+            "hydrogens": columns["hydrogens"],
         }
     )
 
@@ -94,23 +92,17 @@ def chem_features(table: NDArray[np.int16], *, hydrogens: bool = False) -> Featu
     sp, sp², sp³; stereo centre; and of the element: mass (in 100 u), electronegativity (Pauling),
     covalent radius (Å) and outer electrons (in eighths). Every value is finite.
     """
-    number = _column(table, "atomic_number")
-    ring = _column(table, "ring_size")
+    columns = _columns(table)
+    ring, number = columns["ring_size"], np.clip(columns["atomic_number"], 0, _LAST_ELEMENT)
     return _features(
         {
-            **_one_hot(number, {"H": 1, **ELEMENTS} if hydrogens else ELEMENTS, other=True),
-            "degree": _column(table, "degree"),
-            "hydrogens": _column(table, "hydrogens"),
-            "charge": _column(table, "charge"),
-            "aromatic": _column(table, "aromatic"),
+            **_types(table, hydrogens),
+            **{name: columns[name] for name in ("degree", "hydrogens", "charge", "aromatic")},
             "ring": ring > 0,
             "ring_size": np.minimum(ring, 12) / 6,
-            **_hybridization(table),
-            "stereo": _column(table, "chiral"),
-            **{
-                name: values[np.clip(number, 0, _LAST_ELEMENT)]
-                for name, values in _of_elements().items()
-            },
+            **_hybridization(columns),
+            "stereo": columns["chiral"],
+            **{name: values[number] for name, values in _of_elements().items()},
         }
     )
 
@@ -120,39 +112,31 @@ def _of_elements() -> dict[str, NDArray[np.float64]]:
     """Properties of the elements by atomic number, ``[_LAST_ELEMENT + 1]`` each."""
     from rdkit import Chem
 
-    known = Chem.GetPeriodicTable()
+    table = Chem.GetPeriodicTable()
     numbers = range(1, _LAST_ELEMENT + 1)
+    pauling = np.array(_ELECTRONEGATIVITY.split(), dtype=np.float64)
     # The dummy atom * has no mass and no size.
-    mass = [0.0, *(known.GetAtomicWeight(number) / 100 for number in numbers)]
-    radius = [0.0, *(known.GetRcovalent(number) for number in numbers)]
-    outer = [0.0, *(known.GetNOuterElecs(number) / 8 for number in numbers)]
-    pauling = np.zeros(_LAST_ELEMENT + 1)
-    values = [float(value) for value in _ELECTRONEGATIVITY.split()]
-    pauling[: len(values)] = values
     return {
-        "mass": np.array(mass),
-        "electronegativity": pauling,
-        "covalent_radius": np.array(radius),
-        "outer_electrons": np.array(outer),
+        "mass": np.array([0.0, *(table.GetAtomicWeight(z) / 100 for z in numbers)]),
+        "electronegativity": np.pad(pauling, (0, _LAST_ELEMENT + 1 - len(pauling))),
+        "covalent_radius": np.array([0.0, *(table.GetRcovalent(z) for z in numbers)]),
+        "outer_electrons": np.array([0.0, *(table.GetNOuterElecs(z) / 8 for z in numbers)]),
     }
 
 
-def _column(table: NDArray[np.int16], name: str) -> NDArray[np.int16]:
-    return table[:, COLUMNS.index(name)]
+def _columns(table: NDArray[np.int16]) -> dict[str, NDArray[np.int16]]:
+    return dict(zip(COLUMNS, table.T, strict=True))
 
 
-def _one_hot(
-    number: NDArray[np.int16], elements: Mapping[str, int], other: bool = False
-) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any]] = {name: number == z for name, z in elements.items()}
-    if other:
-        columns["other"] = ~np.isin(number, list(elements.values()))
-    return columns
+def _types(table: NDArray[np.int16], hydrogens: bool) -> dict[str, NDArray[Any]]:
+    number = _columns(table)["atomic_number"]
+    elements = {"H": 1, **ELEMENTS} if hydrogens else ELEMENTS
+    one_hot: dict[str, NDArray[Any]] = {name: number == z for name, z in elements.items()}
+    return {**one_hot, "other": ~np.isin(number, list(elements.values()))}
 
 
-def _hybridization(table: NDArray[np.int16]) -> dict[str, NDArray[Any]]:
-    state = _column(table, "hybridization")
-    return {"sp": state == SP, "sp2": state == SP2, "sp3": state == SP3}
+def _hybridization(columns: Mapping[str, NDArray[np.int16]]) -> dict[str, NDArray[Any]]:
+    return {name: columns["hybridization"] == n for name, n in (("sp", 2), ("sp2", 3), ("sp3", 4))}
 
 
 def _features(columns: Mapping[str, NDArray[Any]]) -> Features:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from legs.data.validate import check_values
 
 
 def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> GraphDataset:
-    """Chooses node features for graphs that were read, and makes them a data set.
+    """Selects node features of graphs that were read, and makes a data set of them.
 
     The graphs stay as they were read: self-loops and parallel edges are kept as weights of the
     walk; only ``"structure"`` and ``"degree"`` look at the simple graph.
@@ -45,38 +44,35 @@ def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> Gra
     """
     names = block_names(raw, features)
     nodes = int(raw.ptr[-1])
-    weight = None if raw.edge_weight is None else raw.edge_weight.float()
+    same = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     data = GraphDataset.from_edges(
         torch.empty(nodes, 0),
         raw.ptr,
         raw.edge_index,
-        weight,
-        y=raw.y,
-        task=raw.task,
-        name=raw.name,
-        class_names=raw.class_names,
-        target_names=raw.target_names,
-        ids=raw.ids,
-        smiles=raw.smiles,
+        None if raw.edge_weight is None else raw.edge_weight.float(),
+        **{field: getattr(raw, field) for field in same},
         groups=tuple(str(group) for group in raw.info.get("groups", ())),
         info={
             **{k: v for k, v in raw.info.items() if k != "groups"},
             "features": names,
-            "unused": _unused(raw, names),
+            # Only what the source says of nodes and edges: other blocks are views of the same.
+            "unused": [
+                *(n for n in ("labels", "attributes") if n in raw.blocks and n not in names),
+                *raw.info.get("ignored", ()),
+            ],
         },
     )
     blocks = {**raw.blocks, **structure_blocks(data)}
-    found = [blocks[name]() for name in names]
-    for name, block in zip(names, found, strict=True):
-        if block.x.shape != (nodes, len(block.names)):
+    chosen = {name: blocks[name]() for name in names}
+    for name, (x, columns) in chosen.items():
+        if x.shape != (nodes, len(columns)):
             raise DataError(
-                f"the node features {name!r} have shape {list(block.x.shape)}, not "
-                f"{[nodes, len(block.names)]}: a row per node, a column per name"
+                f"the node features {name!r} have shape {list(x.shape)}, not "
+                f"{[nodes, len(columns)]}: a row per node, a column per name"
             )
-    data = replace(
-        data,
-        x=torch.cat([block.x.float() for block in found], dim=1),
-        feature_names=tuple(name for block in found for name in block.names),
+    data = data.with_x(
+        torch.cat([x.float() for x, _ in chosen.values()], dim=1),
+        tuple(column for _, columns in chosen.values() for column in columns),
     )
     check_values(data)
     return data
@@ -95,12 +91,6 @@ def describe_features(data: GraphDataset) -> str:
     return f"{blocks}: {data.in_channels} per node" + (f"; not used: {unused}" if unused else "")
 
 
-def _unused(raw: RawGraphs, names: Sequence[str]) -> list[str]:
-    # Only what the source says of nodes and edges: other blocks are other views of the same.
-    blocks = [name for name in ("labels", "attributes") if name in {*raw.blocks} - {*names}]
-    return [*blocks, *raw.info.get("ignored", ())]
-
-
 STRUCTURE_BLOCKS = ("structure", "degree", "constant")
 
 
@@ -116,12 +106,9 @@ def block_names(raw: RawGraphs, features: str | Sequence[str] | None = None) -> 
     legs.data.errors.DataError: no node features 'structures' here; there are constant, degree, \
 structure. Did you mean 'structure'?
     """
-    if features is None:
-        names = raw.default_features
-    elif isinstance(features, str):
-        names = tuple(name.strip() for name in features.split("+"))
-    else:
-        names = tuple(features)
+    if isinstance(features, str):
+        features = [name.strip() for name in features.split("+")]
+    names = raw.default_features if features is None else tuple(features)
     offered = sorted({*raw.blocks, *STRUCTURE_BLOCKS})
     for name in names:
         if name not in offered:
@@ -145,10 +132,8 @@ def structure_blocks(data: GraphDataset) -> Mapping[str, Callable[[], Features]]
         columns = np.stack([eccentricity(*csr), clustering_coefficient(*csr)], axis=1)
         return Features(torch.from_numpy(columns).float(), ("eccentricity", "clustering"))
 
-    def degrees() -> Features:
-        return Features(torch.from_numpy(degree(*csr)).float().unsqueeze(1), ("degree",))
-
-    def constant() -> Features:
-        return Features(torch.ones(int(csr[0][-1]), 1), ("constant",))
-
-    return {"structure": structure, "degree": degrees, "constant": constant}
+    return {
+        "structure": structure,
+        "degree": lambda: Features(torch.from_numpy(degree(*csr)[:, None]).float(), ("degree",)),
+        "constant": lambda: Features(torch.ones(data.num_nodes, 1), ("constant",)),
+    }

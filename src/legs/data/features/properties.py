@@ -1,9 +1,8 @@
-"""Properties of molecules, computed by RDKit."""
+"""Properties of molecules, by RDKit; free of PyTorch, so that worker processes start quickly."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,8 @@ from numpy.typing import NDArray
 from legs.data.errors import DataError
 from legs.data.features.atom_table import require_rdkit
 
-if TYPE_CHECKING:
-    from rdkit.Chem import Mol
-
 # The ten that the paper predicts for molecules of ZINC. The information content Ipc grows
-# exponentially with the molecule, so its logarithm stands for it.
+# exponentially with the molecule, so its logarithm log(1 + Ipc) stands for it.
 ZINC_PROPERTIES = (
     "qed",
     "HeavyAtomMolWt",
@@ -30,74 +26,42 @@ ZINC_PROPERTIES = (
 )
 # Ipc takes the fourth power of the atoms in time; above this it takes seconds and overflows.
 LARGEST_FOR_IPC = 300
-_PARALLEL_FROM = 2_000
-_CHUNK = 250
+_PARALLEL_FROM, _CHUNK = 2_000, 250  # molecules
 
 
-def properties(
-    molecules: Sequence[str | Mol],
-    names: Sequence[str] = ZINC_PROPERTIES,
-    *,
-    workers: int | None = None,
-) -> NDArray[np.float64]:
-    """Properties of molecules, ``[molecules, names]``; NaN where RDKit finds no finite value.
+def properties(smiles: Sequence[str], *, workers: int | None = None) -> NDArray[np.float64]:
+    """:data:`ZINC_PROPERTIES` of molecules, ``[molecules, 10]``; NaN where none is finite.
 
     Args:
-        molecules: SMILES strings or RDKit molecules.
-        names: as in ``rdkit.Chem.Descriptors``, and ``LogIpc``, which is log(1 + Ipc) (default:
-            the ten of the paper).
+        smiles: per molecule.
         workers: processes (default: one per core from 2,000 molecules on, one below).
 
-    >>> properties(["CCO", "c1ccccc1"], ["MolWt", "RingCount"]).round(1).tolist()
+    >>> properties(["CCO", "c1ccccc1"])[:, [2, 9]].round(1).tolist()
     [[46.1, 0.0], [78.1, 1.0]]
     """
     require_rdkit()
-    _check_names(names)
     # Fresh processes: see read_parallel.
     from joblib import Parallel, cpu_count, delayed
 
     if workers is None:
-        workers = cpu_count() if len(molecules) >= _PARALLEL_FROM else 1
-    if workers <= 1 or not len(molecules):
-        return _properties(molecules, names)
-    parts = [molecules[start : start + _CHUNK] for start in range(0, len(molecules), _CHUNK)]
-    found = Parallel(n_jobs=workers)(delayed(_properties)(part, names) for part in parts)
-    return np.concatenate(found)
+        workers = cpu_count() if len(smiles) >= _PARALLEL_FROM else 1
+    size = _CHUNK if workers > 1 else max(len(smiles), 1)
+    parts = [smiles[start : start + size] for start in range(0, len(smiles), size)] or [smiles]
+    return np.concatenate(Parallel(workers)(delayed(_properties)(part) for part in parts))
 
 
-def _properties(molecules: Sequence[str | Mol], names: Sequence[str]) -> NDArray[np.float64]:
+def _properties(smiles: Sequence[str]) -> NDArray[np.float64]:
     from rdkit import Chem, rdBase
     from rdkit.Chem import Descriptors
 
-    functions = {**dict(Descriptors.descList), "LogIpc": _log_ipc}
-    values = np.full((len(molecules), len(names)), np.nan)
+    functions = {**dict(Descriptors.descList), "LogIpc": lambda mol: np.log1p(Descriptors.Ipc(mol))}
+    values = np.full((len(smiles), len(ZINC_PROPERTIES)), np.nan)
     with rdBase.BlockLogs(), np.errstate(all="ignore"):
-        for i, given in enumerate(molecules):
-            mol = Chem.MolFromSmiles(given) if isinstance(given, str) else given
-            if mol is None:
-                raise DataError(f"molecule {i + 1} is not a SMILES string: {given!r:.80}")
-            for j, name in enumerate(names):
-                values[i, j] = functions[name](mol)
+        for i, text in enumerate(smiles):
+            if (mol := Chem.MolFromSmiles(text)) is None:
+                raise DataError(f"molecule {i + 1} is not a SMILES string: {text!r:.80}")
+            for j, name in enumerate(ZINC_PROPERTIES):
+                if name != "LogIpc" or mol.GetNumAtoms() <= LARGEST_FOR_IPC:
+                    values[i, j] = functions[name](mol)
     values[~np.isfinite(values)] = np.nan
     return values
-
-
-def _log_ipc(mol: Any) -> float:
-    from rdkit.Chem import GraphDescriptors
-
-    if mol.GetNumAtoms() > LARGEST_FOR_IPC:
-        return float("nan")
-    return float(np.log1p(GraphDescriptors.Ipc(mol)))
-
-
-def _check_names(names: Sequence[str]) -> None:
-    import difflib
-
-    from rdkit.Chem import Descriptors
-
-    known = [name for name, _ in Descriptors.descList] + ["LogIpc"]
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            guess = f"; did you mean {near[0]}?" if near else ""
-            raise DataError(f"RDKit has no property {name!r}{guess}")

@@ -13,6 +13,12 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 # Graphs are taken in runs of about so many edges: that bounds memory, whatever the data set.
 EDGES_AT_ONCE = 2_000_000
+# Words of all sets searched together: about what fits in a core's cache.
+WORDS_AT_ONCE = 1 << 17
+# A larger graph is searched from some of its nodes at a time, so that memory stays bounded.
+MOST_WORDS = 1 << 22
+# Neighbour lists are walked column by column while a column has at least so many words.
+LONG_COLUMN = 512
 
 
 class SimpleGraphs(NamedTuple):
@@ -40,19 +46,14 @@ def simple_graphs(ptr: Array, rowptr: Array, col: Array) -> Iterator[SimpleGraph
         a, b = int(ptr[start]), int(ptr[stop])
         row = np.repeat(np.arange(b - a), np.diff(rowptr[a : b + 1]))
         near = col[rowptr[a] : rowptr[b]].astype(np.int64) - a
-        again = row[1:] == row[:-1]
-        if (near[1:] < near[:-1])[again].any():
+        same_row = row[1:] == row[:-1]
+        if (near[1:] < near[:-1])[same_row].any():
             near = near[np.lexsort((near, row))]
         keep = row != near
-        keep[1:] &= ~(again & (near[1:] == near[:-1]))
-        kept = np.concatenate([[0], np.cumsum(keep)])
-        yield SimpleGraphs(
-            slice(start, stop),
-            slice(a, b),
-            ptr[start : stop + 1] - a,
-            kept[rowptr[a : b + 1] - rowptr[a]],
-            near[keep],
-        )
+        keep[1:] &= ~(same_row & (near[1:] == near[:-1]))
+        new_rowptr = _offsets(keep)[rowptr[a : b + 1] - rowptr[a]]
+        new_ptr = ptr[start : stop + 1] - a
+        yield SimpleGraphs(slice(start, stop), slice(a, b), new_ptr, new_rowptr, near[keep])
         start = stop
 
 
@@ -78,7 +79,7 @@ def eccentricity(ptr: Array, rowptr: Array, col: Array) -> Array:
     """
     out = np.zeros(len(rowptr) - 1, dtype=np.int32)
     for run in simple_graphs(ptr, rowptr, col):
-        out[run.nodes] = longest_distances(run.ptr, run.rowptr, run.col)
+        out[run.nodes] = _longest_distances(run.ptr, run.rowptr, run.col)
     return out
 
 
@@ -94,25 +95,6 @@ def clustering_coefficient(ptr: Array, rowptr: Array, col: Array) -> Array:
         neighbours = np.diff(run.rowptr)
         pairs = neighbours * (neighbours - 1) / 2
         np.divide(_triangles(run.rowptr, run.col), pairs, out=out[run.nodes], where=pairs > 0)
-    return out
-
-
-def diameter(ptr: Array, rowptr: Array, col: Array, eccentricities: Array | None = None) -> Array:
-    """Largest eccentricity of every graph, ``[graphs]`` int32; within components if disconnected.
-
-    Args:
-        ptr, rowptr, col: the graphs.
-        eccentricities: of all nodes, where they are known already.
-
-    >>> diameter(np.array([0, 3, 4]), np.array([0, 1, 3, 4, 4]), np.array([1, 0, 2, 1]))
-    array([2, 0], dtype=int32)
-    """
-    ptr = np.asarray(ptr)
-    found = eccentricity(ptr, rowptr, col) if eccentricities is None else eccentricities
-    out = np.zeros(len(ptr) - 1, dtype=np.int32)
-    filled = np.flatnonzero(np.diff(ptr))  # reduceat does not know empty runs
-    if filled.size:
-        out[filled] = np.maximum.reduceat(found, ptr[filled])
     return out
 
 
@@ -153,91 +135,51 @@ def _triangles(rowptr: Array, col: Array) -> Array:
     return np.asarray(at_u.sum(axis=1) + at_v_and_w.sum(axis=1) + at_v_and_w.sum(axis=0))
 
 
-# Words of all sets searched together: about what fits in a core's cache.
-WORDS_AT_ONCE = 1 << 17
-# A larger graph is searched from some of its nodes at a time, so that memory stays bounded.
-MOST_WORDS = 1 << 22
-# Neighbour lists are walked column by column while a column has at least so many words.
-LONG_COLUMN = 512
+def _longest_distances(ptr: Array, rowptr: Array, col: Array) -> Array:
+    """Eccentricity of every node of simple graphs, ``[nodes]`` int32.
 
-
-def longest_distances(ptr: Array, rowptr: Array, col: Array) -> Array:
-    """Eccentricity of every node within its component, ``[nodes]`` int32.
-
-    Args:
-        ptr, rowptr, col: undirected graphs, see :mod:`legs.data.features.structure`; int64.
-
-    >>> longest_distances(np.array([0, 3]), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
-    array([2, 1, 2], dtype=int32)
+    Every node has a set of the nodes it can reach, as bits, which grows step by step by those of
+    its neighbours. Graphs are searched together that need as many words for a set.
     """
     out = np.zeros(len(rowptr) - 1, dtype=np.int32)
-    twins, likeness = _twin_leaves(rowptr, col)
-    keep = np.ones(len(out), dtype=bool)
-    keep[twins] = False
-    small = _sort_by_words(ptr, rowptr, col, keep)
-    for start, stop in _runs(small):
-        a, b = small.ptr[start], small.ptr[stop]
-        first, last = small.rowptr[a], small.rowptr[b]
-        out[small.nodes[a:b]] = _search(
-            small.ptr[start : stop + 1] - a,
-            small.rowptr[a : b + 1] - first,
-            small.col[first:last] - a,
-            int(small.words[start]),
-        )
-    # Two leaves of one node are two steps apart, even if nothing else is.
-    out[likeness] = np.maximum(out[likeness], 2)
-    out[twins] = out[likeness]
-    return out
-
-
-class _Sorted(NamedTuple):
-    ptr: Array
-    rowptr: Array
-    col: Array
-    nodes: Array  # [nodes here], their former numbers
-    words: Array  # [graphs], words of a set
-
-
-def _twin_leaves(rowptr: Array, col: Array) -> tuple[Array, Array]:
-    """Leaves that hang on the same node as another leaf, and that other leaf.
-
-    They have the same eccentricity. In trees of replies most nodes are such leaves.
-    """
+    # Leaves of the same node have the same eccentricity: all but one are left out. In trees of
+    # replies most nodes are such leaves.
     leaf = np.flatnonzero(np.diff(rowptr) == 1)
     parent = col[rowptr[leaf]]
-    chosen = np.zeros(len(rowptr) - 1, dtype=np.int64)
-    chosen[parent] = leaf
-    twin = chosen[parent] != leaf
-    return leaf[twin], chosen[parent[twin]]
+    one_leaf = np.zeros(len(out), dtype=np.int64)
+    one_leaf[parent] = leaf
+    is_twin = one_leaf[parent] != leaf
+    twins, models = leaf[is_twin], one_leaf[parent[is_twin]]
+    keep = np.ones(len(out), dtype=bool)
+    keep[twins] = False
 
-
-def _sort_by_words(ptr: Array, rowptr: Array, col: Array, keep: Array) -> _Sorted:
-    """The subgraphs of the nodes to keep, those with small sets first."""
-    sizes = np.diff(np.concatenate([[0], np.cumsum(keep)])[ptr])
+    sizes = np.diff(_offsets(keep)[ptr])
     words = -(-sizes // 64)
     order = np.argsort(words, kind="stable")
     nodes, _ = _ranges(ptr[:-1][order], np.diff(ptr)[order])
     nodes = nodes[keep[nodes]]
     number = np.full(len(keep), -1)
     number[nodes] = np.arange(len(nodes))
-    edges, offsets = _ranges(rowptr[nodes], np.diff(rowptr)[nodes])
+    edges, starts = _ranges(rowptr[nodes], np.diff(rowptr)[nodes])
     near = number[col[edges]]
-    inside = near >= 0
-    kept = np.concatenate([[0], np.cumsum(inside)])
-    new_ptr = np.concatenate([[0], np.cumsum(sizes[order])])
-    return _Sorted(new_ptr, kept[offsets], near[inside], nodes, words[order])
+    rowptr, col = _offsets(near >= 0)[starts], near[near >= 0]
+    ptr, words = _offsets(sizes[order]), words[order]
 
-
-def _runs(graphs: _Sorted) -> Iterator[tuple[int, int]]:
-    """Runs of graphs, first and one past the last, to be searched together."""
-    total = np.concatenate([[0], np.cumsum(graphs.words * np.diff(graphs.ptr))])
-    start = int(np.searchsorted(graphs.words, 0, side="right"))  # those without nodes are done
-    while start < len(graphs.words):
-        alike = int(np.searchsorted(graphs.words, graphs.words[start], side="right"))
+    total = _offsets(words * np.diff(ptr))
+    start = int(np.searchsorted(words, 0, side="right"))  # those without nodes are done
+    while start < len(words):
+        equal = int(np.searchsorted(words, words[start], side="right"))
         fits = int(np.searchsorted(total, total[start] + WORDS_AT_ONCE, side="right")) - 1
-        stop = max(min(alike, fits), start + 1)
-        yield start, stop
+        stop = max(min(equal, fits), start + 1)
+        a, b = ptr[start], ptr[stop]
+        first, last = rowptr[a], rowptr[b]
+        run = ptr[start : stop + 1] - a, rowptr[a : b + 1] - first, col[first:last] - a
+        out[nodes[a:b]] = _search(*run, int(words[start]))
         start = stop
+    # Two leaves of one node are two steps apart, even if nothing else is.
+    out[models] = np.maximum(out[models], 2)
+    out[twins] = out[models]
+    return out
 
 
 def _search(ptr: Array, rowptr: Array, col: Array, words: int) -> Array:
@@ -247,43 +189,39 @@ def _search(ptr: Array, rowptr: Array, col: Array, words: int) -> Array:
     out = np.zeros(size, dtype=np.int32)
     for first in range(0, words, width):
         here = np.flatnonzero((local >> 6 >= first) & (local >> 6 < first + width))
-        known = np.zeros((size, min(width, words - first)), dtype=np.uint64)
-        known[here, (local[here] >> 6) - first] = np.uint64(1) << (local[here] & 63).astype(
-            np.uint64
-        )
-        np.maximum(out, _spread(known, rowptr, col, everything=width == words), out=out)
+        sets = np.zeros((size, min(width, words - first)), dtype=np.uint64)
+        bit = (local[here] & 63).astype(np.uint64)
+        sets[here, (local[here] >> 6) - first] = np.uint64(1) << bit
+        np.maximum(out, _spread(sets, rowptr, col, everything=width == words), out=out)
     return out
 
 
-def _spread(known: Array, rowptr: Array, col: Array, *, everything: bool) -> Array:
-    """The last step in which each node's set grows.
-
-    With all sources in the sets (``everything``), one that has not grown once never will, and its
-    node needs no more steps; with some of the sources it may.
-    """
-    when = np.zeros(len(known), dtype=np.int32)
+def _spread(sets: Array, rowptr: Array, col: Array, *, everything: bool) -> Array:
+    """The last step in which each node's set grows; with ``everything``, of all sources."""
+    when = np.zeros(len(sets), dtype=np.int32)
     neighbours = np.diff(rowptr)
     active = np.argsort(-neighbours, kind="stable")[: np.count_nonzero(neighbours)]
-    columns, rest = _columns(active, rowptr, col, known.shape[1])
+    columns, rest = _columns(active, rowptr, col, sets.shape[1])
     step = 0
     while active.size:
         step += 1
-        own = known.take(active, axis=0)
+        own = sets.take(active, axis=0)
         joined = own.copy()
         for column in columns:
-            joined[: len(column)] |= known.take(column, axis=0)
+            joined[: len(column)] |= sets.take(column, axis=0)
         if rest is not None:
             others, starts = rest
-            joined[: len(starts)] |= np.bitwise_or.reduceat(known.take(others, axis=0), starts)
+            joined[: len(starts)] |= np.bitwise_or.reduceat(sets.take(others, axis=0), starts)
         grown = (joined != own).any(axis=1)
-        known[active] = joined
+        sets[active] = joined
         when[active[grown]] = step
         count = np.count_nonzero(grown)
         if count == 0:
             break
+        # With all sources in the sets, one that has not grown once never will.
         if everything and count < 0.8 * len(active):
             active = active[grown]
-            columns, rest = _columns(active, rowptr, col, known.shape[1])
+            columns, rest = _columns(active, rowptr, col, sets.shape[1])
     return when
 
 
@@ -310,5 +248,9 @@ def _columns(
 
 def _ranges(starts: Array, lengths: Array) -> tuple[Array, Array]:
     """The numbers ``starts[i], …, starts[i] + lengths[i] - 1`` one after another; their offsets."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = _offsets(lengths)
     return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
+def _offsets(lengths: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(lengths)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
@@ -13,6 +13,8 @@ from legs.data.errors import BadRows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from legs.data.readers.tables import TableRows
 
 
 class Features(NamedTuple):
@@ -76,13 +78,7 @@ class Rows:
     targets: pd.DataFrame | None = None
 
     def graphs(self, task: Task | None, bad: BadRows, *, missing: bool = True) -> RawGraphs:
-        """The graphs with their targets, for training.
-
-        Args:
-            task: as in :func:`legs.data.readers.targets.encode_targets`.
-            bad: collects rows whose targets cannot be used.
-            missing: keep rows in which some of several targets are missing.
-        """
+        """The graphs with their targets, for training; arguments as in ``encode_targets``."""
         if self.targets is None or not len(self.targets.columns):
             return self.build(range(len(self.index)))
         from legs.data.readers.targets import encode_targets
@@ -99,22 +95,6 @@ class Rows:
         return replace(self.build(targets.kept.nonzero()[0].tolist()), **targets.fields())
 
 
-class RowBatch(Protocol):
-    """Some rows of a source, cheap to make and to send to another process."""
-
-    def __len__(self) -> int:
-        """Number of rows, including those that cannot be used."""
-
-    def read(self) -> Rows:
-        """Makes graphs of the rows: the slow part."""
-
-    def pieces(self, size: int) -> Iterator[Self]:
-        """The same rows in the same order, about ``size`` at a time."""
-
-    def digest(self) -> str:
-        """A digest of everything the result depends on."""
-
-
 @dataclass(frozen=True)
 class Reader:
     """How one kind of source is read.
@@ -123,14 +103,12 @@ class Reader:
         read: reads everything, for training; returns :class:`RawGraphs`.
         options: names of the keyword arguments of ``read``.
         iter_batches: reads rows, ``chunk`` at a time, for prediction and embedding; ``None`` for
-            sources that are only read whole. Yields :class:`RowBatch`, or :class:`Rows` where
-            all rows have to be read together.
-        suffixes: of the files it reads.
+            sources that are only read whole. Yields :class:`~legs.data.readers.tables.TableRows`,
+            or :class:`Rows` where all rows have to be read together.
         packages: whose versions the result depends on.
     """
 
     read: Callable[..., RawGraphs]
     options: frozenset[str]
-    iter_batches: Callable[..., Iterator[RowBatch | Rows]] | None = None
-    suffixes: tuple[str, ...] = ()
+    iter_batches: Callable[..., Iterator[TableRows | Rows]] | None = None
     packages: tuple[str, ...] = ()

@@ -2,120 +2,136 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from legs.data.errors import BadRows, DataError, listed
-from legs.data.readers.base import RawGraphs, Rows
-from legs.data.readers.table_files import read_parquet, require_pandas
-from legs.data.readers.targets import find_targets, pick_column
-from legs.io import plain_cells
+from legs.data.dataset import Task
+from legs.data.errors import BadRows, DataError, OnError, listed
+from legs.data.readers.base import RawGraphs, Reader, Rows
+from legs.data.readers.table_files import ParquetTable, open_table, read_whole, without_gaps
+from legs.data.readers.targets import find_column, find_targets
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Graph = TypeVar("Graph")
 TABLE_NAMES = ("labels", "targets", "graphs")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 MOST_BYTES = 256 * 2**20
 MOST_ROWS = 10_000_000
+_ASIDE = ("README", "LICENSE", "LICENCE")
 
 
-class LabelledFiles(NamedTuple):
-    """Files to read, and their rows of the table if there is one."""
+def folder_reader(
+    suffixes: tuple[str, ...],
+    parse: Callable[..., dict[int, Any]],
+    build: Callable[..., RawGraphs],
+    defaults: dict[str, Any],
+    packages: tuple[str, ...] = (),
+) -> Reader:
+    """A reader of folders with a file per graph.
 
-    files: list[Path]
-    ids: list[str]  # stems of the files, or their names where two stems are the same
-    frame: pd.DataFrame | None  # a row per file
-    columns: list[str]  # of the targets
+    Hidden files and files named README or LICENSE are left alone, subfolders are not entered. With
+    a label table, files without a row and rows without a file are bad. Options of the reader:
 
-
-def read_files(
-    folder: str | Path,
-    suffixes: Collection[str],
-    parse: Callable[[Sequence[Path], BadRows], dict[int, Graph]],
-    build: Callable[[Sequence[Graph], tuple[str, ...]], RawGraphs],
-    *,
-    what: str,
-    bad: BadRows,
-    **options: Any,
-) -> Rows:
-    """Reads the files of a folder, each one a row.
+    * ``target``: target column or columns of the label table (default: the likely one).
+    * ``task``: ``"classification"`` or ``"regression"``; see :mod:`legs.data.readers.targets`.
+    * ``id_column``: column of the table that names the files, with or without suffix (default: the
+      one that names most of them).
+    * ``table``: the label table, CSV, TSV or Parquet. Default: ``labels``, ``targets`` or
+      ``graphs`` with one of these suffixes in the folder, or the only such file, if it cannot be a
+      graph; without one there are no targets.
+    * ``bad``: collects files that cannot be used (default: the first one raises).
 
     Args:
-        folder: the folder.
-        suffixes: of the files to read.
-        parse: reads files, reports those that cannot be used, and returns the other graphs by the
-            position of the file.
-        build: makes a set of such graphs and their ids.
-        what: the files are called in messages.
-        bad: collects files that cannot be used.
-        options: of :func:`list_files`.
+        suffixes: of the files to read, in lower case with the dot.
+        parse: files to graphs by the position of the file; reports files that cannot be used.
+        build: graphs, their ids and the folder to a set.
+        defaults: of further options, those of ``parse`` and ``build``.
+        packages: whose versions the result depends on.
     """
-    listing = list_files(folder, suffixes, bad=bad, **options)
-    graphs = parse(listing.files, bad)
-    if not graphs:
-        raise DataError(f"none of the {len(listing.files)} {what} files of {folder} can be used")
-    position = {p.name: k for k, p in enumerate(sorted(Path(folder).iterdir()))}
-    # Rows of the label table without a file come last.
-    rows = [(position[listing.files[i].name], listing.files[i].name, "", i) for i in graphs]
-    rows += [(position.get(name, len(position)), name, why, -1) for name, why in bad]
-    rows.sort(key=lambda row: row[0])
-    order = [i for *_, i in rows if i >= 0]
-    targets = None
-    if listing.frame is not None and listing.columns:
-        targets = listing.frame.iloc[order][listing.columns]
-    return Rows(
-        [listing.ids[i] if i >= 0 else name for _, name, _, i in rows],
-        [],
-        [name for _, name, _, _ in rows],
-        [why for _, _, why, _ in rows],
-        [row for row, (*_, i) in enumerate(rows) if i >= 0],
-        lambda chosen: build(
-            [graphs[order[k]] for k in chosen], tuple(listing.ids[order[k]] for k in chosen)
-        ),
-        targets,
-    )
+
+    def rows(path: str | Path, bad: BadRows, labels: dict[str, Any], own: dict[str, Any]) -> Rows:
+        folder, own = Path(path), {**defaults, **own}
+        files, ids, targets = _list_files(folder, suffixes, bad, **labels)
+        graphs = parse(files, bad, **own)
+        if not graphs:
+            raise DataError(f"none of the {len(files)} files of {folder} can be used")
+        position = {p.name: k for k, p in enumerate(sorted(folder.iterdir()))}
+        rows = [(files[i].name, "", i) for i in graphs] + [(name, why, -1) for name, why in bad]
+        # Rows of the label table without a file come last.
+        rows.sort(key=lambda row: position.get(row[0], len(position)))
+        order = [i for *_, i in rows if i >= 0]
+
+        def build_some(chosen: Sequence[int]) -> RawGraphs:
+            places = [order[k] for k in chosen]
+            return build([graphs[i] for i in places], tuple(ids[i] for i in places), folder, **own)
+
+        return Rows(
+            [ids[i] if i >= 0 else name for name, _, i in rows],
+            [],
+            [name for name, _, _ in rows],
+            [why for _, why, _ in rows],
+            [row for row, (*_, i) in enumerate(rows) if i >= 0],
+            build_some,
+            None if targets is None else targets.iloc[order],
+        )
+
+    def read(
+        path: str | Path,
+        *,
+        target: str | Sequence[str] | None = None,
+        task: Task | None = None,
+        id_column: str | None = None,
+        table: str | Path | None = None,
+        bad: BadRows | None = None,
+        **own: Any,
+    ) -> RawGraphs:
+        bad = BadRows() if bad is None else bad
+        labels = {"target": target, "id_column": id_column, "table": table}
+        return rows(path, bad, labels, own).graphs(task, bad)
+
+    def iter_batches(
+        path: str | Path,
+        *,
+        chunk: int | None = None,
+        on_error: OnError = "raise",
+        targets: Sequence[str] = (),
+        asked: Collection[str] = (),
+        id_column: str | None = None,
+        **own: Any,
+    ) -> Iterator[Rows]:
+        # All at once: one-hot columns depend on all graphs.
+        id_column = id_column if "id_column" in asked else None
+        labels = {"known_targets": targets, "id_column": id_column}
+        yield rows(path, BadRows(on_error), labels, own)
+
+    options = {"target", "task", "id_column", "table", "bad", *defaults}
+    return Reader(read, frozenset(options), iter_batches, packages)
 
 
-def list_files(
-    folder: str | Path,
+def _list_files(
+    folder: Path,
     suffixes: Collection[str],
+    bad: BadRows,
     *,
     table: str | Path | None = None,
     target: str | Sequence[str] | None = None,
     known_targets: Sequence[str] | None = None,
     id_column: str | None = None,
-    bad: BadRows | None = None,
-) -> LabelledFiles:
-    """Lists the files of a folder, by name, and finds each one's row in a table.
-
-    Hidden files and files named README or LICENSE are left alone. With a table, files without a
-    row and rows without a file are bad.
-
-    Args:
-        folder: the folder; its subfolders are not entered.
-        suffixes: of the files to read, in lower case with the dot; ``""`` for none.
-        table: a CSV, TSV or Parquet file. Default: ``labels``, ``targets`` or ``graphs`` with one
-            of these suffixes in the folder, or the only such file, if it cannot be a graph.
-        target: target column or columns; see :func:`legs.data.readers.targets.find_targets`.
-        known_targets: target columns to take if they are there, instead of ``target``.
-        id_column: the column that names the files, with or without suffix. Default: the column
-            that names most of them.
-        bad: collects files without a row and the reverse (default: the first one raises).
-    """
-    bad = BadRows() if bad is None else bad
-    folder = Path(folder)
+) -> tuple[list[Path], list[str], pd.DataFrame | None]:
+    """Files by name, their ids, and their target columns: ``target``, or those known, if there."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder")
-    every = sorted(p for p in folder.iterdir() if p.is_file() and not _aside(p.name))
+    every = sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
+    every = [p for p in every if p.name.upper().split(".")[0] not in _ASIDE]
     labels = _find_table(every, suffixes) if table is None else Path(table)
-    files = [p for p in every if p.suffix.lower() in suffixes and not _same(p, labels)]
+    own = labels if labels is not None and labels.exists() else None
+    files = [p for p in every if p.suffix.lower() in suffixes and not (own and p.samefile(own))]
     if not files:
         names = ", ".join(sorted(s for s in suffixes if s))
         raise DataError(f"{folder} holds no file with a known suffix ({names})")
+    # Stems, or names where two stems are the same.
     stems = [p.stem for p in files]
     ids = stems if len(set(stems)) == len(stems) else [p.name for p in files]
     if labels is None:
@@ -124,72 +140,49 @@ def list_files(
                 f"{folder} holds no label table to find the target {listed([target])} in; add "
                 "labels.csv with a column of file names (table= names a table that lies elsewhere)"
             )
-        return LabelledFiles(files, ids, None, [])
-    frame = read_labels(labels)
-    rows, name = _match(frame, labels, files, id_column, bad)
-    kept = [i for i in range(len(files)) if i in rows]
-    columns = [str(column) for column in frame.columns]
+        return files, ids, None
+    columns, frame, places = _read_labels(labels, bad)
+    rows, name = _match(columns, frame, places, files, id_column, bad)
     if known_targets is None:
         targets = find_targets(columns, target, other=[name])
     else:
         targets = [column for column in known_targets if columns.count(column) == 1]
-    return LabelledFiles(
-        [files[i] for i in kept],
-        [ids[i] for i in kept],
-        frame.iloc[[rows[i] for i in kept]],
-        targets,
+    named = sorted(rows)
+    return (
+        [files[i] for i in named],
+        [ids[i] for i in named],
+        without_gaps(frame.iloc[[rows[i] for i in named]][targets]) if targets else None,
     )
 
 
-def read_labels(path: Path) -> pd.DataFrame:
-    """A CSV, TSV or Parquet file; text files as text throughout, so that ``007`` stays ``007``."""
-    require_pandas()
-    import pandas as pd
-
+def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame, list[str]]:
+    """Columns, rows and places of rows of a label table; text stays text: ``007`` is ``007``."""
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise DataError(f"{path} is no table: {', '.join(TABLE_SUFFIXES)} can be read")
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
-        if path.suffix.lower() == ".parquet":
-            return _read_parquet(path)
-        separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        with path.open(encoding="utf-8-sig") as file:
-            head = file.readline(10_000)
-        if separator == "," and "," not in head and ";" in head:
-            separator = ";"
-        with warnings.catch_warnings():
-            # Rows longer than the header: pandas would drop their ends, or their beginnings.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return plain_cells(
-                pd.read_csv(path, sep=separator, dtype=str, encoding="utf-8-sig", index_col=False)
-            )
-    except DataError:
-        raise
-    except Exception as error:  # pandas and pyarrow raise errors of many classes
-        reason = " ".join(str(error).split())[:160]
-        raise DataError(f"{path.name} cannot be read as a table: {reason}") from error
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        if file.metadata.num_rows > MOST_ROWS:
+    table = open_table(path)
+    if path.stat().st_size > MOST_BYTES:
+        raise DataError(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
+    columns = table.columns
+    if isinstance(table, ParquetTable):
+        columns = [name for name in columns if name not in table.nested]
+        if table.count > MOST_ROWS:
             raise DataError(f"{path.name} has more than {MOST_ROWS:,} rows")
-    try:
-        return read_parquet(path)
-    except DataError as error:
-        raise DataError(f"{path.name} cannot be read as a table: {error}") from error
+    frame, numbers = read_whole(table, list(dict.fromkeys(columns)), bad)
+    return columns, frame, [f"{path.name} {table.unit} {number}" for number in numbers]
 
 
 def _match(
-    frame: pd.DataFrame, table: Path, files: Sequence[Path], id_column: str | None, bad: BadRows
+    columns: Sequence[str],
+    frame: pd.DataFrame,
+    places: Sequence[str],
+    files: Sequence[Path],
+    id_column: str | None,
+    bad: BadRows,
 ) -> tuple[dict[int, int], str]:
     """The row of each file, by the file's number, and the name of the column that names files."""
     number_of: dict[str, int] = {}
     for i, path in enumerate(files):
-        # Two files of one stem: only the whole name tells them apart.
+        # Two files of one stem: only the whole name distinguishes them.
         number_of[path.stem] = -1 if path.stem in number_of else i
     number_of.update({path.name: i for i, path in enumerate(files)})
 
@@ -198,27 +191,26 @@ def _match(
         return [number_of.get(path.rpartition("/")[2], -1) for path in paths]
 
     if id_column is None:
-        columns = [str(column) for column in frame.columns]
-        counts = [len({i for i in numbers(column) if i >= 0}) for _, column in frame.items()]
-        if not any(counts):
+        counts = {str(name): len({*numbers(frame[name])} - {-1}) for name in frame}
+        id_column = max(counts, key=lambda name: counts[name], default="")
+        if not counts.get(id_column):
             raise DataError(
-                f"no column of {table.name} ({listed(columns)}) names the files, such as "
+                f"no column of the label table ({listed(columns)}) names the files, such as "
                 f"{files[0].name} or {files[0].stem}"
             )
-        id_column = columns[counts.index(max(counts))]
     rows: dict[int, int] = {}
-    for row, i in enumerate(numbers(pick_column(frame, id_column))):
+    for row, i in enumerate(numbers(frame[find_column(columns, id_column)])):
         if i >= 0 and i not in rows:
             rows[i] = row
             continue
         value = str(frame[id_column].iloc[row])[:60]
         why = f"a second row for {value!r}" if i >= 0 else f"no file {value!r}, or more than one"
-        bad.add(f"{table.name}, row {row + 1}", why)
+        bad.add(places[row], why)
     for i, path in enumerate(files):
         if i not in rows:
-            bad.add(path.name, f"no row of {table.name} names it")
+            bad.add(path.name, "no row of the label table names it")
     if not rows:
-        raise DataError(f"the column {id_column!r} of {table.name} names none of the files")
+        raise DataError(f"the column {id_column!r} of the label table names none of the files")
     return rows, id_column
 
 
@@ -234,11 +226,3 @@ def _find_table(every: Sequence[Path], suffixes: Collection[str]) -> Path | None
     if not named and len(tables) == 1 and others:
         return tables[0]
     return named[0] if named else None
-
-
-def _aside(name: str) -> bool:
-    return name.startswith(".") or name.upper().split(".")[0] in ("README", "LICENSE", "LICENCE")
-
-
-def _same(path: Path, table: Path | None) -> bool:
-    return table is not None and table.exists() and path.samefile(table)

@@ -41,7 +41,9 @@ def from_smiles(
     components.
 
     Args:
-        molecules: SMILES strings (or RDKit molecules).
+        molecules: SMILES strings, or RDKit molecules, which are sanitised copies; without
+            ``hydrogens`` their explicit hydrogens are left out, so that a molecule gives the same
+            graph whether it comes from a SMILES string or an SDF.
         hydrogens: make every hydrogen a node (default: heavy atoms only).
         bond_weights: weigh edges by bond order, 1.5 for aromatic bonds (default: no weights).
         ids: per molecule (default: none).
@@ -64,38 +66,15 @@ def from_smiles(
     name = where or (lambda position: f"molecule {position + 1}")
     for position, reason in read.bad:
         bad.add(name(position), reason)
-    fields = {
-        "ids": tuple(str(ids[i]) for i in read.kept.tolist()) if len(ids) else (),
-        "y": None if y is None else y[torch.from_numpy(read.kept)],
-        **fields,
-    }
-    return raw_graphs(read, hydrogens=hydrogens, bond_weights=bond_weights, **fields)
-
-
-def from_mols(mols: Iterable[Mol | None], **options: Any) -> RawGraphs:
-    """Graphs of RDKit molecules; options as in :func:`from_smiles`.
-
-    The molecules are sanitised copies. Without ``hydrogens`` their explicit hydrogens are left
-    out, so that a molecule gives the same graph whether it comes from a SMILES string or an SDF.
-
-    >>> from rdkit import Chem
-    >>> from_mols([Chem.MolFromSmiles("CO")], hydrogens=True).ptr.tolist()
-    [0, 6]
-    """
-    return from_smiles(mols, **options)
+    ids = tuple(str(ids[i]) for i in read.kept.tolist()) if len(ids) else ()
+    y = None if y is None else y[torch.from_numpy(read.kept)]
+    return raw_graphs(read, hydrogens=hydrogens, bond_weights=bond_weights, ids=ids, y=y, **fields)
 
 
 def raw_graphs(
     read: MoleculeArrays, *, hydrogens: bool, bond_weights: bool = False, **fields: Any
 ) -> RawGraphs:
-    """Molecules that were read, as graphs: bonds in both directions, atoms numbered through.
-
-    Args:
-        read: the molecules.
-        hydrogens: as they were read.
-        bond_weights: weigh edges by bond order.
-        fields: further fields of :class:`RawGraphs`.
-    """
+    """Molecules that were read, as graphs; options as in :func:`from_smiles`."""
     ptr = np.concatenate([[0], np.cumsum(read.sizes)]).astype(np.int64)
     ends = read.bonds + np.repeat(ptr[:-1], read.bonds_of)[:, None]
     edges = np.ascontiguousarray(np.concatenate([ends, ends[:, ::-1]]).T, dtype=np.int64)
@@ -112,18 +91,9 @@ def raw_graphs(
 
 
 def read_parallel(
-    items: Sequence[str | bytes | Mol | None],
-    *,
-    hydrogens: bool = False,
-    workers: int | None = None,
+    items: Sequence[str | bytes | Mol | None], hydrogens: bool = False, workers: int | None = None
 ) -> MoleculeArrays:
-    """``read_molecules``, spread over processes where that pays.
-
-    Args:
-        items: SMILES strings, RDKit molecules, or these in RDKit's binary form.
-        hydrogens: as in :func:`from_smiles`.
-        workers: processes (default: one per core from 20,000 molecules on, one below).
-    """
+    """``read_molecules``, spread over processes where that pays; see :func:`from_smiles`."""
     require_rdkit()
     # joblib starts fresh processes: forking one in which PyTorch runs threads can hang, and
     # multiprocessing's own "spawn" would run the user's script once more in every worker.
@@ -134,11 +104,11 @@ def read_parallel(
     if workers <= 1 or not items:
         return read_molecules(items, hydrogens)
     parts = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+    portable = (
+        [m if m is None or isinstance(m, str | bytes) else bytes(m.ToBinary()) for m in part]
+        for part in parts
+    )
     results = Parallel(n_jobs=workers)(
-        delayed(read_molecules)([_portable(item) for item in part], hydrogens) for part in parts
+        delayed(read_molecules)(part, hydrogens) for part in portable
     )
     return concatenate(results, [len(part) for part in parts])
-
-
-def _portable(item: Any) -> str | bytes | None:
-    return item if item is None or isinstance(item, (str, bytes)) else bytes(item.ToBinary())

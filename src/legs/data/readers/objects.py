@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -21,9 +21,12 @@ from legs.data.dataset import GraphDataset, Task, _ranges
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
 from legs.data.readers.base import Features, RawGraphs
+from legs.data.readers.graph_files import both_directions, from_networkx
+from legs.data.readers.molecules import from_smiles
 from legs.data.readers.node_data import (
+    Graph,
     attribute_names,
-    join_weights,
+    join_graphs,
     number_block,
     one_hot_block,
     vector_block,
@@ -32,6 +35,7 @@ from legs.data.readers.targets import encode_targets
 from legs.data.validate import Array, Where, check_graphs
 
 Kind: TypeAlias = Literal["networkx", "data", "matrix", "mol", "smiles"]
+Blocks: TypeAlias = dict[str, Callable[[], Features]]
 NAMES: dict[Kind, str] = {
     "networkx": "a networkx graph",
     "data": "PyG Data",
@@ -56,7 +60,7 @@ def from_objects(
             ``x`` or numeric node attributes; node attribute ``label``), PyG ``Data``
             (``edge_index``, ``edge_weight``, ``x``, ``y``), a scipy sparse or dense adjacency
             matrix, an RDKit molecule, a SMILES string. Or a data set already made.
-        y: targets, one (or a row of several) a graph; default: ``y`` of PyG graphs, or none.
+        y: targets, one (or a row of several) per graph; default: ``y`` of PyG graphs, or none.
         features: see :func:`legs.data.features.blocks.assemble`. Default: ``"chem"`` for
             molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
         task: ``"classification"`` or ``"regression"``; default: as the targets look.
@@ -93,8 +97,8 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
 def _listed(graphs: Iterable[Any]) -> list[Any]:
     if isinstance(graphs, Batch):
         return list(graphs.to_data_list())
-    if _kind(graphs) is not None:
-        raise DataError(f"{_named(graphs)} instead of a list of graphs; put it in a list: [graph]")
+    if (kind := _kind(graphs)) is not None:
+        raise DataError(f"{NAMES[kind]} instead of a list of graphs; put it in a list: [graph]")
     if hasattr(graphs, "iloc") and hasattr(graphs, "columns"):
         raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
     try:
@@ -117,13 +121,14 @@ def _read(graphs: list[Any]) -> RawGraphs:
                 f"{', '.join(NAMES.values())}"
             )
         places.setdefault(kind, []).append(i)
-    parts = [
-        _READERS[kind]([graphs[i] for i in numbers], partial(_graph_number, numbers))
-        for kind, numbers in places.items()
-    ]
+    readers = {"networkx": _read_networkx, "data": _read_data, "matrix": _read_matrices}
+    parts: list[RawGraphs] = []
+    for kind, numbers in places.items():
+        where = partial(lambda numbers, i: f"graph {numbers[i]}", numbers)
+        parts.append(readers.get(kind, from_smiles)([graphs[i] for i in numbers], where=where))
     if len(parts) == 1:
         return parts[0]
-    return merge(parts, list(places.values()), [NAMES[kind] for kind in places])
+    return _merge(parts, list(places.values()), [NAMES[kind] for kind in places])
 
 
 def _kind(graph: Any) -> Kind | None:
@@ -142,56 +147,31 @@ def _kind(graph: Any) -> Kind | None:
     return None
 
 
-def _named(graph: Any) -> str:
-    kind = _kind(graph)
-    return NAMES[kind] if kind else type(graph).__name__
-
-
-def _graph_number(numbers: Sequence[int], i: int) -> str:
-    return f"graph {numbers[i]}"
-
-
-def _read_mols(mols: Sequence[Any], where: Where) -> RawGraphs:
-    from legs.data.readers.molecules import from_mols
-
-    return from_mols(mols, where=where)
-
-
-def _read_smiles(smiles: Sequence[str], where: Where) -> RawGraphs:
-    from legs.data.readers.molecules import from_smiles
-
-    return from_smiles(smiles, where=where)
-
-
 def _reopen(data: GraphDataset) -> RawGraphs:
     """A data set as a reader would give it, so that other features can be chosen."""
-    features = Features(
-        data.x, data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
-    )
-    known = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
+    names = data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
+    fields = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     return RawGraphs(
         data.ptr,
         data.whole().edge_index,
         data.edge_weight,
-        blocks={"attributes": lambda: features},
+        blocks={"attributes": lambda: Features(data.x, names)},
         default_features=("attributes",),
         info={**data.info, **({"groups": data.groups} if data.groups else {})},
-        **{field: getattr(data, field) for field in known},
+        **{field: getattr(data, field) for field in fields},
     )
 
 
 def _own_targets(graphs: list[Any]) -> Any:
     """``y`` of PyG graphs, where every graph has one."""
-    found = [graph.get("y") if isinstance(graph, Data) else None for graph in graphs]
-    if any(value is None for value in found):
+    targets = [graph.get("y") if isinstance(graph, Data) else None for graph in graphs]
+    if any(value is None for value in targets):
         return None
-    tensors = [value for value in found if isinstance(value, Tensor)]
-    if len(tensors) == len(found):
-        rows = [value.detach().cpu().reshape(-1) for value in tensors]
-        if len({len(row) for row in rows}) > 1:
-            return None  # one target a node, not a graph
-        return torch.stack(rows)
-    return found
+    rows = [value.detach().cpu().reshape(-1) for value in targets if isinstance(value, Tensor)]
+    if len(rows) < len(targets):
+        return targets
+    # Rows of different lengths are targets of nodes.
+    return torch.stack(rows) if len({len(row) for row in rows}) == 1 else None
 
 
 def _with_targets(raw: RawGraphs, y: Any, task: Task | None) -> RawGraphs:
@@ -209,16 +189,15 @@ def _columns(y: Any) -> dict[str, Any]:
     """Target columns by name, from a table, a column, an array or nested lists."""
     if hasattr(y, "iloc"):  # pandas
         series = [y.iloc[:, k] for k in range(y.shape[1])] if y.ndim == 2 else [y]
-        names = [f"y{k}" if c.name is None else c.name for k, c in enumerate(series)]
-        names = [c if isinstance(c, str) else f"y{c}" for c in names]
-        return dict(zip(names, series, strict=True))
-    if not isinstance(y, np.ndarray):
+        names = [k if c.name is None else c.name for k, c in enumerate(series)]
+        return {n if isinstance(n, str) else f"y{n}": c for n, c in zip(names, series, strict=True)}
+    if isinstance(y, np.ndarray):
+        columns = list(y.reshape(len(y), -1).T)
+    else:
         rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
         if len({len(row) for row in rows}) > 1:
             raise DataError("graphs have different numbers of targets")
         columns = [_column(values) for values in zip(*rows, strict=True)]
-    else:
-        columns = list(y.reshape(len(y), -1).T)
     return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
 
 
@@ -234,43 +213,17 @@ def _column(values: Sequence[Any]) -> Array:
     return column
 
 
-Blocks: TypeAlias = dict[str, Callable[[], Features]]
-
-
-class _Graph(NamedTuple):
-    num_nodes: int
-    edge_index: Array  # [2, edges] int64
-    edge_weight: Array | None  # [edges]
-
-
-def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
-    """Undirected networkx graphs; the parallel edges of a multigraph stay parallel edges.
-
-    Edge attribute ``weight`` (1 where missing); node attribute ``x``, or else every numeric node
-    attribute, as the block ``attributes``; node attribute ``label`` as the block ``labels``.
-
-    Args:
-        graphs: networkx graphs.
-        where: what to call a graph in messages, by its place in ``graphs``.
-    """
+def _read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
+    """Undirected networkx graphs; ``x``, or else every numeric node attribute, are attributes."""
+    advice = "symmetrise it with .to_undirected()"
     parts = []
     for i, graph in enumerate(graphs):
         if graph.is_directed():
-            raise DataError(
-                f"{where(i)} is a directed networkx graph; symmetrise it with .to_undirected()"
-            )
-        number = {node: k for k, node in enumerate(graph)}
-        listed = [(number[a], number[b]) for a, b in graph.edges()]
-        pairs = np.array(listed, dtype=np.int64).reshape(-1, 2).T
-        back = pairs[0] != pairs[1]  # a self-loop is listed once
-        given = [weight for *_, weight in graph.edges(data="weight")]
-        weight = None
-        if any(value is not None for value in given):
-            weight = _as_numbers([1.0 if value is None else value for value in given], where(i))
-            weight = np.concatenate([weight, weight[back]])
-        edges = np.concatenate([pairs, pairs[::-1, back]], axis=1)
-        parts.append(_Graph(len(number), edges, weight))
-
+            raise DataError(f"{where(i)} is a directed networkx graph; {advice}")
+        try:
+            parts.append(both_directions(from_networkx(graph), symmetrize=False).edges())
+        except DataError as error:
+            raise DataError(f"{where(i)}: {error}") from error
     nodes = [[data for _, data in graph.nodes(data=True)] for graph in graphs]
     names = attribute_names(nodes)
     blocks: Blocks = {}
@@ -280,54 +233,44 @@ def read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
         blocks["attributes"] = lambda: number_block(nodes, names, where)
     if any("label" in data for graph in nodes for data in graph):
         blocks["labels"] = lambda: one_hot_block(nodes, "label", where)
-    return _gather(parts, where, "symmetrise it with .to_undirected()", blocks)
+    return _gather(parts, where, advice, blocks)
 
 
-def read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
-    """PyG graphs: ``edge_index``, ``edge_weight`` (``edge_attr`` is not looked at) and ``x``.
-
-    Args:
-        graphs: with both directions of every edge.
-        where: what to call a graph in messages, by its place in ``graphs``.
-    """
+def _read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
+    """PyG graphs with both directions of every edge; ``edge_attr`` is not looked at."""
     parts = []
     for i, graph in enumerate(graphs):
-        given, weight = graph.get("edge_index"), graph.get("edge_weight")
-        if given is None and graph.get("adj_t") is not None:
+        index, weight = graph.get("edge_index"), graph.get("edge_weight")
+        if index is None and graph.get("adj_t") is not None:
             raise DataError(f"{where(i)} has adj_t and no edge_index; leave out ToSparseTensor")
-        index = torch.empty(2, 0, dtype=torch.long) if given is None else given
+        index = torch.empty(2, 0, dtype=torch.long) if index is None else index
         if index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
             raise DataError(
                 f"{where(i)}: edge_index must hold integers, [2, edges]; "
                 f"got {index.dtype}, {list(index.shape)}"
             )
         size = int(graph.num_nodes or 0)
-        edges = _to_numpy(index).astype(np.int64)
+        edges = index.detach().cpu().numpy().astype(np.int64)
         if edges.size and not 0 <= edges.min() <= edges.max() < size:
             wrong = edges.min() if edges.min() < 0 else edges.max()
             raise DataError(f"{where(i)}: edge_index names node {wrong}, but there are {size}")
         if weight is not None:
-            weight = _to_numpy(weight).reshape(-1)
+            weight = weight.detach().cpu().numpy().reshape(-1)
             if weight.size != edges.shape[1]:
                 raise DataError(
                     f"{where(i)} has {weight.size} edge weights for {edges.shape[1]} edges"
                 )
-        parts.append(_Graph(size, edges, weight))
-    blocks: Blocks = {}
+        parts.append(Graph(size, edges, weight))
     rows = [graph.get("x") for graph in graphs]
-    if any(x is not None for x in rows):
-        blocks["attributes"] = lambda: _stack(rows, where)
+    blocks: Blocks = {"attributes": lambda: _stack(rows, where)}
+    if all(x is None for x in rows):
+        blocks = {}
     advice = "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)"
     return _gather(parts, where, advice, blocks)
 
 
-def read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
-    """Adjacency matrices: scipy sparse of any format, or two-dimensional arrays.
-
-    Args:
-        graphs: symmetric; entries are weights.
-        where: what to call a graph in messages, by its place in ``graphs``.
-    """
+def _read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
+    """Symmetric matrices of weights: scipy sparse of any format, or two-dimensional arrays."""
     parts = []
     for i, graph in enumerate(graphs):
         if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
@@ -337,71 +280,60 @@ def read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
         matrix = sparse.csr_array(graph).tocoo()  # adds up entries that are listed twice
         matrix.eliminate_zeros()
         edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
-        parts.append(_Graph(int(graph.shape[0]), edges, matrix.data))
+        parts.append(Graph(int(graph.shape[0]), edges, matrix.data))
     return _gather(parts, where, "symmetrise it with (A + A.T) / 2", {})
 
 
-def _gather(parts: Sequence[_Graph], where: Where, symmetrise: str, blocks: Blocks) -> RawGraphs:
-    ptr = np.cumsum([0, *(part.num_nodes for part in parts)], dtype=np.int64)
-    shifted = [part.edge_index + start for part, start in zip(parts, ptr[:-1], strict=True)]
-    index = torch.from_numpy(np.concatenate(shifted, axis=1))
-    weight = join_weights([(part.edge_index.shape[1], part.edge_weight) for part in parts])
-    check_graphs(torch.from_numpy(ptr), index, weight, where=where, symmetrise=symmetrise)
+def _gather(parts: Sequence[Graph], where: Where, symmetrise: str, blocks: Blocks) -> RawGraphs:
+    joined = join_graphs(parts)
+    check_graphs(*joined, where=where, symmetrise=symmetrise)
     default = ("attributes",) if "attributes" in blocks else ("structure",)
-    return RawGraphs(torch.from_numpy(ptr), index, weight, blocks=blocks, default_features=default)
+    return RawGraphs(*joined, blocks=blocks, default_features=default)
 
 
 def _stack(rows: Sequence[Tensor | None], where: Where) -> Features:
     """PyG's ``x`` of all graphs, one below the other; a vector is one column."""
-    found: list[Tensor] = []
+    tables: list[Tensor] = []
     for i, x in enumerate(rows):
         if x is None:
             raise DataError(
                 f"{where(i)} has no x, others have; add it, or choose features='structure'"
             )
         table = x.detach().cpu().reshape(x.shape[0], -1).float()
-        if found and table.shape[1] != found[0].shape[1]:
+        if tables and table.shape[1] != tables[0].shape[1]:
             raise DataError(
-                f"{where(i)} has {table.shape[1]} node features, {where(0)} {found[0].shape[1]}"
+                f"{where(i)} has {table.shape[1]} node features, {where(0)} {tables[0].shape[1]}"
             )
         if not torch.isfinite(table).all():
             raise DataError(f"{where(i)} has node features that are NaN or infinite")
-        found.append(table)
-    return Features(torch.cat(found), tuple(f"x{c}" for c in range(found[0].shape[1])))
+        tables.append(table)
+    return Features(torch.cat(tables), tuple(f"x{c}" for c in range(tables[0].shape[1])))
 
 
-def _to_numpy(values: Tensor) -> Array:
-    return values.detach().cpu().numpy()
-
-
-def _as_numbers(values: Sequence[Any], where: str) -> Array:
-    try:
-        return np.array(values, dtype=np.float64).reshape(len(values))
-    except (TypeError, ValueError):
-        odd = next((v for v in values if not isinstance(v, (int, float))), values[0])
-        raise DataError(f"{where}: the edge weight {odd!r} is not a number") from None
-
-
-def merge(
+def _merge(
     parts: Sequence[RawGraphs], places: Sequence[Sequence[int]], kinds: Sequence[str]
 ) -> RawGraphs:
-    """Puts the graphs of several readers into one order. Targets and the like are left out.
+    """Puts the graphs of several kinds into the order of their ``places``."""
 
-    A block of features is offered if any part offers it; asking for it raises
-    :class:`DataError` unless all parts have it, with the same columns.
+    def block(name: str) -> Features:
+        """Features that all parts have, with the same columns."""
+        blocks: list[Features] = []
+        for part, numbers, kind in zip(parts, places, kinds, strict=True):
+            graph = f"graph {numbers[0]} ({kind})"
+            if name not in part.blocks:
+                raise DataError(
+                    f"{graph} has no node features {name!r}, other graphs have; choose features "
+                    "that all have, such as features='structure'"
+                )
+            blocks.append(part.blocks[name]())
+            if blocks[-1].names != blocks[0].names:
+                raise DataError(
+                    f"{graph} has the {name} {', '.join(blocks[-1].names)}, graph {places[0][0]} "
+                    f"({kinds[0]}) {', '.join(blocks[0].names)}; choose features that agree, such "
+                    "as features='structure'"
+                )
+        return Features(torch.cat([block.x for block in blocks])[nodes], blocks[0].names)
 
-    Args:
-        parts: graphs as read.
-        places: the number of every graph of every part in the whole.
-        kinds: what the graphs of each part are, for messages.
-
-    >>> dots = RawGraphs(torch.tensor([0, 1, 2]), torch.empty(2, 0, dtype=torch.long))
-    >>> line = RawGraphs(torch.tensor([0, 2]), torch.tensor([[0, 1], [1, 0]]))
-    >>> both = merge([dots, line], [[0, 2], [1]], ["a dot", "a line"])
-    >>> both.ptr, both.edge_index
-    (tensor([0, 1, 3, 4]), tensor([[1, 2],
-            [2, 1]]))
-    """
     sizes = torch.cat([part.ptr.diff() for part in parts])
     _, starts = _ranges(torch.zeros_like(sizes), sizes)
     order = torch.argsort(torch.tensor(list(chain(*places))))
@@ -412,52 +344,14 @@ def merge(
     edges = torch.cat([part.edge_index + o for part, o in zip(parts, first, strict=True)], dim=1)
     weight = None
     if any(part.edge_weight is not None for part in parts):
-        weight = torch.cat([_weights(part) for part in parts])
+        weights = [(part.edge_weight, part.edge_index.shape[1]) for part in parts]
+        weight = torch.cat([torch.ones(n) if w is None else w.float() for w, n in weights])
     offered = dict.fromkeys(chain.from_iterable(part.blocks for part in parts))
     special = [part.default_features for part in parts if part.default_features != ("structure",)]
     return RawGraphs(
         ptr,
         moved[edges],
         weight,
-        blocks={name: partial(_block, name, parts, places, kinds, nodes) for name in offered},
+        blocks={name: partial(block, name) for name in offered},
         default_features=special[0] if special else ("structure",),
     )
-
-
-def _weights(part: RawGraphs) -> Tensor:
-    if part.edge_weight is None:
-        return torch.ones(part.edge_index.shape[1])
-    return part.edge_weight.float()
-
-
-def _block(
-    name: str,
-    parts: Sequence[RawGraphs],
-    places: Sequence[Sequence[int]],
-    kinds: Sequence[str],
-    nodes: Tensor,
-) -> Features:
-    found: list[Features] = []
-    for part, numbers, kind in zip(parts, places, kinds, strict=True):
-        if name not in part.blocks:
-            raise DataError(
-                f"graph {numbers[0]} ({kind}) has no node features {name!r}, other graphs have; "
-                "choose features that all have, such as features='structure'"
-            )
-        found.append(part.blocks[name]())
-        if found[-1].names != found[0].names:
-            raise DataError(
-                f"graph {numbers[0]} ({kind}) has the {name} {', '.join(found[-1].names)}, graph "
-                f"{places[0][0]} ({kinds[0]}) {', '.join(found[0].names)}; choose features that "
-                "agree, such as features='structure'"
-            )
-    return Features(torch.cat([block.x for block in found])[nodes], found[0].names)
-
-
-_READERS: dict[Kind, Callable[[Sequence[Any], Where], RawGraphs]] = {
-    "networkx": read_networkx,
-    "data": read_data,
-    "matrix": read_matrices,
-    "mol": _read_mols,
-    "smiles": _read_smiles,
-}

@@ -1,4 +1,7 @@
-"""Protein and RNA structures as graphs: a node per residue, joined to its nearest neighbours.
+"""Folders of PDB and mmCIF files: a node per residue, joined to its nearest neighbours.
+
+Node features are those of the graph alone (``structure``). :func:`read_folder` has the options of
+:func:`legs.data.readers.folders.folder_reader`, and ``k``: number of nearest neighbours.
 
 Also GDT_TS, the share of a native structure that a predicted model gets right.
 """
@@ -6,26 +9,25 @@ Also GDT_TS, the share of a native structure that a predicted model gets right.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from scipy.spatial import cKDTree
 
-from legs.data.dataset import Task
-from legs.data.errors import BadRows, DataError, OnError
-from legs.data.readers.base import RawGraphs, Reader, Rows
-from legs.data.readers.folders import read_files
+from legs.data.errors import BadRows, DataError
+from legs.data.readers.base import RawGraphs
+from legs.data.readers.folders import folder_reader
+from legs.data.readers.node_data import Graph, join_graphs
+from legs.data.readers.table_files import reading_errors
 from legs.data.readers.targets import Targets
+from legs.data.validate import Array
 
 NEIGHBOURS = 10
-PDB_SUFFIXES = (".pdb", ".ent")
 CIF_SUFFIXES = (".cif", ".mmcif")
-SUFFIXES = (*PDB_SUFFIXES, *CIF_SUFFIXES)
+SUFFIXES = (".pdb", ".ent", *CIF_SUFFIXES)
 MOST_BYTES = 256 * 2**20
 _ATOMS = ("CA", "C4'", "C4*")  # C4* is the older name of C4'
 _EMPTY = "no residue with a Cα or C4′ atom"
@@ -37,63 +39,10 @@ _FRAGMENTS = (4, 8, 16, 32, 64)
 _MOST_SEEDS = 256
 _ROUNDS = 20
 _MOST_AT_ONCE = 2**18  # residues times motions: arrays that fit a processor's cache
-_Array: TypeAlias = np.ndarray[Any, Any]
 
 
-def read_folder(
-    path: str | Path,
-    *,
-    target: str | Sequence[str] | None = None,
-    task: Task | None = None,
-    id_column: str | None = None,
-    table: str | Path | None = None,
-    k: int = NEIGHBOURS,
-    bad: BadRows | None = None,
-) -> RawGraphs:
-    """Reads a folder of PDB and mmCIF files, each one a graph of its residues.
-
-    Node features are those of the graph alone (``structure``).
-
-    Args:
-        path: the folder.
-        target: target column or columns of the label table (default: the likely one).
-        task: ``"classification"`` or ``"regression"``; see :mod:`legs.data.readers.targets`.
-        id_column: column of the table that names the files (default: the one that does).
-        table: the label table (default: ``labels.csv`` and the like in the folder, see
-            :func:`legs.data.readers.folders.list_files`); without one there are no targets.
-        k: number of nearest neighbours.
-        bad: collects files that cannot be used (default: the first one raises).
-
-    Raises:
-        DataError: names the file, and says what to do.
-    """
-    bad = BadRows() if bad is None else bad
-    rows = _rows(path, k, bad, target=target, id_column=id_column, table=table)
-    return rows.graphs(task, bad)
-
-
-def iter_folder(
-    path: str | Path,
-    *,
-    chunk: int | None = None,
-    on_error: OnError = "raise",
-    targets: Sequence[str] = (),
-    k: int = NEIGHBOURS,
-    asked: Collection[str] = (),
-    id_column: str | None = None,
-) -> Iterator[Rows]:
-    """The files of a folder as rows, all at once."""
-    id_column = id_column if "id_column" in asked else None
-    yield _rows(path, k, BadRows(on_error), known_targets=targets, id_column=id_column)
-
-
-def _rows(path: str | Path, k: int, bad: BadRows, **options: Any) -> Rows:
+def _parse(files: Sequence[Path], bad: BadRows, k: int) -> dict[int, Array]:
     need_biotite()
-    build = partial(_build, path=path, k=k)
-    return read_files(path, SUFFIXES, _parse, build, what="structure", bad=bad, **options)
-
-
-def _parse(files: Sequence[Path], bad: BadRows) -> dict[int, _Array]:
     coords = {}
     for i, file in enumerate(files):
         try:
@@ -103,12 +52,11 @@ def _parse(files: Sequence[Path], bad: BadRows) -> dict[int, _Array]:
     return coords
 
 
-def _build(coords: Sequence[_Array], ids: tuple[str, ...], path: str | Path, k: int) -> RawGraphs:
-    info = {"source": str(path)}
-    return structure_graphs(coords, k=k, name=Path(path).name, ids=ids, info=info)
+def _build(coords: Sequence[Array], ids: tuple[str, ...], path: Path, k: int) -> RawGraphs:
+    return structure_graphs(coords, k=k, name=path.name, ids=ids, info={"source": str(path)})
 
 
-def knn_graph(coords: _Array, k: int = NEIGHBOURS) -> _Array:
+def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
     """Joins every point to its nearest neighbours; an edge holds in both directions.
 
     Args:
@@ -130,7 +78,7 @@ def knn_graph(coords: _Array, k: int = NEIGHBOURS) -> _Array:
     k = min(k, size - 1)
     if k < 1:
         return np.zeros((2, 0), dtype=np.int64)
-    near: _Array = np.asarray(cKDTree(coords).query(coords, k=k + 1)[1])
+    near: Array = np.asarray(cKDTree(coords).query(coords, k=k + 1)[1])
     place = np.arange(size)
     itself = near == place[:, None]
     # Where many points coincide, a point may not be among its own nearest: it has one too many.
@@ -142,7 +90,7 @@ def knn_graph(coords: _Array, k: int = NEIGHBOURS) -> _Array:
 
 
 def structure_graphs(
-    coords: Sequence[_Array], targets: Targets | None = None, *, k: int = NEIGHBOURS, **fields: Any
+    coords: Sequence[Array], targets: Targets | None = None, *, k: int = NEIGHBOURS, **fields: Any
 ) -> RawGraphs:
     """Neighbour graphs of many structures, with their targets.
 
@@ -155,21 +103,17 @@ def structure_graphs(
     >>> structure_graphs([np.eye(3), np.eye(3)[:2]]).edge_index.shape
     torch.Size([2, 8])
     """
-    ptr = np.cumsum([0, *map(len, coords)])
-    edges = [knn_graph(one, k) + start for one, start in zip(coords, ptr, strict=False)]
     if targets is not None:
         fields |= targets.fields()
-    return RawGraphs(
-        torch.from_numpy(ptr), torch.from_numpy(np.concatenate(edges, axis=1)), **fields
-    )
+    return RawGraphs(*join_graphs([Graph(len(xyz), knn_graph(xyz, k)) for xyz in coords]), **fields)
 
 
 class Structure(NamedTuple):
-    """One atom a residue: Cα of amino acids, C4′ of nucleotides."""
+    """One atom per residue: Cα of amino acids, C4′ of nucleotides."""
 
-    coords: _Array  # [residues, 3] float64, ångström
-    chain: _Array  # [residues], name of the chain
-    number: _Array  # [residues], residue number with its insertion code, such as "52" or "52A"
+    coords: Array  # [residues, 3] float64, ångström
+    chain: Array  # [residues], name of the chain
+    number: Array  # [residues], residue number with its insertion code, such as "52" or "52A"
 
 
 def need_biotite() -> None:
@@ -192,25 +136,15 @@ def read_structure(path: str | Path) -> Structure:
     need_biotite()
     from biotite.structure.io import pdb, pdbx
 
-    try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise DataError(f"{size / 2**20:.0f} MiB; files above {MOST_BYTES >> 20} are not read")
+    with reading_errors("cannot be read", path, MOST_BYTES), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # models often lack columns nobody needs here
         text = path.read_text(encoding="utf-8", errors="replace")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # models often lack columns nobody needs here
-            if path.suffix.lower() in CIF_SUFFIXES:
-                atoms = pdbx.get_structure(pdbx.CIFFile.read(StringIO(text)), model=1)
-            else:
-                text = _needed(text)
-                if not text:
-                    raise DataError(_EMPTY)
-                atoms = pdb.PDBFile.read(StringIO(text)).get_structure(model=1)
-    except DataError:
-        raise
-    except Exception as error:  # biotite raises errors of many classes
-        reason = " ".join(str(error).split())[:160]
-        raise DataError(f"cannot be read: {type(error).__name__}: {reason}") from error
+        if path.suffix.lower() in CIF_SUFFIXES:
+            atoms = pdbx.get_structure(pdbx.CIFFile.read(StringIO(text)), model=1)
+        elif text := _needed(text):
+            atoms = pdb.PDBFile.read(StringIO(text)).get_structure(model=1)
+        else:
+            raise DataError(_EMPTY)
     # A residue named CA is a calcium ion.
     atoms = atoms[np.isin(atoms.atom_name, _ATOMS) & (atoms.res_name != "CA")]
     if not len(atoms):
@@ -221,7 +155,7 @@ def read_structure(path: str | Path) -> Structure:
     return Structure(atoms.coord.astype(np.float64), np.array(atoms.chain_id), np.array(number))
 
 
-def match_residues(model: Structure, native: Structure) -> tuple[_Array, _Array]:
+def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
     """Places of the residues that two structures share, by number, in each of the two.
 
     Chains are distinguished if both structures have the same ones; else their names do not matter.
@@ -236,7 +170,7 @@ def match_residues(model: Structure, native: Structure) -> tuple[_Array, _Array]
     (array([1, 0]), array([1, 2]))
     """
     same = set(model.chain.tolist()) == set(native.chain.tolist())
-    named: list[_Array] = []
+    named: list[Array] = []
     for one, what in ((model, "the model"), (native, "the native structure")):
         keys = [f"{c}/{n}" if same else n for c, n in zip(one.chain, one.number, strict=True)]
         if len(set(keys)) < len(keys):
@@ -270,7 +204,7 @@ def _needed(text: str) -> str:
     return "\n".join(lines) if any(line[0] in "AH" for line in lines) else ""
 
 
-def gdt_ts(model: _Array, native: _Array, *, length: int | None = None) -> float:
+def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
     """Global distance test, total score: 0 to 100, a model equal to the native structure has 100.
 
     For each of the cut-offs 1, 2, 4 and 8 Å, the largest share of residues that one rigid motion
@@ -305,13 +239,13 @@ def gdt_ts(model: _Array, native: _Array, *, length: int | None = None) -> float
     return 100 * float(_best_counts(model, native).mean()) / length if shared else 0.0
 
 
-def superpose(model: _Array, native: _Array, chosen: _Array) -> tuple[_Array, _Array]:
+def superpose(model: Array, native: Array, chosen: Array) -> tuple[Array, Array]:
     """Rigid motions that bring chosen residues nearest to their places (Kabsch 1976).
 
     Args:
         model: ``[residues, 3]``.
         native: ``[residues, 3]``.
-        chosen: a motion a row, ``[motions, residues]``, true for the residues it looks at.
+        chosen: a motion per row, ``[motions, residues]``, true for the residues it looks at.
 
     Returns:
         Rotations ``[motions, 3, 3]`` and shifts ``[motions, 3]``: ``model @ rotation + shift``.
@@ -327,7 +261,7 @@ def superpose(model: _Array, native: _Array, chosen: _Array) -> tuple[_Array, _A
     return rotation, to - np.einsum("mi,mij->mj", from_, rotation)
 
 
-def _best_counts(model: _Array, native: _Array) -> _Array:
+def _best_counts(model: Array, native: Array) -> Array:
     """The largest number of residues within each cut-off that was found, ``[cut-offs]``."""
     model, native = model - model.mean(axis=0), native - native.mean(axis=0)
     best = np.zeros(len(CUTOFFS), dtype=np.int64)
@@ -346,7 +280,7 @@ def _best_counts(model: _Array, native: _Array) -> _Array:
     return best
 
 
-def _distances(model: _Array, native: _Array, masks: _Array) -> _Array:
+def _distances(model: Array, native: Array, masks: Array) -> Array:
     """How far each superposition leaves each residue from its place, ``[motions, residues]``."""
     distance = np.empty(masks.shape)
     rows = max(1, _MOST_AT_ONCE // len(model))
@@ -357,7 +291,7 @@ def _distances(model: _Array, native: _Array, masks: _Array) -> _Array:
     return distance
 
 
-def _unseen(masks: _Array, radius: _Array, seen: set[tuple[float, bytes]]) -> tuple[_Array, _Array]:
+def _unseen(masks: Array, radius: Array, seen: set[tuple[float, bytes]]) -> tuple[Array, Array]:
     """Selections not superposed before that hold three residues, which fix a motion."""
     fresh = []
     packed = np.packbits(masks, axis=1)
@@ -369,7 +303,7 @@ def _unseen(masks: _Array, radius: _Array, seen: set[tuple[float, bytes]]) -> tu
     return masks[fresh], radius[fresh]
 
 
-def _seeds(length: int) -> _Array:
+def _seeds(length: int) -> Array:
     """Fragments of several lengths all along the chain, and all of it, ``[seeds, residues]``."""
     place = np.arange(length)
     found = [np.ones((1, length), dtype=bool)]
@@ -381,10 +315,5 @@ def _seeds(length: int) -> _Array:
     return np.concatenate(found)
 
 
-READER = Reader(
-    read_folder,
-    frozenset({"target", "task", "id_column", "table", "k", "bad"}),
-    iter_folder,
-    SUFFIXES,
-    ("biotite",),
-)
+READER = folder_reader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS}, ("biotite",))
+read_folder = READER.read

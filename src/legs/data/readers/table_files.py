@@ -5,11 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from io import BytesIO
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,7 +20,11 @@ from legs.io import plain_cell
 if TYPE_CHECKING:
     import pandas as pd
 
+# Can be read several times, in chunks; has a path, columns and the unit that numbers count.
+Table: TypeAlias = "TextTable | SdfTable | ParquetTable"
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd")
+# Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
 MOLECULE = "(molecule)"  # the column that holds the molecules of an SDF, in RDKit's binary form
 TITLE = "(title)"  # the first line of an SDF record
 MOST_RECORD_BYTES = 64 << 20  # of an SDF
@@ -40,17 +43,6 @@ class Chunk(NamedTuple):
     numbers: list[int]  # line, row or record of each row, from 1
 
 
-class Table(Protocol):
-    """A table that can be read several times, in chunks."""
-
-    path: Path
-    unit: str  # what a number counts: "line", "row", "record"
-    columns: list[str]
-
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """Rows in chunks of at most ``size``, with the given columns only."""
-
-
 def open_table(path: Path) -> Table:
     """Opens a table of the kind that its suffix says (``.gz`` may follow it)."""
     require_pandas()
@@ -65,6 +57,36 @@ def open_table(path: Path) -> Table:
     if suffix in (".smi", ".smiles") or (suffix == ".txt" and not _has_header(path)):
         return SmilesLines(path)
     return TextTable(path)
+
+
+def read_whole(
+    table: Table, columns: Sequence[str], bad: BadRows, limit: int | None = None
+) -> Chunk:
+    """The first ``limit`` rows, or all, in one chunk."""
+    import pandas as pd
+
+    frames, numbers = [pd.DataFrame(columns=list(columns))], list[int]()
+    for frame, places in table.chunks(columns, _BATCH if limit is None else limit, bad):
+        frames.append(frame)
+        numbers += places
+        if limit is not None and len(numbers) >= limit:
+            break
+    frame = pd.concat(frames[1:] or frames, ignore_index=True)
+    return Chunk(frame.iloc[:limit], numbers[:limit])
+
+
+def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same columns with ``None`` where text stands for a missing value."""
+    import pandas as pd
+
+    frame = frame.copy()
+    for name in frame.columns:
+        if frame[name].dtype == object or isinstance(frame[name].dtype, pd.StringDtype):
+            frame[name] = [
+                None if isinstance(v, str) and v.strip().lower() in MISSING else v
+                for v in frame[name]
+            ]
+    return frame
 
 
 def require_pandas() -> None:
@@ -91,8 +113,8 @@ class TextTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.delimiter = delimiter_of(path)
-        header = next(rows(path, self.delimiter, BadRows()), None)
+        self._delimiter = delimiter_of(path)
+        header = next(rows(path, self._delimiter, BadRows()), None)
         if header is None:
             raise DataError(f"{path} is empty")
         if not all(is_text(name) for name in header.fields):
@@ -102,18 +124,20 @@ class TextTable:
         self.columns = [plain_cell(name.strip()) for name in header.fields]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`."""
+        """Rows in chunks of at most ``size``, with some columns only."""
         import pandas as pd
 
         place_of = {name: k for k, name in reversed(list(enumerate(self.columns)))}
         places = [place_of[name] for name in columns]
-        body = islice(rows(self.path, self.delimiter, bad), 1, None)
-        good = (row for row in body if self._check(row, places, bad))
+        good = (row for row in self._rows(bad) if self._check(row, places, bad))
         while part := list(islice(good, size)):
             values = np.empty((len(part), len(places)), dtype=object)
             values[:] = [[plain_cell(row.fields[k].strip()) for k in places] for row in part]
             frame = pd.DataFrame(values, columns=list(columns), dtype=object)
             yield Chunk(frame, [row.line for row in part])
+
+    def _rows(self, bad: BadRows) -> Iterator[Row]:
+        return islice(rows(self.path, self._delimiter, bad), 1, None)
 
     def _check(self, row: Row, places: Sequence[int], bad: BadRows) -> bool:
         expected, count = len(self.columns), len(row.fields)
@@ -128,39 +152,20 @@ class TextTable:
         return not reason
 
 
-class SmilesLines:
+class SmilesLines(TextTable):
     """A SMILES string per line, followed by an id."""
-
-    unit = "line"
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = next(words(path, BadRows("skip")), None)
-        if first is None:
+        first = list(islice(words(path, BadRows("skip")), 100))
+        if not first:
             raise DataError(f"{path} is empty")
-        self._header = "smiles" in first.fields[0].lower()
-        named = any(row.fields[1] for row in islice(words(path, BadRows("skip")), 1, 100))
-        self.columns = ["smiles", "id"] if named or first.fields[1] else ["smiles"]
+        self._header = "smiles" in first[0].fields[0].lower()
+        self.columns = ["smiles", "id"] if any(row.fields[1] for row in first) else ["smiles"]
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`."""
-        import pandas as pd
-
-        body = islice(words(self.path, bad), int(self._header), None)
-        good = (row for row in body if self._check(row, bad))
-        while part := list(islice(good, size)):
-            data = {
-                "smiles": [row.fields[0] for row in part],
-                "id": [row.fields[1] or str(row.line) for row in part],  # some lines may have none
-            }
-            chosen = {name: pd.Series(data[name], dtype=object) for name in columns}
-            yield Chunk(pd.DataFrame(chosen), [row.line for row in part])
-
-    def _check(self, row: Row, bad: BadRows) -> bool:
-        good = all(is_text(field) for field in row.fields)
-        if not good:
-            bad.add(f"{self.path.name} line {row.line}", "not UTF-8 text", row.line)
-        return good
+    def _rows(self, bad: BadRows) -> Iterator[Row]:
+        for line, (smiles, name) in islice(words(self.path, bad), int(self._header), None):
+            yield Row(line, [smiles, name or str(line)][: len(self.columns)])
 
 
 class SdfTable:
@@ -171,55 +176,44 @@ class SdfTable:
     def __init__(self, path: Path) -> None:
         require_rdkit()
         self.path = path
-        names: dict[str, None] = {}
         # Records may have different properties: the first hundred stand for all.
-        for _, properties, _ in islice(self._records(), 100):
-            names.update(dict.fromkeys(properties))
-        self.columns = [MOLECULE, *names]
+        records = islice(self._records(BadRows("skip")), 100)
+        self.columns = [MOLECULE, *dict.fromkeys(name for *_, row in records for name in row)]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`; molecules that cannot be read are ``None``."""
+        """As :meth:`TextTable.chunks`; molecules that cannot be read are ``None``."""
         import pandas as pd
 
-        records = self._good(bad)
+        records = self._records(bad)
         while part := list(islice(records, size)):
-            data = {
-                name: pd.Series([properties.get(name) for _, _, properties in part], dtype=object)
-                for name in columns
-                if name != MOLECULE
-            }
-            data[MOLECULE] = pd.Series([binary for _, binary, _ in part], dtype=object)
-            yield Chunk(pd.DataFrame(data), [number for number, _, _ in part])
+            data = {name: [row.get(name) for *_, row in part] for name in columns}
+            data[MOLECULE] = [molecule for _, molecule, _ in part]
+            yield Chunk(pd.DataFrame(data, dtype=object), [number for number, *_ in part])
 
-    def _good(self, bad: BadRows) -> Iterator[tuple[int, bytes | None, dict[str, str]]]:
-        for number, (binary, properties, fault) in enumerate(self._records(), start=1):
-            if fault:
-                bad.add(f"{self.path.name} {self.unit} {number}", fault, number)
-            else:
-                yield number, binary, properties
-
-    def _records(self) -> Iterator[tuple[bytes | None, dict[str, str], str]]:
-        """Molecules, their properties, and what is wrong with those that are too large."""
+    def _records(self, bad: BadRows) -> Iterator[tuple[int, Any, dict[str, Any]]]:
+        """Numbers, molecules and their properties; those that are too large go to ``bad``."""
+        numbers = count(1)
         try:
             with open_binary(self.path) as file:
-                records = self._cut(file)
-                while batch := _take(records):
+                for batch in self._batches(file):
                     # RDKit looks for rings while it reads a record, sanitised or not.
                     faults = [_sdf_fault(record) for record in batch]
-                    good = [
-                        b"".join(r) for r, fault in zip(batch, faults, strict=True) if not fault
-                    ]
+                    good = [b"".join(r) for r, why in zip(batch, faults, strict=True) if not why]
                     rows = _parse_sdf(good)
                     if len(rows) < len(good):  # one has swallowed another
                         rows = [(_parse_sdf([record]) or [(None, {})])[0] for record in good]
                     left = iter(rows)
-                    for fault in faults:
-                        yield (None, {}, fault) if fault else (*next(left), "")
+                    for fault, number in zip(faults, numbers, strict=False):
+                        if fault:
+                            bad.add(f"{self.path.name} record {number}", fault, number)
+                        else:
+                            yield number, *next(left)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from error
 
-    def _cut(self, file: IO[bytes]) -> Iterator[list[bytes]]:
-        """The lines of each record: a broken one must not swallow the next."""
+    def _batches(self, file: IO[bytes]) -> Iterator[list[list[bytes]]]:
+        """Some records at a time, as lines: a broken one must not swallow the next."""
+        batch: list[list[bytes]] = []
         record: list[bytes] = []
         size, number = 0, 1
         while line := file.readline(MOST_RECORD_BYTES):
@@ -229,21 +223,15 @@ class SdfTable:
                 limit = f"{MOST_RECORD_BYTES >> 20} MiB"
                 raise DataError(f"{self.path} record {number} is longer than {limit}")
             if line.startswith(b"$$$$"):
-                yield record
-                record, size, number = [], 0, number + 1
+                batch.append(record)
+                record, number = [], number + 1
+                if size >= _SDF_BYTES:
+                    yield batch
+                    batch, size = [], 0
         if any(line.strip() for line in record):
-            yield record
-
-
-def _take(records: Iterator[list[bytes]]) -> list[list[bytes]]:
-    """Some records, large ones alone."""
-    batch, size = [], 0
-    for record in records:
-        batch.append(record)
-        size += sum(map(len, record))
-        if size >= _SDF_BYTES:
-            break
-    return batch
+            batch.append(record)
+        if batch:
+            yield batch
 
 
 def _parse_sdf(records: list[bytes]) -> list[tuple[bytes | None, dict[str, str]]]:
@@ -294,18 +282,18 @@ def _sdf_fault_v3000(record: list[bytes]) -> str:
 def _properties(mol: Any) -> dict[str, str]:
     """Title and properties of a molecule; names that are not UTF-8 are left out."""
     names = mol.GetPropNames()
-    title = _decoded(partial(mol.GetProp, "_Name")).strip()
+    title = _decoded(mol.GetProp, "_Name").strip()
     properties = {TITLE: title} if title else {}
     for i in range(len(names)):
-        name = _decoded(partial(names.__getitem__, i))
+        name = _decoded(names.__getitem__, i)
         if name.strip():
-            properties[name.strip()] = _decoded(partial(mol.GetProp, name)).strip()
+            properties[name.strip()] = _decoded(mol.GetProp, name).strip()
     return properties
 
 
-def _decoded(get: Callable[[], str]) -> str:
+def _decoded(get: Callable[[Any], str], key: Any) -> str:
     try:
-        return get()
+        return get(key)
     except (UnicodeDecodeError, KeyError):  # a name with a zero byte is a key that is not found
         return ""
 
@@ -316,41 +304,75 @@ class ParquetTable:
     unit = "row"
 
     def __init__(self, path: Path) -> None:
+        from pyarrow import types
+
         self.path = path
-        with parquet_errors(path):
+        with reading_errors(f"{path} is not a Parquet file that can be read", path):
             file = _open_parquet(path)
-            schema = file.schema_arrow
-            self.columns = [str(name) for name in schema.names]
-            flat = {field.name for field in _flat_fields(file)}
-            self.nested = {field.name: field.type for field in schema if field.name not in flat}
-            if not flat:
+            self.types = {field.name: field.type for field in file.schema_arrow}
+            self.columns = list(map(str, file.schema_arrow.names))
+            self.nested = {
+                name
+                for name, kind in self.types.items()
+                if types.is_nested(getattr(kind, "storage_type", kind))
+            }
+            if self.nested >= {*self.types}:
                 raise DataError(f"{path} holds no column of text or numbers")
-            count, size = file.metadata.num_rows, path.stat().st_size
-            if count > FREE_ROWS and count > ROWS_PER_BYTE * size:
+            self.count, size = file.metadata.num_rows, path.stat().st_size
+            if self.count > max(FREE_ROWS, ROWS_PER_BYTE * size):
                 raise DataError(
-                    f"{path} has {size:,} bytes and {count:,} rows: no honest table does, and it "
-                    "is not read"
+                    f"{path} has {size:,} bytes and {self.count:,} rows: no honest table does, and "
+                    "it is not read"
                 )
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """See :class:`Table`."""
+        """As :meth:`TextTable.chunks`."""
         start = 1
         for name in columns:
+            if name not in self.types:
+                raise DataError(f"{self.path} has no column {name!r}")
             if name in self.nested:
                 raise DataError(
-                    f"{self.path}: the column {name!r} holds {str(self.nested[name])[:60]}; ids "
+                    f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
-        with parquet_errors(self.path):
-            for batch in _batches(self.path, columns, size):
+        with reading_errors(f"{self.path} is not a Parquet file that can be read", self.path):
+            for batch in self._batches(columns, size):
                 # Without the metadata: they turn a column that was an index into one again.
                 frame = batch.to_pandas(ignore_metadata=True)
                 yield Chunk(frame, list(range(start, start + batch.num_rows)))
                 start += batch.num_rows
 
+    def _batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Rows as Arrow batches; text is expanded once its size is known."""
+        import pyarrow as pa
+        from pyarrow import types
+
+        kinds = [self.types[name] for name in columns]
+        width = sum(kind.byte_width for kind in kinds if types.is_fixed_size_binary(kind))
+        size = min(size, max(FREE // max(width, 1), 1))
+        # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
+        file = _open_parquet(self.path, read_dictionary=list(columns))
+        total = start = 0
+        for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+            batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
+            total += batch.num_rows * width
+            arrays = []
+            for name, array in zip(batch.schema.names, batch.columns, strict=True):
+                if types.is_dictionary(array.type):
+                    total += _expanded_size(array)
+                    end = start + len(array)
+                    _check_size(self.path, total, f" in column {name!r}, up to row {end}")
+                    kind = self.types[name]
+                    if not types.is_dictionary(kind):
+                        array = array.dictionary_decode().cast(getattr(kind, "storage_type", kind))
+                arrays.append(array)
+            start += batch.num_rows
+            yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """A whole Parquet file, as pandas reads it but within bounds and without nested columns.
+    """A whole Parquet file, within bounds and without nested columns.
 
     Args:
         path: of the file.
@@ -360,21 +382,10 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFra
         DataError: not a Parquet file, without one of the columns, or larger than a genuine one.
     """
     require_pandas()
-    import pyarrow as pa
-
-    with parquet_errors(path):
-        file = _open_parquet(path)
-        fields = _flat_fields(file)
-        names = [field.name for field in fields]
-        missing = [name for name in columns or () if name not in names]
-        if missing:
-            raise DataError(f"{path} has no column {missing[0]!r}")
-        batches = list(_batches(path, names if columns is None else columns, _BATCH))
-        table = pa.Table.from_batches(batches) if batches else pa.schema(fields).empty_table()
-        # The metadata say which columns are the index of the frame that was written.
-        table = table.replace_schema_metadata(file.schema_arrow.metadata)
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
+    table = ParquetTable(path)
+    if columns is None:
+        columns = [name for name in table.columns if name not in table.nested]
+    return read_whole(table, columns, BadRows()).frame
 
 
 def _open_parquet(path: Path, **options: Any) -> Any:
@@ -385,44 +396,6 @@ def _open_parquet(path: Path, **options: Any) -> Any:
     size = sum(file.metadata.row_group(i).total_byte_size for i in range(groups))
     _check_size(path, size)
     return file
-
-
-def _flat_fields(file: Any) -> list[Any]:
-    from pyarrow import types
-
-    return [
-        field
-        for field in file.schema_arrow
-        if not types.is_nested(getattr(field.type, "storage_type", field.type))
-    ]
-
-
-def _batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
-    """Rows of flat columns as Arrow batches; text is expanded once its size is known."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    fields = {field.name: field for field in _flat_fields(_open_parquet(path))}
-    wanted = [fields[name] for name in columns]
-    width = sum(f.type.byte_width for f in wanted if types.is_fixed_size_binary(f.type))
-    size = min(size, max(FREE // max(width, 1), 1))
-    # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
-    file = _open_parquet(path, read_dictionary=list(columns))
-    total = start = 0
-    for batch in file.iter_batches(batch_size=size, columns=list(columns)):
-        batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
-        total += batch.num_rows * width
-        arrays = []
-        for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            if types.is_dictionary(array.type):
-                total += _expanded_size(array)
-                _check_size(path, total, f" in column {name!r}, up to row {start + len(array)}")
-                kind = fields[name].type
-                if not types.is_dictionary(kind):
-                    array = array.dictionary_decode().cast(getattr(kind, "storage_type", kind))
-            arrays.append(array)
-        start += batch.num_rows
-        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def _expanded_size(array: Any) -> int:
@@ -445,11 +418,20 @@ def _check_size(path: Path, size: int, where: str = "") -> None:
 
 
 @contextmanager
-def parquet_errors(path: Path) -> Iterator[None]:
-    """Turns what pyarrow and pandas raise about a broken file into one kind of error."""
+def reading_errors(message: str, path: Path, most_bytes: int | None = None) -> Iterator[None]:
+    """Turns whatever a parser raises about a hostile file into one kind of error.
+
+    Args:
+        message: what to say before the reason.
+        path: of the file.
+        most_bytes: a larger file is refused.
+    """
     try:
+        if most_bytes is not None and (size := path.stat().st_size) > most_bytes:
+            raise DataError(f"{size / 2**20:.0f} MiB; files above {most_bytes >> 20} are not read")
         yield
     except DataError:
         raise
-    except Exception as error:
-        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from error
+    except Exception as error:  # KeyError, RecursionError, …
+        reason = " ".join(str(error).split())[:160]
+        raise DataError(f"{message}: {type(error).__name__}: {reason}") from error

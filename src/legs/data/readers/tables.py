@@ -7,12 +7,12 @@ molecule of an SDF. Training reads a table in one batch, prediction and embeddin
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,18 +23,23 @@ from legs.data.errors import BadRow, BadRows, DataError, OnError, listed
 from legs.data.features.atom_table import MoleculeArrays, read_molecules, require_rdkit, select
 from legs.data.readers.base import RawGraphs, Reader, Rows
 from legs.data.readers.molecules import raw_graphs, read_parallel
-from legs.data.readers.table_files import MOLECULE, SUFFIXES, TITLE, Chunk, Table, open_table
-from legs.data.readers.targets import find_targets
+from legs.data.readers.table_files import (
+    MOLECULE,
+    TITLE,
+    Chunk,
+    Table,
+    open_table,
+    read_whole,
+    without_gaps,
+)
+from legs.data.readers.targets import find_column, find_targets
 from legs.io import expand_user
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
-MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
 _IDS = {"id", "ids", "identifier", "molid", "moleculeid", "compoundid", "chemblid", "zincid"}
 _IDS |= {"moleculechemblid", "cid", "cas", "inchikey"}
-_BLOCK = 50_000  # rows
 _SAMPLE = 50  # values that show whether a column holds SMILES
 _SHARE = 0.9
 
@@ -86,7 +91,7 @@ def read_table(
         raise DataError(f"limit is at least 1, not {limit}")
     table = _open(path)
     columns = choose_columns(table, smiles_column, id_column, target)
-    chunk = _whole(table, columns, bad, limit)
+    chunk = read_whole(table, columns.needed(), bad, limit)
     if not chunk.numbers:
         raise DataError(f"{table.path} holds no row that can be used")
     batch = TableRows(table, columns, chunk, (), bad.on_error, hydrogens, bond_weights)
@@ -95,7 +100,8 @@ def read_table(
         raise DataError(f"{table.path} holds no molecule that can be read")
     info = {"smiles_column": columns.molecules, "id_column": columns.ids}
     raw = rows.graphs(task, bad, missing=missing)
-    return replace(raw, name=_stem(table.path), info={**raw.info, **info})
+    name = Path(re.sub(r"(?i)\.gz$", "", table.path.name)).stem
+    return replace(raw, name=name, info={**raw.info, **info})
 
 
 def iter_table(
@@ -121,10 +127,7 @@ def iter_table(
         targets: columns that hold the truth, if they are there.
         asked: names of the options that a user chose: such a column must be there, while one that
             training had may be called otherwise in a new file.
-        smiles_column: as in :func:`read_table`.
-        id_column: as in :func:`read_table`.
-        hydrogens: as in :func:`read_table`.
-        bond_weights: as in :func:`read_table`.
+        smiles_column, id_column, hydrogens, bond_weights: as in :func:`read_table`.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "alkanes.smi")
@@ -135,6 +138,8 @@ def iter_table(
     if chunk is not None and chunk < 1:
         raise DataError(f"chunk is at least 1, not {chunk}")
     table = _open(path)
+    import pandas as pd
+
     smiles, ids = (
         name if option in asked or not name or name in table.columns else None
         for option, name in (("smiles_column", smiles_column), ("id_column", id_column))
@@ -144,26 +149,18 @@ def iter_table(
     there = [t for t in targets if table.columns.count(t) == 1 and t not in taken]
     columns = columns._replace(targets=there)
     bad = BadRows(on_error)
-    chunks = (
-        table.chunks(columns.needed(), chunk, bad)
-        if chunk is not None
-        else iter([_whole(table, columns, bad, None)])
-    )
+    needed = columns.needed()
+    parts = [read_whole(table, needed, bad)] if chunk is None else table.chunks(needed, chunk, bad)
+    end = Chunk(pd.DataFrame(columns=needed), [])  # of bad rows after the last good one
     count = 0
-
-    def batch(part: Chunk) -> TableRows:
+    for part in chain(parts, [end]):
         rows = TableRows(table, columns, part, tuple(bad.rows), on_error, hydrogens, bond_weights)
         bad.rows.clear()
-        return rows
-
-    for part in chunks:
-        if part.numbers:
-            count += 1
-            yield batch(part)
-    if len(bad) or not count:  # bad rows after the last good one
-        if not len(bad):
-            raise DataError(f"{table.path} holds no row")
-        yield batch(_no_rows(columns))
+        count += len(rows)
+        if len(rows):
+            yield rows
+    if not count:
+        raise DataError(f"{table.path} holds no row")
 
 
 class Columns(NamedTuple):
@@ -181,31 +178,22 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class TableRows:
-    """Some rows of a table as they are there; see :class:`legs.data.readers.base.RowBatch`.
-
-    Args:
-        table: the table.
-        columns: that were read.
-        chunk: the rows.
-        bad: rows between and after these that have no fields, such as broken lines.
-        on_error: what to do about molecules that cannot be read.
-        hydrogens: make hydrogens nodes.
-        bond_weights: weigh edges by bond order.
-    """
+    """Some rows of a table as they are there, cheap to make and to send to another process."""
 
     table: Table
-    columns: Columns
+    columns: Columns  # that were read
     chunk: Chunk
-    bad: tuple[BadRow, ...]
+    bad: tuple[BadRow, ...]  # between and after these, without fields, such as broken lines
     on_error: OnError
     hydrogens: bool = False
     bond_weights: bool = False
 
     def __len__(self) -> int:
+        """Number of rows, including those that cannot be used."""
         return len(self.chunk.numbers) + len(self.bad)
 
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
-        """Makes graphs of the molecules.
+        """Makes graphs of the molecules: the slow part.
 
         Args:
             bad: collects the rows that cannot be used (default: those of this batch).
@@ -217,7 +205,11 @@ class TableRows:
         if unique_ids:
             chunk, ids = self._with_unique_ids(ids, bad)
         frame, numbers = chunk
-        read = read_parallel(_molecules(frame, columns), hydrogens=self.hydrogens)
+        molecules = frame[columns.molecules].tolist()
+        if columns.molecules != MOLECULE:
+            # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
+            molecules = [value if isinstance(value, str) else None for value in molecules]
+        read = read_parallel(molecules, hydrogens=self.hydrogens)
         for position, reason in read.bad:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows}
@@ -225,18 +217,18 @@ class TableRows:
         if columns.molecules == MOLECULE:
             smiles = dict(zip(kept, read.smiles, strict=True))
         else:
-            smiles = dict(zip(numbers, frame[columns.molecules], strict=True))
+            smiles = dict(zip(numbers, molecules, strict=True))
         id_of = dict(zip(numbers, ids, strict=True))
         order = sorted({*numbers, *(n for n in errors if n is not None)})
         row_of = {number: row for row, number in enumerate(order)}
         return Rows(
             [id_of.get(n, str(n) if columns.ids is None else "") for n in order],
-            [s if isinstance(s := smiles.get(n), str) else "" for n in order],
+            [smiles.get(n) or "" for n in order],
             [self._where(n) for n in order],
             [errors.get(n, "") for n in order],
             [row_of[n] for n in kept],
             lambda chosen: self._build(read, [id_of[n] for n in kept], chosen),
-            _without_gaps(frame.iloc[read.kept], columns.targets),
+            without_gaps(frame.iloc[read.kept][columns.targets]) if columns.targets else None,
         )
 
     def pieces(self, size: int) -> Iterator[TableRows]:
@@ -289,26 +281,24 @@ class TableRows:
 
     def _with_unique_ids(self, ids: list[str], bad: BadRows) -> tuple[Chunk, list[str]]:
         """The rows with an id of their own, and these ids."""
+        frame, numbers = self.chunk
         if self.columns.ids == TITLE:
             # Nobody promised that titles are ids: they serve if they are distinct.
-            numbers = [str(number) for number in self.chunk.numbers]
-            return self.chunk, numbers if len(set(ids)) < len(ids) else ids
-        unit, first, kept = self.table.unit, dict[str, int](), []
-        for row, (name, number) in enumerate(zip(ids, self.chunk.numbers, strict=True)):
+            return self.chunk, ids if len(set(ids)) == len(ids) else list(map(str, numbers))
+        first: dict[str, int] = {}
+        for name, number in zip(ids, numbers, strict=True):
             if not name:
                 reason = f"no id in the column {self.columns.ids!r}"
-            elif name in first:
+            elif first.setdefault(name, number) != number:
                 reason = (
-                    f"the id {name[:60]!r} was used before, in {unit} {first[name]} "
-                    f"(id_column='' takes the number of the {unit} instead)"
+                    f"the id {name[:60]!r} was used before, in {self.table.unit} {first[name]} "
+                    f"(id_column='' takes the number of the {self.table.unit} instead)"
                 )
             else:
-                first[name] = number
-                kept.append(row)
                 continue
             bad.add(self._where(number), reason, number)
-        chunk = Chunk(self.chunk.frame.iloc[kept], [self.chunk.numbers[i] for i in kept])
-        return chunk, [ids[i] for i in kept]
+        own = [row for row, name in enumerate(ids) if first.get(name) == numbers[row]]
+        return Chunk(frame.iloc[own], [numbers[i] for i in own]), [ids[i] for i in own]
 
     def _where(self, number: int) -> str:
         return f"{self.table.path.name} {self.table.unit} {number}"
@@ -320,48 +310,22 @@ def choose_columns(
     """The columns that were named, or else the likely ones; see :func:`read_table`."""
     import pandas as pd
 
-    names = table.columns
-    first: Chunk | None = None
+    names, sample = table.columns, pd.DataFrame(columns=table.columns)
     if len(set(names)) == len(names):
         nested = getattr(table, "nested", ())
         readable = [name for name in names if name not in nested]
-        first = next(table.chunks(readable, 50, BadRows("skip")), None)
-    sample = pd.DataFrame(columns=names) if first is None else first.frame.reindex(columns=names)
+        for first in islice(table.chunks(readable, _SAMPLE, BadRows("skip")), 1):
+            sample = first.frame.reindex(columns=names)
     try:
         molecules = smiles_column(names, sample, smiles)
         rest = [name for name in names if name != molecules]
         identity = id_column(rest, ids)
         if identity is None and ids is None and TITLE in rest:
             identity = TITLE
-        if target is None:
-            targets = find_targets(names, None, other=[molecules, TITLE, identity or TITLE])
-        else:
-            chosen = [target] if isinstance(target, str) else list(target)
-            targets = [find_column(names, name, "target column") for name in chosen]
-            if len(set(targets)) < len(targets):
-                raise DataError(f"a target is named twice: {', '.join(targets)}")
+        targets = find_targets(names, target, other=[molecules, TITLE, identity or TITLE])
     except DataError as error:
         raise DataError(f"{table.path.name}: {error}") from error
     return Columns(molecules, identity, targets)
-
-
-def find_column(columns: Sequence[str], name: str, what: str) -> str:
-    """A column by its name, or an error with the nearest name there is.
-
-    >>> find_column(["smiles", "logS"], "logs", "target column")
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: there is no target column 'logs'; did you mean 'logS'? ...
-    """
-    count = list(columns).count(name)
-    if count > 1:
-        raise DataError(f"there are {count} columns named {name!r}; rename all but one")
-    if count:
-        return name
-    folded = {column.casefold(): column for column in columns}
-    near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
-    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
-    raise DataError(f"there is no {what} {name!r}; {hint}There are: {listed(columns)}")
 
 
 def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None = None) -> str:
@@ -369,20 +333,15 @@ def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None
 
     In this order: ``name``; an SDF's molecules; the column named ``smiles`` (in any case); the
     only one whose name contains ``smiles``; the column of which nine in ten of the first fifty
-    values are SMILES (of several, the one with the longest).
-
-    Args:
-        columns: of the table.
-        sample: its first rows, all columns.
-        name: of the column, if the user chose it.
+    values, a ``sample``, are SMILES (of several, the one with the longest).
     """
     if name is not None:
         return find_column(columns, name, "SMILES column")
     if MOLECULE in columns:
         return MOLECULE
-    exact = [column for column in columns if _folded(column) == "smiles"]
-    similar = [column for column in columns if "smiles" in _folded(column)]
-    similar += [column for column in columns if _folded(column) == "smi"]
+    folded = [(column, _folded(column)) for column in columns]
+    exact = [column for column, name in folded if name == "smiles"]
+    similar = [column for column, name in folded if "smiles" in name or name == "smi"]
     for candidates in (exact, similar):
         if len(candidates) == 1:
             return candidates[0]
@@ -434,76 +393,5 @@ def _open(path: str | Path) -> Table:
     return open_table(expand_user(path))
 
 
-def _whole(table: Table, columns: Columns, bad: BadRows, limit: int | None) -> Chunk:
-    """The first ``limit`` rows, or all, in one chunk."""
-    import pandas as pd
-
-    parts: list[Chunk] = []
-    count = 0
-    for part in table.chunks(columns.needed(), _BLOCK if limit is None else limit, bad):
-        parts.append(part)
-        count += len(part.numbers)
-        if limit is not None and count >= limit:
-            break
-    if not parts:
-        return _no_rows(columns)
-    frame = pd.concat([part.frame for part in parts], ignore_index=True)
-    numbers = [number for part in parts for number in part.numbers]
-    return Chunk(frame.iloc[:limit], numbers[:limit])
-
-
-def _no_rows(columns: Columns) -> Chunk:
-    import pandas as pd
-
-    return Chunk(pd.DataFrame(columns=columns.needed()), [])
-
-
-def _molecules(frame: pd.DataFrame, columns: Columns) -> list[str | bytes | None]:
-    """SMILES, or molecules in RDKit's binary form."""
-    values = frame[columns.molecules].tolist()
-    if columns.molecules == MOLECULE:
-        return values
-    # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
-    return [value if isinstance(value, str) else None for value in values]
-
-
-def _without_gaps(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame | None:
-    """Target columns, with ``None`` where text stands for a missing value."""
-    import pandas as pd
-
-    if not columns:
-        return None
-    frame = frame[list(columns)].copy()
-    for name in columns:
-        if frame[name].dtype == object or isinstance(frame[name].dtype, pd.StringDtype):
-            frame[name] = [
-                None if isinstance(v, str) and v.strip().lower() in MISSING else v
-                for v in frame[name]
-            ]
-    return frame
-
-
-def _stem(path: Path) -> str:
-    name = path.name
-    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem
-
-
-READER = Reader(
-    read_table,
-    frozenset(
-        [
-            "target",
-            "task",
-            "smiles_column",
-            "id_column",
-            "hydrogens",
-            "bond_weights",
-            "missing",
-            "bad",
-            "limit",
-        ]
-    ),
-    iter_table,
-    SUFFIXES,
-    ("rdkit", "biotite"),
-)
+_OPTIONS = "target task smiles_column id_column hydrogens bond_weights missing bad limit"
+READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table, ("rdkit", "biotite"))

@@ -17,6 +17,7 @@ takes true/false as 1 and 0, and rows whose value is no number are bad.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -83,15 +84,12 @@ def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | Non
         raw = np.asarray(values).astype(object)
     present = np.array([not _is_missing(value) for value in raw], dtype=bool)
     if dtype.kind not in "biuf":
-        return _parse_objects(name, raw, present, where, comma, categorical=dtype == "category")
-    number = np.array(
-        [value if there else math.nan for value, there in zip(raw, present, strict=True)],
-        dtype=float,
-    )
+        column = _parse_objects(name, raw, present, where, comma)
+        return column._replace(kind="names") if dtype == "category" else column
+    number = np.where(present, raw, math.nan).astype(float)
     kind: Kind = "truth" if dtype.kind == "b" else "integers"
-    if dtype.kind == "f":
-        whole = bool((number[present] == np.floor(number[present])).all())
-        kind = "integers" if whole and not present.all() else "floats"
+    if dtype.kind == "f" and (present.all() or (number != np.floor(number))[present].any()):
+        kind = "floats"
     return Column(name, kind, raw, number, present)
 
 
@@ -103,61 +101,61 @@ def _is_missing(value: Any) -> bool:
 
 
 def _parse_objects(
-    name: str,
-    raw: Array,
-    present: Array,
-    where: Sequence[str],
-    comma: bool | None,
-    *,
-    categorical: bool,
+    name: str, raw: Array, present: Array, where: Sequence[str], comma: bool | None
 ) -> Column:
-    for row in np.flatnonzero(present).tolist():
+    rows = np.flatnonzero(present).tolist()
+    for row in rows:
         if not isinstance(raw[row], (str, Real, Decimal, np.bool_)):
             raise DataError(
                 f"{where[row]}: the target column {name!r} holds a "
                 f"{type(raw[row]).__name__}; targets are numbers, names or true/false"
             )
     number = np.array([_number(value) for value in raw], dtype=float)
-    texts = [row for row in np.flatnonzero(present).tolist() if isinstance(raw[row], str)]
-    numbers = parse_numbers([raw[row] for row in texts], comma)
-    number[texts] = numbers.values
+    texts = [row for row in rows if isinstance(raw[row], str)]
+    number[texts], comma, fault = parse_numbers([raw[row] for row in texts], comma)
     refusal = ""
-    if numbers.refusal is not None:
-        place, reason, other = numbers.refusal
-        beside = "" if other is None else f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
+    if fault is not None:
+        place, reason, other = fault
+        row, beside = texts[place], ""
+        if other is not None:
+            beside = f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
         refusal = (
-            f"{where[texts[place]]}: the target column {name!r} holds "
-            f"{raw[texts[place]][:40]!r}, which {reason}{beside}; write all its numbers with a "
-            "decimal point and nothing between thousands"
+            f"{where[row]}: the target column {name!r} holds {raw[row][:40]!r}, which "
+            f"{reason}{beside}; write all its numbers with a decimal point and nothing between "
+            "thousands"
         )
     # "inf" is a number here, if a bad one; text that says "nan" is a name.
     numeric = ~np.isnan(number[present])
     truth = np.array([isinstance(value, (bool, np.bool_)) for value in raw[present]], dtype=bool)
-    kind: Kind
-    if categorical or not numeric.any():
+    kind: Kind = "floats"
+    if not numeric.any():
         kind = "names"
     elif truth.all():
         kind = "truth"
     elif truth.any() or not numeric.all():
         kind = "mixed"
-    else:
-        text = [str(value) for value in raw[present]]
-        kind = "integers" if all(_INTEGER.fullmatch(t) for t in text) else "floats"
-    return Column(name, kind, raw, number, present, numbers.comma, refusal)
+    elif all(_INTEGER.fullmatch(str(value)) for value in raw[present]):
+        kind = "integers"
+    return Column(name, kind, raw, number, present, comma, refusal)
 
 
-def pick_column(table: Table, name: str) -> Any:
-    """The column of that name, or an error that lists the columns there are."""
-    columns = [str(column) for column in table]
-    _check_name(columns, name)
-    return table.iloc[:, columns.index(name)] if hasattr(table, "iloc") else np.asarray(table[name])
+def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
+    """A column by its name, or an error with the nearest name there is.
 
-
-def _check_name(columns: Sequence[str], name: str) -> None:
-    if name not in columns:
-        raise DataError(f"there is no column {name!r}; there are {listed(columns)}")
-    if (count := columns.count(name)) > 1:
+    >>> find_column(["smiles", "logS"], "logs", "target column")
+    Traceback (most recent call last):
+    ...
+    legs.data.errors.DataError: there is no target column 'logs'; did you mean 'logS'? ...
+    """
+    count = list(columns).count(name)
+    if count > 1:
         raise DataError(f"there are {count} columns named {name!r}; rename all but one")
+    if count:
+        return name
+    folded = {column.casefold(): column for column in columns}
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
+    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
+    raise DataError(f"there is no {what} {name!r}; {hint}There are: {listed(columns)}")
 
 
 def _number(value: Any) -> float:
@@ -218,10 +216,14 @@ def encode_targets(
     if not columns or len(set(columns)) < len(columns):
         raise DataError(f"target columns must be distinct, and at least one: {listed(columns)}")
     bad = BadRows() if bad is None else bad
-    picked = [pick_column(table, name) for name in columns]
-    names = [f"row {i + 1}" for i in range(len(picked[0]))] if where is None else list(where)
-    parsed = [parse_column(*column, names) for column in zip(columns, picked, strict=True)]
-
+    every = [str(column) for column in table]
+    for name in columns:
+        find_column(every, name)
+    values = [
+        table[name] if hasattr(table, "iloc") else np.asarray(table[name]) for name in columns
+    ]
+    names = [f"row {i + 1}" for i in range(len(values[0]))] if where is None else list(where)
+    parsed = [parse_column(*column, names) for column in zip(columns, values, strict=True)]
     for k, column in enumerate(parsed):
         if column.refusal and task == "classification":
             parsed[k] = column._replace(kind="names")
@@ -266,15 +268,15 @@ def find_targets(
     ['label']
     """
     if target is not None:
-        chosen = [target] if isinstance(target, str) else list(target)
-        for name in chosen:
-            _check_name(columns, name)
-        return chosen
+        names = [target] if isinstance(target, str) else list(target)
+        if len(set(names)) < len(names):
+            raise DataError(f"a target is named twice: {', '.join(names)}")
+        return [find_column(columns, name, "target column") for name in names]
     free = [name for name in columns if name not in other]
     usual = [name for name in free if name.strip().lower() in _USUAL_NAMES]
-    for chosen in (usual, free):
-        if len(chosen) == 1:
-            return chosen
+    for candidates in (usual, free):
+        if len(candidates) == 1:
+            return candidates
     if free:
         raise DataError(
             f"which column is the target? There are {listed(free)}; name one or more (target=)"
@@ -284,7 +286,7 @@ def find_targets(
 
 def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
     if len(columns) == 1:
-        # A mixed column goes on to _classes, which names the row.
+        # _classes names the row of a mixed column.
         classes = columns[0].kind == "mixed" or columns[0].looks_like_classes()
         return "classification" if classes else "regression"
     if all(column.looks_like_classes() for column in columns):
@@ -310,7 +312,13 @@ def _classes(
     if column.kind == "mixed" and not asked:
         _refuse_mixture(column, names)
     if column.kind in ("integers", "floats"):
-        _refuse_measurements(column, names)
+        number = column.number
+        for row in np.flatnonzero(column.present & (number != np.floor(number))).tolist()[:1]:
+            if not column.few():
+                raise DataError(
+                    f"{names[row]}: the target column {column.name!r} holds measurements "
+                    f"({number[row]:g}), not classes; choose task='regression', or bin them"
+                )
         ordered, y = np.unique(column.number[column.present], return_inverse=True)
         class_names = tuple(str(int(v)) if v.is_integer() else str(v) for v in ordered.tolist())
     else:
@@ -332,11 +340,8 @@ def _classes(
 
 
 def _numbers(parsed: Sequence[Column], kept: Array, names: Sequence[str], bad: BadRows) -> Targets:
-    for column in parsed:
-        if column.kind == "names":
-            raise DataError(
-                f"the target column {column.name!r} holds names; regression takes numbers"
-            )
+    for name in (column.name for column in parsed if column.kind == "names"):
+        raise DataError(f"the target column {name!r} holds names; regression takes numbers")
     with np.errstate(over="ignore"):
         y = np.stack([column.number for column in parsed], axis=1).astype(np.float32)
     broken = ~np.isfinite(y) & np.stack([column.present for column in parsed], axis=1)
@@ -378,13 +383,3 @@ def _refuse_mixture(column: Column, names: Sequence[str]) -> None:
         f"{str(column.raw[row])[:40]!r}); correct it, or choose the task: task='classification' "
         "takes all as names, with task='regression' rows without a number are bad"
     )
-
-
-def _refuse_measurements(column: Column, names: Sequence[str]) -> None:
-    number = column.number
-    broken = np.flatnonzero(column.present & (number != np.floor(number)))
-    if broken.size and not column.few():
-        raise DataError(
-            f"{names[broken[0]]}: the target column {column.name!r} holds measurements "
-            f"({number[broken[0]]:g}), not classes; choose task='regression', or bin them"
-        )

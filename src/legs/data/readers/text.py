@@ -28,7 +28,7 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 FREE, RATIO = 16 << 20, 200
 _MAGIC = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file"}
 _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
-_NUMBER = re.compile(rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}")
+_NUMBER = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
 # 1,234 is 1.234 or 1234.
@@ -54,10 +54,8 @@ def open_binary(path: Path) -> IO[bytes]:
         raise DataError(f"{path} is {what}; give a CSV, TSV, Parquet, SMILES or SDF file")
     try:
         with path.open("rb") as file:
-            start = file.read(4)
-        if start[:2] == b"\x1f\x8b":
-            return cast(IO[bytes], _Unpacked(path, "rb"))
-        return path.open("rb")
+            packed = file.read(2) == b"\x1f\x8b"
+        return cast(IO[bytes], _Unpacked(path, "rb")) if packed else path.open("rb")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
@@ -65,21 +63,14 @@ def open_binary(path: Path) -> IO[bytes]:
 class _Unpacked(gzip.GzipFile):
     """A compressed file that unpacks to no more than is honest."""
 
-    def read(self, size: int | None = -1) -> bytes:
-        return self._checked(super().read(-1 if size is None else size))
-
-    def read1(self, size: int = -1) -> bytes:
-        return self._checked(super().read1(size))
-
-    def _checked(self, found: bytes) -> bytes:
-        if self.tell() > FREE:
-            packed = Path(self.name).stat().st_size
-            if self.tell() > RATIO * packed:
-                raise DataError(
-                    f"{self.name} has {packed:,} bytes and unpacks to {self.tell():,} and more: no "
-                    "honest table does, and it is not read"
-                )
-        return found
+    def read1(self, size: int = -1) -> bytes:  # what text is decoded from
+        content, end = super().read1(size), self.tell()
+        if end > FREE and end > RATIO * (packed := Path(self.name).stat().st_size):
+            raise DataError(
+                f"{self.name} has {packed:,} bytes and unpacks to {end:,} and more: no honest "
+                "table does, and it is not read"
+            )
+        return content
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -95,13 +86,8 @@ def lines(path: Path) -> Iterator[str]:
             for magic, what in _MAGIC.items():
                 if start.startswith(magic):
                     raise DataError(f"{path} is {what}; save it as CSV, or give it its own ending")
-            utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")
-            text = io.TextIOWrapper(
-                binary,
-                encoding="utf-16" if utf16 else "utf-8-sig",
-                errors="surrogateescape",
-                newline="",
-            )
+            encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+            text = io.TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
             while line := text.readline(LONGEST_LINE):
                 if len(line) == LONGEST_LINE and not _ended(line):
                     while line and not _ended(line):
@@ -178,31 +164,22 @@ def is_censored(text: str) -> bool:
     return _CENSORED.fullmatch(text.strip()) is not None
 
 
-class Refusal(NamedTuple):
-    """Why a column cannot be read."""
-
-    place: int  # of the text at fault
-    reason: str
-    other: int | None = None  # of a text that contradicts it
-
-
-class Numbers(NamedTuple):
-    """The numbers of a column of text."""
-
-    values: list[float]  # NaN where there is none
-    comma: bool | None  # whether commas are decimal; ``None`` where nothing tells
-    refusal: Refusal | None  # where commas could mean two things
-
-
-def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
+def parse_numbers(
+    texts: Sequence[str], comma: bool | None = None
+) -> tuple[list[float], bool | None, tuple[int, str, int | None] | None]:
     """Reads a column of text, in which the decimal mark is a point or a comma throughout.
 
     Args:
         texts: of the column.
-        comma: what is known of the mark from other parts of the column.
+        comma: whether other parts of the column show that commas are decimal.
+
+    Returns:
+        The numbers, NaN where there is none; whether commas are decimal, ``None`` where nothing
+        shows it; and where commas could mean two things, the place of such a text, the reason, and
+        the place of a text that contradicts it.
 
     >>> parse_numbers(["3,14", "2", "a"])
-    Numbers(values=[3.14, 2.0, nan], comma=True, refusal=None)
+    ([3.14, 2.0, nan], True, None)
     """
     values = [math.nan] * len(texts)
     points, commas, grouped = [], [], []
@@ -218,14 +195,14 @@ def parse_numbers(texts: Sequence[str], comma: bool | None = None) -> Numbers:
         elif _THOUSANDS.fullmatch(bare):
             values[k] = float(re.sub("[.,]", "", bare))  # looks like a number; never used as one
             grouped.append(k)
-    refusal = None
-    either = all(_EITHER.fullmatch(texts[k].strip()) for k in commas)
+    refusal: tuple[int, str, int | None] | None = None
+    other = points[0] if points else None
     if grouped:
-        refusal = Refusal(grouped[0], "has thousands separators")
+        refusal = (grouped[0], "has thousands separators", None)
     elif commas and (points or comma is False):
-        refusal = Refusal(commas[0], "has a comma, others a point", *points[:1])
+        refusal = (commas[0], "has a comma, others a point", other)
     elif points and comma:
-        refusal = Refusal(points[0], "has a point, others a comma")
-    elif commas and either and not comma:
-        refusal = Refusal(commas[0], "has a decimal comma or a thousands separator")
-    return Numbers(values, True if commas else False if points else comma, refusal)
+        refusal = (points[0], "has a point, others a comma", None)
+    elif commas and not comma and all(_EITHER.fullmatch(texts[k].strip()) for k in commas):
+        refusal = (commas[0], "has a decimal comma or a thousands separator", None)
+    return values, True if commas else False if points else comma, refusal

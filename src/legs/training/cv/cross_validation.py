@@ -15,13 +15,12 @@ from legs.data.splits import Split, save_splits
 from legs.data.validate import check_values
 from legs.engine import Engine
 from legs.io import one_writer
-from legs.training.cv.measures import Measure
-from legs.training.cv.models import Strategy
-from legs.training.cv.progress import CVProgress, Tracker
+from legs.training.cv.models import Measure, Shared, Strategy
+from legs.training.cv.progress import CVProgress
 from legs.training.cv.protocol import CVOptions, check_grid, plan_splits
 from legs.training.cv.results import CVResult, MethodResult, baseline_scores, score_method
 from legs.training.cv.store import Store, is_store
-from legs.training.cv.work import Shared, Work
+from legs.training.cv.work import Work
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
 
 __all__ = ["CVOptions", "CVProgress", "CVResult", "MethodResult", "Progress", "cross_validate"]
@@ -68,8 +67,8 @@ def cross_validate(
         workers: processes for sequential training on the CPU (default: one per core).
         chunk: models trained at once at most.
         keep_features: whether results hold the graph features of every network (default: no).
-        measures: what to take from every trained network, by name, such as
-            :func:`legs.training.cv.measures.train_mse` (default: nothing).
+        measures: functions of every trained network, its inputs and all targets, by name, whose
+            results are kept (default: none).
         progress: called now and then with :class:`~legs.training.cv.progress.CVProgress`.
         engine: whose workers train, such as those of a cluster (default: this process, one method
             after another).
@@ -101,16 +100,10 @@ def cross_validate(
         store = Store(folder, settings)
         if folder is not None and not (folder / "splits.json").exists():
             save_splits(folder / "splits.json", flat)
-        work = Work(methods, planned, options, dict(model_options or {}), store, strategy, chunk)
-        tracker = Tracker(work.models(), options.training.max_epochs, len(options.grid), progress)
-        shared = Shared(
-            data,
-            options.training,
-            device,
-            keep_features,
-            measures or {},
-            workers or os.cpu_count() or 1,
-        )
-        work.run(shared, tracker, engine)
+        processes = workers or os.cpu_count() or 1
+        shared = Shared(data, options.training, device, keep_features, measures or {}, processes)
+        plan = (methods, planned, options, model_options or {})
+        work = Work(*plan, store, shared, strategy, chunk, engine, progress)
+        work.run()
         scored = [score_method(data, planned, name, work.results(name)) for name in methods]
     return CVResult(data, options, planned, scored, baseline_scores(data, planned), device)

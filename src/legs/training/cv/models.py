@@ -6,7 +6,8 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,27 +19,23 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import Ensemble, Network, create
 from legs.nn import RBF, Scattering
-from legs.training.cv.measures import Measure
 from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.methods import ENSEMBLES, fit_method
 from legs.training.options import TrainingOptions
 from legs.training.predictor import NetworkAnswerer
 from legs.training.stacked.mapped import predict_stacked
-from legs.training.stacked.trainer import (
-    Member,
-    Outcome,
-    Standing,
-    train_single,
-    train_stack,
-)
-from legs.training.svm import fit_svm
+from legs.training.stacked.trainer import Member, Outcome, Standing, train_single, train_stack
+from legs.training.svm import fit_svm, scattering_features
 from legs.training.task import Task
 
 Strategy = Literal["stacked", "sequential"]
 Report = Callable[[Standing], None]
-# The file for the state of a stack, by the name of a part; ``None`` keeps none.
-Files = Callable[[str], Path | None]
+# From a trained member, its data and the unscaled targets of all graphs, on the member's device;
+# ``None`` where a network has nothing to measure.
+Measure = Callable[[Member, Inputs, Tensor], Tensor | None]
+# The file for the state of a stack, by the name of its part of an ensemble; ``None`` keeps none.
+Checkpoints = Callable[[str], Path | None]
 
 
 class Job(NamedTuple):
@@ -49,123 +46,96 @@ class Job(NamedTuple):
     options: dict[str, Any]  # of the model; ``lr`` among them overrides the learning rate
 
 
-def _ignore(standing: Standing) -> None: ...
+@dataclass(frozen=True)
+class Shared:
+    """What the training of every model needs; sent to workers once."""
 
+    data: GraphDataset  # with targets
+    training: TrainingOptions
+    device: str = "cpu"
+    features: bool = False  # whether networks keep the features of all graphs
+    measures: Mapping[str, Measure] = field(default_factory=dict)  # of networks, by name
+    workers: int = 1  # processes for what is trained in this process
 
-def _no_file(part: str) -> Path | None:
-    return None
-
-
-class InitialFeatures:
-    """Features that RBF heads are initialized from; computed once if all embeddings are equal.
-
-    Args:
-        data: the data set, on the device where features are computed.
-    """
-
-    def __init__(self, data: GraphDataset) -> None:
-        self.data = data
-        self.state: dict[str, Tensor] = {}
-        self.features: Tensor | None = None
-
-    def __call__(self, network: Network, train: Tensor) -> Tensor:
-        """Features of the graphs ``train``, on the host."""
-        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
-        same = state.keys() == self.state.keys()
-        same = same and all(torch.equal(v, self.state[k]) for k, v in state.items())
-        if self.features is None or not same:
-            there = copy.deepcopy(network).to(self.data.x.device)
-            self.features, self.state = embed(there, self.data).cpu(), state
-        return self.features[train]
+    @cached_property
+    def scattering(self) -> Tensor:
+        """Features of support vector machines."""
+        return scattering_features(self.data)
 
 
 def make_member(
-    model: str,
-    model_options: dict[str, Any],
-    data: GraphDataset,
-    split: Split,
-    options: TrainingOptions,
-    number: int,
-    initial_features: InitialFeatures | None = None,
+    method: str, job: Job, shared: Shared, cache: dict[bytes, Tensor] | None = None
 ) -> Member:
-    """A network seeded by its number and initialized from its own training graphs."""
-    train = torch.as_tensor(split.train)
+    """A network seeded by its number and initialized from its own training graphs.
+
+    ``cache`` keeps the features that RBF heads are initialized from, by the embedding's state.
+    """
+    data, options = shared.data, shared.training
+    train = torch.as_tensor(job.split.train)
     task = Task.of(data, train, options.balanced)
-    lr = float(model_options.get("lr", options.lr))
-    chosen = {k: v for k, v in model_options.items() if k != "lr"}
+    own = dict(job.options)
+    lr = float(own.pop("lr", options.lr))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed * 100_003 + number)
-        network = create(model, data.in_channels, len(task.names), **chosen)
+        torch.manual_seed(options.seed * 100_003 + job.number)
+        network = create(method, data.in_channels, len(task.names), **own)
         inside = torch.zeros(len(data), dtype=torch.bool)
         inside[train] = True
         x = data.x[torch.repeat_interleave(inside, data.sizes)]
         network.initialize(x, graphs=len(train))
         if isinstance(network.head, RBF):
-            network.initialize(x, (initial_features or InitialFeatures(data))(network, train))
-    return Member(network.to(options.dtype), split, task, lr)
+            features = _embedding(network, shared, {} if cache is None else cache)
+            network.initialize(x, features[train])
+    return Member(network.to(options.dtype), job.split, task, lr)
 
 
-def prepared(
-    model: str, jobs: list[Job], data: GraphDataset, options: TrainingOptions, device: str
-) -> tuple[list[Member], Inputs, Tensor]:
+def _embedding(network: Network, shared: Shared, cache: dict[bytes, Tensor]) -> Tensor:
+    """Features of all graphs, on the host; computed once for equal embeddings in a row."""
+    state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
+    key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
+    if key not in cache:
+        cache.clear()
+        device = torch.device(shared.device)
+        cache[key] = embed(copy.deepcopy(network).to(device), shared.data.to(device)).cpu()
+    return cache[key]
+
+
+def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member], Inputs, Tensor]:
     """Members, inputs and targets on the device where they are trained."""
-    initial_features = InitialFeatures(data.to(torch.device(device)))
-    members = [
-        make_member(model, job.options, data, job.split, options, job.number, initial_features)
-        for job in jobs
-    ]
+    data, device = shared.data, torch.device(shared.device)
+    cache: dict[bytes, Tensor] = {}
+    members = [make_member(method, job, shared, cache) for job in jobs]
     for member in members:
         member.network.to(device)
-    converted = data.with_x(data.x.to(options.dtype), data.feature_names)
+    converted = data.with_x(data.x.to(shared.training.dtype), data.feature_names)
     assert data.y is not None
-    inputs = Inputs(converted, members[0].network, torch.device(device))
-    return members, inputs, data.y.to(device)
+    return members, Inputs(converted, members[0].network, device), data.y.to(device)
 
 
 def train_networks(
-    model: str,
+    method: str,
     jobs: list[Job],
-    data: GraphDataset,
-    options: TrainingOptions,
-    *,
-    device: str = "cpu",
+    shared: Shared,
     strategy: Strategy = "stacked",
-    report: Report = _ignore,
+    report: Report = lambda standing: None,
     checkpoint: Path | None = None,
-    features: bool = False,
-    measures: Mapping[str, Measure] | None = None,
 ) -> list[Trained]:
-    """Trains networks of one architecture.
-
-    Args:
-        model: a network's name.
-        jobs: one per network; their options may differ in ``lr`` alone.
-        data: with targets.
-        options: how to train.
-        device: where to train.
-        strategy: all at once, or one after another.
-        report: called now and then.
-        checkpoint: file for the state of a stack.
-        features: whether to keep the graph features of all graphs.
-        measures: taken of every trained network, by name.
-    """
-    members, inputs, y = prepared(model, jobs, data, options, device)
+    """Trains networks of one architecture; the options of jobs may differ in ``lr`` alone."""
+    options = shared.training
+    members, inputs, y = prepared(method, jobs, shared)
     start = time.monotonic()
     if strategy == "stacked":
         outcomes = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
-        for member in members:
-            member.network.to(y.device)
     else:
         outcomes = _train_sequentially(members, inputs, y, options, report)
     seconds = (time.monotonic() - start) / len(members)
     trained = _trained(members, inputs, outcomes, seconds, strategy)
     for k, member in enumerate(members):
-        values = {name: measure(member, inputs, y) for name, measure in (measures or {}).items()}
-        trained[k] = replace(
-            trained[k],
-            features=embed(member.network.cpu().float(), data).float() if features else None,
-            measured={name: value.cpu() for name, value in values.items() if value is not None},
-        )
+        values = {name: measure(member, inputs, y) for name, measure in shared.measures.items()}
+        features = None
+        if shared.features:
+            features = embed(member.network.cpu().float(), shared.data).float()
+        measured = {name: value.cpu() for name, value in values.items() if value is not None}
+        trained[k] = replace(trained[k], features=features, measured=measured)
     return trained
 
 
@@ -174,22 +144,20 @@ def _train_sequentially(
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
 
-    def tell(epoch: int = 0, best: float = math.inf) -> None:
+    def send(epoch: int = 0, best: float = math.inf) -> None:
         losses = [o.best_loss for o in outcomes] + [best] * (best < math.inf)
-        running = min(1, len(members) - len(outcomes))
         mean = sum(losses) / len(losses) if losses else math.inf
-        trained = sum(o.epochs for o in outcomes) + epoch
-        report(Standing(epoch, running, len(outcomes), mean, trained))
+        report(Standing(epoch, min(1, len(members) - len(outcomes)), len(outcomes), mean))
 
-    tell()
+    send()
     for member in members:
-        outcomes.append(train_single(member, inputs, y, options, _follow(tell)))
-        tell()
+        outcomes.append(train_single(member, inputs, y, options, _follow(send)))
+        send()
     return outcomes
 
 
-def _follow(tell: Callable[[int, float], None]) -> Callable[[dict[str, float]], None]:
-    """Reports the epoch and the best validation loss of a network after each validation."""
+def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], None]:
+    """Sends the epoch and the best validation loss of a network after each validation."""
     best = math.inf
 
     def follow(row: dict[str, float]) -> None:
@@ -198,7 +166,7 @@ def _follow(tell: Callable[[int, float], None]) -> Callable[[dict[str, float]], 
             best = math.inf
         if "validation_loss" in row:
             best = min(best, row["validation_loss"])
-            tell(int(row["epoch"]), best)
+            send(int(row["epoch"]), best)
 
     return follow
 
@@ -210,8 +178,15 @@ def _trained(
     seconds: float,
     strategy: Strategy,
 ) -> list[Trained]:
-    """Trained networks with their answers for their test graphs."""
-    outputs = predict_tests(members, inputs, strategy)
+    """Trained networks, moved to where the data are, with their answers for their test graphs."""
+    device = inputs.data.x.device
+    networks = [member.network.to(device) for member in members]
+    tests = [torch.as_tensor(member.split.test) for member in members]
+    if strategy == "stacked":
+        outputs = predict_stacked(networks, inputs, tests)
+    else:
+        pairs = zip(networks, tests, strict=True)
+        outputs = [predict(inputs, network, test.to(device)) for network, test in pairs]
     return [
         Trained(
             member.task.answers(out.float()).cpu(),
@@ -225,17 +200,6 @@ def _trained(
         )
         for member, outcome, out in zip(members, outcomes, outputs, strict=True)
     ]
-
-
-def predict_tests(members: list[Member], inputs: Inputs, strategy: Strategy) -> list[Tensor]:
-    """Outputs of trained networks for their test graphs, ``[test graphs, outputs]`` each."""
-    parts = [torch.as_tensor(member.split.test) for member in members]
-    networks = [member.network for member in members]
-    if strategy == "stacked":
-        return predict_stacked(networks, inputs, parts)
-    device = inputs.data.x.device
-    pairs = zip(networks, parts, strict=True)
-    return [predict(inputs, network, part.to(device)) for network, part in pairs]
 
 
 def learned_scales(network: Network) -> Tensor | None:
@@ -252,89 +216,53 @@ def learned_scales(network: Network) -> Tensor | None:
     return None
 
 
-def choose_strategy(
-    model: str,
-    jobs: list[Job],
-    data: GraphDataset,
-    options: TrainingOptions,
-    *,
-    device: str = "cpu",
-    workers: int = 1,
-) -> Strategy:
+def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
     """Times an epoch of a few models with both strategies and returns the faster one.
 
-    Args:
-        model: a network's name.
-        jobs: of the models.
-        data: with targets.
-        options: how to train.
-        device: where to train.
-        workers: processes that would train sequentially, side by side.
+    ``trial`` is a network's name and its models; ``shared.workers`` would train sequentially, side
+    by side.
     """
+    method, jobs = trial
     if len(jobs) < 2:
         return "sequential"
-    trial = replace(options, max_epochs=1, validate_every=1)
-    some, inputs, y = prepared(model, jobs[:16], data, options, device)
+    options = replace(shared.training, max_epochs=1, validate_every=1)
+    members, inputs, y = prepared(method, jobs[:16], shared)
 
     def copies() -> list[Member]:
-        return [replace(m, network=copy.deepcopy(m.network)) for m in some]
+        return [replace(m, network=copy.deepcopy(m.network)) for m in members]
 
-    train_stack(copies()[:2], inputs, y, trial)  # compiles, warms up
+    train_stack(copies()[:2], inputs, y, options)  # compiles, warms up
     start = time.perf_counter()
-    train_stack(copies(), inputs, y, trial)
+    train_stack(copies(), inputs, y, options)
     stacked = time.perf_counter() - start
     start = time.perf_counter()
     for member in copies()[:2]:
-        train_single(member, inputs, y, trial)
-    sequential = (time.perf_counter() - start) / 2 * len(some) / max(workers, 1)
+        train_single(member, inputs, y, options)
+    sequential = (time.perf_counter() - start) / 2 * len(members) / max(shared.workers, 1)
     return "stacked" if stacked <= sequential else "sequential"
 
 
-def fit_machine(
-    data: GraphDataset,
-    split: Split,
-    options: TrainingOptions,
-    workers: int = 1,
-    features: Tensor | None = None,
-) -> Trained:
-    """GS-SVM, trained on training and validation graphs: it needs none to validate.
-
-    Args:
-        data: with targets.
-        split: of a test set.
-        options: how to train.
-        workers: processes for the choice of C and γ.
-        features: scattering features of all graphs, if known.
-    """
-    start = time.monotonic()
+def fit_machine(split: Split, shared: Shared) -> Trained:
+    """GS-SVM, trained on training and validation graphs: it needs none to validate."""
+    start, data = time.monotonic(), shared.data
     train = torch.as_tensor(np.sort(np.concatenate([split.train, split.validation])))
-    task = Task.of(data, train, options.balanced)
-    validation = torch.as_tensor(split.validation)
-    machine = fit_svm(data, task, train, validation, folds=3, workers=workers, features=features)
+    task = Task.of(data, train, shared.training.balanced)
+    machine = fit_svm(
+        data,
+        task,
+        train,
+        torch.as_tensor(split.validation),
+        folds=3,
+        workers=shared.workers,
+        features=shared.scattering,
+    )
     answers = machine.answers(data.subset(split.test), task, 512)
     return Trained(answers, 0.0, 0, 0, machine.num_parameters(), time.monotonic() - start, "svm")
 
 
-def fit_ensemble(
-    method: str,
-    job: Job,
-    data: GraphDataset,
-    options: TrainingOptions,
-    *,
-    device: str = "cpu",
-    report: Report = _ignore,
-) -> Trained:
-    """Two networks, then a common head; ``lr`` of the job is for all three.
-
-    Args:
-        method: the ensemble's name.
-        job: the model.
-        data: with targets.
-        options: how to train.
-        device: where to train.
-        report: called now and then.
-    """
-    start = time.monotonic()
+def fit_ensemble(method: str, job: Job, shared: Shared, report: Report) -> Trained:
+    """Two networks, then a common head; ``lr`` of the job is for all three."""
+    start, data, options = time.monotonic(), shared.data, shared.training
     head_options = dict(job.options)
     lr = head_options.pop("lr", options.lr)
     training = replace(options, seed=options.seed * 100_003 + job.number, lr=lr)
@@ -346,8 +274,8 @@ def fit_ensemble(
         task,
         training,
         model_options=head_options,
-        device=device,
-        report=_follow(lambda epoch, best: report(Standing(epoch, 1, 0, best, 0))),
+        device=shared.device,
+        report=_follow(lambda epoch, best: report(Standing(epoch, 1, 0, best))),
     )
     assert isinstance(answerer, NetworkAnswerer)
     return Trained(
@@ -364,28 +292,17 @@ def fit_ensemble(
 def train_ensembles(
     method: str,
     jobs: list[Job],
-    data: GraphDataset,
-    options: TrainingOptions,
-    *,
-    device: str = "cpu",
-    report: Report = _ignore,
-    checkpoints: Files = _no_file,
+    shared: Shared,
+    report: Report = lambda standing: None,
+    checkpoints: Checkpoints = lambda part: None,
 ) -> list[Trained]:
     """Trains ensembles at once: both networks as stacks, then their heads as a stack.
 
-    Args:
-        method: the ensemble's name.
-        jobs: one per ensemble; their options are ``lr``, for all three trainings, and those of the
-            head, which must be the same for all.
-        data: with targets.
-        options: how to train.
-        device: where to train.
-        report: called now and then.
-        checkpoints: the file for the state of a stack, by the name of the part.
+    The options of jobs are ``lr``, for all three, and those of the head, the same for all jobs.
     """
-    start = time.monotonic()
+    start, data, options = time.monotonic(), shared.data, shared.training
 
-    def tell(standing: Standing) -> None:
+    def send(standing: Standing) -> None:
         # A network that has stopped is not a finished ensemble.
         report(standing._replace(running=len(jobs), stopped=0))
 
@@ -395,34 +312,26 @@ def train_ensembles(
             job._replace(options={k: v for k, v in job.options.items() if k == "lr"})
             for job in jobs
         ]
-        members, inputs, y = prepared(part, own, data, options, device)
-        train_stack(members, inputs, y, options, report=tell, checkpoint=checkpoints(part))
+        members, inputs, y = prepared(part, own, shared)
+        train_stack(members, inputs, y, options, report=send, checkpoint=checkpoints(part))
         parts.append([member.network.to(y.device) for member in members])
     joint = [
-        replace(member, network=_join(job, pair, data, member, options))
+        replace(member, network=_join(job, pair, member, shared))
         for job, pair, member in zip(jobs, zip(*parts, strict=True), members, strict=True)
     ]
     # Every ensemble has its own features.
     inputs = Inputs(data.with_x(data.x.to(options.dtype)), joint[0].network, y.device, False)
     inputs.keep_own_features([member.network for member in joint])
-    outcomes = train_stack(joint, inputs, y, options, report=tell, checkpoint=checkpoints("head"))
+    outcomes = train_stack(joint, inputs, y, options, report=send, checkpoint=checkpoints("head"))
     seconds = (time.monotonic() - start) / len(jobs)
-    for member in joint:
-        member.network.to(y.device)
     return _trained(joint, inputs, outcomes, seconds, "stacked")
 
 
-def _join(
-    job: Job,
-    pair: tuple[Network, ...],
-    data: GraphDataset,
-    member: Member,
-    options: TrainingOptions,
-) -> Ensemble:
+def _join(job: Job, pair: tuple[Network, ...], member: Member, shared: Shared) -> Ensemble:
     """Two trained networks under a head seeded by the job's number."""
+    options = shared.training
     head_options = {name: value for name, value in job.options.items() if name != "lr"}
-    device = next(pair[0].parameters()).device
-    one = data.subset([0]).to(device)
+    one = shared.data.subset([0]).to(torch.device(shared.device))
     one = one.with_x(one.x.to(options.dtype))
     width = sum(embed(part, one).shape[1] for part in pair)
     with torch.random.fork_rng(devices=[]):
@@ -430,4 +339,4 @@ def _join(
         first, second = pair
         network = Ensemble(first, second, width, len(member.task.names), **head_options)
         network.initialize(one.x, graphs=len(member.split.train))
-    return network.to(device, options.dtype)
+    return network.to(one.x.device, options.dtype)

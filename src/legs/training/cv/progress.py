@@ -19,49 +19,26 @@ Step = Literal["trial", "networks", "machine", "ensemble"]
 
 @dataclass(frozen=True)
 class CVProgress:
-    """Where a cross-validation is; ``str`` of it is a line for people.
+    """Where a cross-validation is; ``str`` of it is a line for people."""
 
-    Args:
-        method: the method in training.
-        method_number: its number among ``methods``, from 1.
-        methods: how many there are.
-        settings: numbers of the grid's settings in training, from 0; several may share a stack.
-        grid: number of settings.
-        step: what is being done.
-        first: first model in training among those of the method, from 1.
-        last: last of them.
-        method_models: models of this method.
-        epoch: of the models in training; 0 where unknown.
-        max_epochs: of every network.
-        models: of all methods, settings and test sets.
-        done: finished models, those of earlier runs included.
-        running: models in training.
-        stopped: models whose training has ended, but not that of others in their stack.
-        best_loss: mean of the best validation losses of the models in training; infinite before
-            the first validation.
-        seconds: since this run began.
-        seconds_left: estimated from the models finished in this run, or ``None`` before the first
-            epochs.
-    """
-
-    method: str
-    method_number: int
+    method: str  # in training
+    method_number: int  # among ``methods``, from 1
     methods: int
-    settings: tuple[int, ...]
-    grid: int
+    settings: tuple[int, ...]  # of the grid, from 0, in training; several may share a stack
+    grid: int  # number of settings
     step: Step
-    first: int
+    first: int  # model in training among those of the method, from 1
     last: int
     method_models: int
-    epoch: int
+    epoch: int  # of the models in training; 0 where unknown
     max_epochs: int
-    models: int
-    done: int
-    running: int
-    stopped: int
-    best_loss: float
-    seconds: float
-    seconds_left: float | None
+    models: int  # of all methods, settings and test sets
+    done: int  # finished models, those of earlier runs included
+    running: int  # models in training
+    stopped: int  # models whose training has ended, but not that of others in their stack
+    best_loss: float  # mean of the best validation losses in training; infinite before the first
+    seconds: float  # since this run began
+    seconds_left: float | None = None  # estimated, after the first epochs
 
     @property
     def completed(self) -> float:
@@ -84,19 +61,11 @@ class CVProgress:
 
 @dataclass
 class Tracker:
-    """Counts finished models and reports.
+    """Counts finished models and reports."""
 
-    Args:
-        models: number of models of each method, in the order of the plan.
-        max_epochs: of every network.
-        grid: number of settings.
-        send: called with :class:`CVProgress`.
-        clock: seconds (default: of the machine).
-    """
-
-    models: Mapping[str, int]
+    models: Mapping[str, int]  # of each method, in the order of the plan
     max_epochs: int
-    grid: int
+    grid: int  # number of settings
     send: Callable[[CVProgress], None]
     clock: Callable[[], float] = time.monotonic
     done: int = field(default=0, init=False)
@@ -107,20 +76,15 @@ class Tracker:
         self.began = self.clock()
 
     def begin(self, unit: Unit, running: int | None = None) -> None:
-        """The models of ``unit`` are trained from now on.
-
-        Args:
-            unit: the models.
-            running: models in training, if they do not report themselves.
-        """
+        """A unit is trained from now on; ``running`` models, if they do not report themselves."""
         self.unit = unit
         if running is not None or unit.step != "networks":
-            self(Standing(0, 1 if running is None else running, 0, math.inf, 0))
+            self(Standing(0, 1 if running is None else running, 0, math.inf))
 
     def __call__(self, standing: Standing) -> None:
         """Reports how far the models in training are."""
         assert self.unit is not None
-        unit, names = self.unit, list(self.models)
+        unit, names, now = self.unit, list(self.models), self.clock()
         progress = CVProgress(
             method=unit.method,
             method_number=names.index(unit.method) + 1,
@@ -138,32 +102,17 @@ class Tracker:
             running=standing.running,
             stopped=standing.stopped,
             best_loss=standing.best,
-            seconds=self.clock() - self.began,
-            seconds_left=None,
+            seconds=now - self.began,
         )
+        completed = progress.completed
         if self.start is None:  # what was completed before is another run's
-            self.start = (self.clock(), progress.completed)
-        self.send(_with_estimate(progress, self.clock() - self.start[0], self.start[1]))
+            self.start = (now, completed)
+        start, before = self.start
+        if completed > before:
+            left = (now - start) / (completed - before) * (progress.models - completed)
+            progress = replace(progress, seconds_left=left)
+        self.send(progress)
 
     def end(self, models: int) -> None:
         """So many models are finished."""
         self.done += models
-
-
-def _with_estimate(progress: CVProgress, seconds: float, before: float) -> CVProgress:
-    completed = progress.completed
-    if completed <= before:
-        return progress
-    left = seconds / (completed - before) * (progress.models - completed)
-    return replace(progress, seconds_left=left)
-
-
-def clock_time(seconds: float) -> str:
-    """Minutes and seconds, and hours if there are any.
-
-    >>> clock_time(65.4), clock_time(3725)
-    ('1:05', '1:02:05')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

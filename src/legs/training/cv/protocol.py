@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
-import torch
 
 from legs.data.dataset import GraphDataset
 from legs.data.grouping import GroupBy, find_groups, warn_about_leaks
@@ -22,13 +22,12 @@ from legs.data.splits import (
     stratified_folds,
 )
 from legs.models import available
-from legs.models.bounds import check_sizes
 from legs.models.catalogue import _BUILDERS, _options_of
-from legs.nn import FCN
 from legs.training.fit import SplitKind, default_split, main_smiles
-from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method
+from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method, check_options
 from legs.training.options import TrainingOptions
-from legs.training.runs import check_options
+
+Setting = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ class CVOptions:
 
     Args:
         folds: number of partitions (default 10).
-        rotations: models a test set, each with another partition to validate (default: all, nine
-            for ten partitions). 1 trains one model a test set.
+        rotations: models per test set, each with another partition to validate (default: all, nine
+            for ten partitions). 1 trains one model per test set.
         test_folds: consecutive partitions in a test set (default 1; 2, 5 or 7 for the paper's
             reduced training data).
         seeds: of random 80/10/10 splits, for regression (default 0 to 3).
@@ -56,14 +55,7 @@ class CVOptions:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {
-            "folds": self.folds,
-            "rotations": self.rotations,
-            "test_folds": self.test_folds,
-            "seeds": list(self.seeds),
-            "training": self.training.to_json(),
-            "grid": list(self.grid),
-        }
+        return {**asdict(self), "seeds": list(self.seeds), "grid": list(self.grid)}
 
 
 def plan_splits(
@@ -74,11 +66,8 @@ def plan_splits(
 ) -> list[list[Split]]:
     """Splits by test set, and within it by model; the same for every method.
 
-    Args:
-        data: classes are stratified, numbers split at random by seed.
-        options: of the cross-validation.
-        splits: a user's own, one per test set; or ``"random"`` (default) or ``"scaffold"``.
-        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
+    Classes are stratified, continuous targets split at random by seed. ``splits`` and ``group_by``
+    are those of :func:`legs.training.cross_validate`.
     """
     groups = find_groups(data, group_by)
     if splits is None or isinstance(splits, str):
@@ -112,16 +101,8 @@ def _planned(
     return [[default_split(data, seed, kind=kind, group_by=groups)] for seed in options.seeds]
 
 
-Setting = dict[str, Any]
-# GS-SVM chooses by nested cross-validation, whatever the grid is.
-MACHINE_CHOICE = "its own C and gamma"
-
-
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
-    """Every combination of values; the last option changes fastest.
-
-    Args:
-        values: to try, by option.
+    """Every combination of values by option; the last option changes fastest.
 
     >>> grid_of({"lr": [0.01, 0.001], "dropout": [0]})
     ({'lr': 0.01, 'dropout': 0}, {'lr': 0.001, 'dropout': 0})
@@ -135,26 +116,20 @@ def setting_name(setting: Mapping[str, Any]) -> str:
     >>> setting_name({"lr": 0.003, "aggr": "mean", "lowpass": True}), setting_name({})
     ('lr=0.003, aggr=mean, lowpass=true', 'defaults')
     """
-    shown = [
-        f"{name}={value if isinstance(value, str) else json.dumps(value, default=repr)}"
-        for name, value in setting.items()
-    ]
-    return ", ".join(shown) or "defaults"
+    words = {
+        k: v if isinstance(v, str) else json.dumps(v, default=repr) for k, v in setting.items()
+    }
+    return ", ".join(f"{name}={word}" for name, word in words.items()) or "defaults"
 
 
 def chosen_names(method: str, chosen: Sequence[int], grid: Sequence[Setting]) -> list[str]:
-    """What each test set of a method chose, in words.
-
-    Args:
-        method: its name.
-        chosen: number of the setting, by test set.
-        grid: the settings.
+    """What each test set of a method chose from a grid, in words.
 
     >>> chosen_names("gcn", [1, 0], [{"lr": 0.01}, {"lr": 0.001}])
     ['lr=0.001', 'lr=0.01']
     """
-    if method == "gs-svm":
-        return [MACHINE_CHOICE] * len(chosen)
+    if method == "gs-svm":  # by nested cross-validation, whatever the grid is
+        return ["its own C and gamma"] * len(chosen)
     return [setting_name(grid[number]) for number in chosen]
 
 
@@ -166,11 +141,11 @@ def stacks(grid: Sequence[Setting]) -> list[list[int]]:
     >>> stacks([{"lr": 0.1}, {"lr": 0.1, "steps": 8}, {"lr": 0.2}, {}])
     [[0, 2, 3], [1]]
     """
-    found: dict[str, list[int]] = {}
+    by_architecture: dict[str, list[int]] = {}
     for number, setting in enumerate(grid):
         key = json.dumps(_architecture(setting), sort_keys=True, default=repr)
-        found.setdefault(key, []).append(number)
-    return list(found.values())
+        by_architecture.setdefault(key, []).append(number)
+    return list(by_architecture.values())
 
 
 def options_of(method: str) -> list[str]:
@@ -188,14 +163,9 @@ def options_of(method: str) -> list[str]:
 
 
 def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
-    """A clear error for what a method of a cross-validation does not take, before it is trained.
+    """A clear error for settings that a method does not take, before anything is trained.
 
-    GS-SVM takes none of a grid's options, and may stand beside methods that do: it has a grid of
-    its own, C and γ.
-
-    Args:
-        methods: names.
-        grid: the settings.
+    GS-SVM has a grid of its own, C and γ, and may stand beside methods that take others.
 
     >>> check_grid(["gcn-legs-fcn"], [{"order": 1}])
     Traceback (most recent call last):
@@ -206,31 +176,18 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         raise ValueError("the grid has no settings; one without options is the default")
     for method in methods:
         check_method(method)
-        if method != "gs-svm":
-            for setting in grid:
-                _check_setting(method, setting)
+        options = options_of(method)
+        for setting in () if method == "gs-svm" else grid:
+            for name in setting:
+                if name not in options:
+                    listed = ", ".join(options)
+                    raise ValueError(f"{method} has no option {name!r}; it takes {listed}")
+            lr = setting.get("lr", 1.0)
+            if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
+                raise ValueError(f"lr must be a positive number; got {lr!r}")
+            check_options(method, _architecture(setting))
     if any(grid) and set(methods) == {"gs-svm"}:
         raise ValueError("gs-svm takes no options: it chooses C and gamma itself")
-
-
-def _check_setting(method: str, setting: Setting) -> None:
-    taken = options_of(method)
-    for name in setting:
-        if name not in taken:
-            raise ValueError(f"{method} has no option {name!r}; it takes {', '.join(taken)}")
-    lr = setting.get("lr", 1.0)
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < float("inf"):
-        raise ValueError(f"lr must be a positive number; got {lr!r}")
-    rest = _architecture(setting)
-    if method not in ENSEMBLES:
-        check_options(method, rest)
-        return
-    check_sizes(rest)
-    try:
-        with torch.device("meta"):
-            FCN(2, 2, **rest)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{method} cannot be built with {setting_name(rest)}: {error}") from error
 
 
 def _architecture(setting: Setting) -> Setting:

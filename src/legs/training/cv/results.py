@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,20 +17,20 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.training.cv.protocol import CVOptions
 from legs.training.cv.store import Trained
-from legs.training.finite import check_finite
+from legs.training.predictor import check_finite
 from legs.training.task import Task
 
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What a method reached.
+    """The scores of a method.
 
     Args:
         method: its name.
-        scores: of each test set: accuracy of the vote, or mean squared error of whitened targets.
+        scores: by test set, accuracy of the vote or mean squared error of standardized targets.
         chosen: the setting of the grid that each test set's validation losses chose.
         losses: by setting and test set, the mean validation loss of the models.
-        predictions: of each test set, by graph: the voted class, or numbers in original units.
+        predictions: of each test set, by graph: the voted class, or values in original units.
         parameters: learned, of one model.
         models: trained models behind the scores.
         seconds: of training.
@@ -37,7 +38,7 @@ class MethodResult:
         scales: of the models behind each test set's answer, the selection matrices of learned
             scales, ``[models, scales, steps]``; empty where there are none.
         features: of the same models, graph features ``[models, graphs, features]``, if kept.
-        measured: of the same models, what measures found, ``[models, …]`` a test set, by name.
+        measured: of the same models, results of measures by name, ``[models, …]`` per test set.
     """
 
     method: str
@@ -99,29 +100,20 @@ def score_method(
 ) -> MethodResult:
     """Chooses a setting for every test set by validation loss, and scores its models.
 
-    Args:
-        data: with targets.
-        planned: splits by test set and model.
-        method: its name.
-        by_setting: trained models by setting, test set and model.
+    ``planned`` are splits by test set and model, ``by_setting`` models by setting, too.
     """
     losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
-    chosen, scores, predictions = [], [], []
-    for number, group in enumerate(planned):
-        best = int(np.argmin([of_setting[number] for of_setting in losses]))
-        chosen.append(best)
-        answer, score = _score(data, group, by_setting[best][number])
-        predictions.append(answer)
-        scores.append(score)
-    everything = [m for s in by_setting for g in s for m in g]
+    chosen = np.argmin(losses, axis=0).tolist()
     behind = [by_setting[best][k] for k, best in enumerate(chosen)]
+    answers, scores = zip(*map(partial(_score, data), planned, behind), strict=True)
+    everything = [m for s in by_setting for g in s for m in g]
     return MethodResult(
         method,
-        scores,
+        list(scores),
         chosen,
-        predictions,
+        list(answers),
         # Settings may differ in width: the number is that of the first test set's choice.
-        by_setting[chosen[0]][0][0].parameters,
+        behind[0][0].parameters,
         len(everything),
         sum(m.seconds for m in everything),
         "+".join(sorted({m.strategy for m in everything})),
@@ -135,29 +127,12 @@ def score_method(
     )
 
 
-def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[float]:
-    """Scores of the most frequent class, or of the mean, on every test set."""
-    assert data.y is not None
-    scores = []
-    for group in planned:
-        train, test = torch.as_tensor(group[0].train), torch.as_tensor(group[0].test)
-        task = Task.of(data, train)
-        if task.kind == "classification":
-            most = torch.bincount(data.y[train]).argmax()
-            scores.append(float((data.y[test] == most).double().mean()))
-        else:
-            assert task.mean is not None
-            mean = task.mean.expand(len(test), -1)
-            scores.append(task.scores(mean, data.y[test])["whitened_mse"])
-    return scores
-
-
 def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tuple[Tensor, float]:
     """The answer for a test set and its score."""
     assert data.y is not None
-    test = torch.as_tensor(group[0].test)
+    test = group[0].test
     for model in models:
-        check_finite(data, model.answers, group[0].test)
+        check_finite(data, model.answers, test)
     answers = torch.stack([model.answers for model in models])
     if data.task == "classification":
         classes = vote(answers)
@@ -167,12 +142,26 @@ def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tup
     return mean, task.scores(mean, data.y[test])["whitened_mse"]
 
 
-def _stacked(found: list[list[Tensor | None]]) -> list[Tensor]:
-    """What the chosen models have kept beside their answers, by test set; empty if not all have."""
-    kept = [[tensor for tensor in group if tensor is not None] for group in found]
-    if any(len(some) < len(group) for some, group in zip(kept, found, strict=True)):
-        return []
-    return [torch.stack(group) for group in kept]
+def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[float]:
+    """Scores of the most frequent class, or of the mean, on every test set."""
+    assert data.y is not None
+    scores = []
+    for (train, _, test), *_ in planned:
+        task = Task.of(data, torch.as_tensor(train))
+        if task.mean is None:
+            most = torch.bincount(data.y[train]).argmax()
+            scores.append(float((data.y[test] == most).double().mean()))
+        else:
+            mean = task.mean.expand(len(test), -1)
+            scores.append(task.scores(mean, data.y[test])["whitened_mse"])
+    return scores
+
+
+def _stacked(by_model: list[list[Tensor | None]]) -> list[Tensor]:
+    """What models have kept besides their answers, by test set; empty if not all have."""
+    groups = [[tensor for tensor in group if tensor is not None] for group in by_model]
+    complete = list(map(len, groups)) == list(map(len, by_model))
+    return [torch.stack(group) for group in groups] if complete else []
 
 
 def vote(probabilities: Tensor) -> Tensor:
@@ -209,7 +198,7 @@ def corrected_t_test(first: list[float], second: list[float], test_fraction: flo
     difference is taken as :math:`(1/k + n_\text{test} / n_\text{train})\, s^2`.
 
     Args:
-        first: scores of one method, a fold each.
+        first: scores of one method, one per fold.
         second: scores of the other on the same folds.
         test_fraction: :math:`n_\text{test} / n_\text{train}`.
 

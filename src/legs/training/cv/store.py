@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,52 +19,38 @@ from legs.io import (
     writing,
 )
 from legs.models.saving import ModelError
-from legs.training.checkpoint import check_settings, load_state, plain
-from legs.training.sealed import read_sealed, write_sealed
+from legs.training.checkpoint import (
+    check_settings,
+    load_state,
+    plain,
+    read_checksummed,
+    write_checksummed,
+)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What is kept of one trained model.
+    """What is kept of one trained model."""
 
-    Args:
-        answers: class probabilities or predictions for its test graphs, ``[test graphs, outputs]``.
-        validation_loss: the best.
-        best_epoch: of that loss.
-        epochs: trained.
-        parameters: number of learned parameters.
-        seconds: its share of the time.
-        strategy: ``"stacked"``, ``"sequential"``, or ``"svm"``.
-        scales: the selection matrix ``F`` of learned scales, ``[scales, steps]``; ``None`` without
-            any, or in files of older versions.
-        features: graph features of all graphs, ``[graphs, features]``, on request.
-        measured: results of measures, by name.
-    """
-
-    answers: Tensor
-    validation_loss: float
+    answers: Tensor  # probabilities or predictions for its test graphs, [test graphs, outputs]
+    validation_loss: float  # the best
     best_epoch: int
     epochs: int
-    parameters: int
-    seconds: float
-    strategy: str
-    scales: Tensor | None = None
-    features: Tensor | None = None
-    measured: dict[str, Tensor] = field(default_factory=dict)
+    parameters: int  # learned
+    seconds: float  # its share of the time
+    strategy: str  # "stacked", "sequential" or "svm"
+    scales: Tensor | None = None  # selection matrix of learned scales, [scales, steps]
+    features: Tensor | None = None  # of all graphs, [graphs, features], on request
+    measured: dict[str, Tensor] = field(default_factory=dict)  # results of measures
 
 
 STRATEGIES = "ways.json"
-# Beside the answers, which have the model's number alone for a name.
-_MORE = ("scales", "features")
-_MEASURED = "measured."
 
 
 class Store:
     """Finished groups of models by name, in a directory if there is one.
 
-    Args:
-        directory: of the cross-validation, or ``None``.
-        settings: what must be the same when a run resumes.
+    ``settings`` must be the same when a run resumes.
     """
 
     def __init__(self, directory: Path | None, settings: dict[str, Any]) -> None:
@@ -88,10 +74,7 @@ class Store:
     def partial(self, group: str, models: int) -> Path | None:
         """The file for the state of a group in training.
 
-        Args:
-            group: its name.
-            models: in it. A state of another number of models, left by a run with other groups,
-                is deleted.
+        A state of another number of models, left by a run with other groups, is deleted.
         """
         file = self.file(group)
         if file is None:
@@ -127,7 +110,7 @@ class Store:
         """A finished group, or ``None``."""
         file = self.file(group)
         if group not in self._finished and file is not None and file.exists():
-            rows, tensors = read_sealed(file, "models", "delete it to train it again")
+            rows, tensors = read_checksummed(file, "models", "delete it to train it again")
             try:
                 self._finished[group] = [_trained(row, k, tensors) for k, row in enumerate(rows)]
             except (KeyError, TypeError) as error:
@@ -145,15 +128,15 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
         rows, tensors = [], {}
         for k, model in enumerate(models):
-            row = {each.name: getattr(model, each.name) for each in fields(model)}
+            row = dict(vars(model))
             tensors[str(k)] = row.pop("answers").contiguous()
-            for name, tensor in row.pop("measured").items():
-                tensors[f"{k}.{_MEASURED}{name}"] = tensor.contiguous()
-            for name in _MORE:
-                if (tensor := row.pop(name)) is not None:
+            more = {f"measured.{name}": tensor for name, tensor in row.pop("measured").items()}
+            more |= {name: row.pop(name) for name in ("scales", "features")}
+            for name, tensor in more.items():
+                if tensor is not None:
                     tensors[f"{k}.{name}"] = tensor.contiguous()
             rows.append(row)
-        write_sealed(file, "models", rows, tensors)
+        write_checksummed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
 
 
@@ -163,18 +146,19 @@ def is_store(folder: Path) -> bool:
 
 
 def _trained(row: dict[str, Any], k: int, tensors: dict[str, Tensor]) -> Trained:
-    more: dict[str, Any] = {name: tensors.get(f"{k}.{name}") for name in _MORE}
-    start = f"{k}.{_MEASURED}"
-    more["measured"] = {
-        name.removeprefix(start): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(start)
-    }
+    """A model from its row and the tensors of its file, those of model ``k`` among them."""
+    row = dict(row)
     if "way" in row:  # version 0.1.0
-        way = row["way"]
-        row = {name: row[name] for name in row if name != "way"}
+        way = row.pop("way")
         row["strategy"] = "sequential" if way == "single" else way
-    return Trained(tensors[str(k)], **row, **more)
+    start = f"{k}.measured."
+    return Trained(
+        tensors[str(k)],
+        **row,
+        scales=tensors.get(f"{k}.scales"),
+        features=tensors.get(f"{k}.features"),
+        measured={n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)},
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from math import prod
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,20 +12,8 @@ from legs.kernels.gpu import launch, stack
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
-# Numbers that kernels read at once: parameters start at multiples of it as long as they can.
+# Numbers that kernels read at once: parameters start at multiples of it, those that can.
 ALIGNED = 4
-
-
-class Block(NamedTuple):
-    """Where a parameter lies in the row of a model."""
-
-    start: int
-    shape: tuple[int, ...]  # without the axis of models
-
-    @property
-    def end(self) -> int:
-        """Where the next one starts."""
-        return self.start + prod(self.shape)
 
 
 class StackedAdam:
@@ -55,38 +42,20 @@ class StackedAdam:
         clip: float | None = None,
     ) -> None:
         self.lr, self.weight_decay, self.clip = lr, weight_decay, clip
-        self.steps = torch.zeros_like(lr)
         self.betas, self.shares = (
             lr.new_tensor(numbers).unsqueeze(-1) for numbers in (BETAS, [1 - b for b in BETAS])
         )
-        self.names, self.width = list(parameters), 0
-        self.blocks: dict[str, Block] = {}
-        sizes = {name: prod(p.shape[1:]) for name, p in parameters.items()}
-        for name in sorted(sizes, key=lambda name: sizes[name] % ALIGNED > 0):
-            self.blocks[name] = Block(self.width, tuple(parameters[name].shape[1:]))
-            self.width = self.blocks[name].end
-        self.weights = self._aligned(self._rows(parameters))
-        self.first_moments = lr.new_zeros(len(lr), self.width)
-        self.second_moments = torch.zeros_like(self.first_moments)
-        self.parameters = self._leaves()
-
-    @property
-    def first(self) -> dict[str, Tensor]:
-        """First moments of the gradients, by parameter."""
-        return self.parts(self.first_moments)
-
-    @property
-    def second(self) -> dict[str, Tensor]:
-        """Second moments of the gradients, by parameter."""
-        return self.parts(self.second_moments)
+        self.shapes = {name: p.shape[1:] for name, p in parameters.items()}
+        self.order = sorted(parameters, key=lambda name: prod(self.shapes[name]) % ALIGNED > 0)
+        self.sizes = [prod(self.shapes[name]) for name in self.order]
+        self.width = sum(self.sizes)
+        first, second = (lr.new_zeros(len(lr), self.width) for _ in range(2))
+        self._set(self._rows(parameters), first, second, lr, torch.zeros_like(lr))
 
     def parts(self, rows: Tensor) -> dict[str, Tensor]:
         """Views of some rows, ``[models, width]``, by parameter; for example of ``weights``."""
-        found = {}
-        for name in self.names:
-            start, shape = self.blocks[name]
-            found[name] = rows[:, start : self.blocks[name].end].view(-1, *shape)
-        return found
+        columns = dict(zip(self.order, rows.split(self.sizes, dim=1), strict=True))
+        return {name: columns[name].view(-1, *shape) for name, shape in self.shapes.items()}
 
     def step(self, loss: Tensor, active: Tensor) -> None:
         """One step of the models under ``active`` (``[models]``); the others do not move.
@@ -96,19 +65,16 @@ class StackedAdam:
             active: which models have a loss.
         """
         leaves = list(self.parameters.values())
-        found = torch.autograd.grad(loss, leaves, allow_unused=True)
-        grads = dict(zip(self.parameters, found, strict=True))
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+        by_name = {k: g for k, g in zip(self.parameters, grads, strict=True) if g is not None}
         with torch.no_grad():
-            known = {name: grad for name, grad in grads.items() if grad is not None}
-            self._update(self._prepared(self._rows(known), grads.keys() - known), active)
+            unused = self.parameters.keys() - by_name
+            self._update(self._prepared(self._rows(by_name), unused), active)
 
     def keep(self, models: Tensor) -> None:
-        """Goes on with some of the models only; the others cost nothing more."""
-        self.lr, self.steps = self.lr[models], self.steps[models]
-        self.weights = self._aligned(self.weights[models])
-        self.first_moments = self.first_moments[models]
-        self.second_moments = self.second_moments[models]
-        self.parameters = self._leaves()
+        """Continues with some of the models only; the others cost nothing more."""
+        rows = (self.weights, self.first_moments, self.second_moments, self.lr, self.steps)
+        self._set(*(row[models] for row in rows))
 
     def restore(
         self,
@@ -118,29 +84,29 @@ class StackedAdam:
         lr: Tensor,
         steps: Tensor,
     ) -> None:
-        """Goes on from other parameters and moments, of as many models."""
-        self.lr, self.steps = lr, steps
-        self.weights = self._aligned(self._rows(parameters))
-        self.first_moments, self.second_moments = self._rows(first), self._rows(second)
-        self.parameters = self._leaves()
+        """Continues from other parameters and moments, of as many models."""
+        self._set(self._rows(parameters), self._rows(first), self._rows(second), lr, steps)
 
-    def _leaves(self) -> dict[str, Tensor]:
-        return {name: part.requires_grad_() for name, part in self.parts(self.weights).items()}
+    def _set(
+        self, weights: Tensor, first: Tensor, second: Tensor, lr: Tensor, steps: Tensor
+    ) -> None:
+        # Every row of the weights starts at an address that can be read in large pieces.
+        wide = weights.new_empty(len(weights), self.width + -self.width % ALIGNED)
+        self.weights = wide[:, : self.width].copy_(weights)
+        self.first_moments, self.second_moments, self.lr, self.steps = first, second, lr, steps
+        parts = self.parts(self.weights)
+        self.parameters = {name: part.requires_grad_() for name, part in parts.items()}
 
     def _rows(self, parts: dict[str, Tensor]) -> Tensor:
-        """Parts of parameters side by side, a row a model; zero where there is no part."""
+        """Parts of parameters side by side, one row per model; zero where there is no part."""
+        models = len(self.lr)
         rows = [
-            parts[name].detach().reshape(len(self.lr), -1)
+            parts[name].detach().reshape(models, -1)
             if name in parts
-            else self.lr.new_zeros(len(self.lr), prod(block.shape))
-            for name, block in self.blocks.items()
+            else self.lr.new_zeros(models, size)
+            for name, size in zip(self.order, self.sizes, strict=True)
         ]
         return torch.cat(rows, dim=1)
-
-    def _aligned(self, rows: Tensor) -> Tensor:
-        """A copy whose every row starts at an address that can be read in large pieces."""
-        wide = rows.new_empty(len(rows), self.width + -self.width % ALIGNED)
-        return wide[:, : self.width].copy_(rows)
 
     def _prepared(self, grad: Tensor, unused: Set[str]) -> Tensor:
         """Clipped, and with the decay of the weights."""
@@ -158,8 +124,8 @@ class StackedAdam:
         self.steps += active
         if launch.applies(grad):
             moments = (self.first_moments, self.second_moments)
-            known = (grad, self.lr, self.steps, active, self.weights, *moments)
-            stack.adam_step(*known, BETAS, EPS)
+            tensors = (grad, self.lr, self.steps, active, self.weights, *moments)
+            stack.adam_step(*tensors, BETAS, EPS)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         rest = 1 - self.betas ** self.steps.clamp_min(1)

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from legs.models import GNN, MPLEGS, LEGSNet, Network, Snowball
-from legs.training.inputs import Inputs, Known
-from legs.training.options import TrainingOptions
+from legs.training.inputs import Inputs
 from legs.training.stacked.padded import FilledBatches
+
+if TYPE_CHECKING:
+    from legs.training.stacked.trainer import Stack
 
 WARM_UP = 3
 # Nodes that fill a recorded batch up, times models. They cost as much as others: above about so
 # many (milliseconds of a large GPU) more than the launches that a recording saves.
 FILLED_AT_MOST = 150_000
-
-
-class Stepper(Protocol):
-    """What is recorded: a stack of models."""
-
-    y: Tensor
-    options: TrainingOptions
-    version: int
-    running: Tensor
-
-    def step(
-        self, given: tuple[Any, ...], known: Known, index: Tensor, valid: Tensor | None
-    ) -> None:
-        """One step on the graphs ``index``; places that are not ``valid`` count nowhere."""
 
 
 def replayable(network: Network, inputs: Inputs) -> bool:
@@ -47,18 +35,14 @@ class Replay:
     A recording has one shape (:class:`~legs.training.stacked.padded.FilledBatches`). When a batch
     does not fit, or models have stopped, the step is recorded again. Where much would have to be
     filled up, nothing is recorded.
-
-    Args:
-        stack: whose steps to record.
-        inputs: its data.
     """
 
-    def __init__(self, stack: Stepper, inputs: Inputs) -> None:
+    def __init__(self, stack: Stack, inputs: Inputs) -> None:
         self.stack, self.inputs = stack, inputs
         device = stack.y.device
         size = min(stack.options.batch_size, len(stack.y))
-        known = inputs.features is not None or inputs.own_features is not None
-        self.filled = None if known else FilledBatches(inputs.data, size)
+        embedded = inputs.features is not None or inputs.own_features is not None
+        self.filled = None if embedded else FilledBatches(inputs.data, size)
         slots = size if self.filled is None else self.filled.slots
         self.index = torch.zeros(slots, dtype=torch.long, device=device)
         self.valid = torch.zeros(slots, dtype=torch.bool, device=device)
@@ -103,5 +87,5 @@ class Replay:
             self.stack.step(*self.inputs.gather(self.index), self.index, self.valid)
             return
         graphs = self.filled.gather(self.index, self.valid)
-        graphs, known = self.inputs.split(graphs)
-        self.stack.step(graphs[:5], known, self.index, self.valid)
+        graphs, keywords = self.inputs.split(graphs)
+        self.stack.step(graphs[:5], keywords, self.index, self.valid)

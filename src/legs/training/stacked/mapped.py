@@ -14,19 +14,14 @@ from legs.models import Network
 from legs.nn import Scattering
 from legs.training.inputs import Inputs, Known
 
-# To start one more pass over graphs costs as much as so many rows of a model, by type of device.
+# One more pass over graphs costs as much as so many rows of a model, by type of device.
 PASS_COSTS = {"cuda": 4_000_000, "cpu": 2_000}
-# Rows of all models that are looked at in one pass without gradients: bounds the memory of it.
+# Rows of all models in one pass without gradients: bounds its memory.
 ROWS_AT_ONCE = 8_000_000
 
 
 class Mapped:
-    """A network mapped over the parameters of many models.
-
-    Args:
-        network: one of the models; none of its own parameters counts.
-        inputs: the data set.
-    """
+    """A network mapped over the parameters of many models; its own do not count."""
 
     def __init__(self, network: Network, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -39,8 +34,8 @@ class Mapped:
     def __call__(
         self,
         state: dict[str, Tensor],
-        given: tuple[Any, ...],
-        known: Known,
+        arguments: tuple[Any, ...],
+        keywords: Known,
         mask: Tensor,
         training: bool,
         models: Tensor | None = None,
@@ -50,14 +45,13 @@ class Mapped:
         Args:
             state: parameters and buffers by name, ``[models, ...]``; in training, batch norm
                 changes its own.
-            given: what :meth:`Inputs.gather` gives first.
-            known: what it gives second.
+            arguments, keywords: of :meth:`Inputs.gather`.
             mask: the graphs that batch norm may see, ``[models, graphs]``.
-            training: whether batch norm and dropout do what they do in training.
+            training: whether batch norm and dropout are in training mode.
             models: numbers of the models, where every model has features of its own.
         """
         self.base.train(training)
-        features, over = (given[0] if len(given) == 1 else None), None  # else given are graphs
+        features, over = (arguments[0] if len(arguments) == 1 else None), None  # else graphs
         if features is not None and features.dim() == 3:
             features, over = features if models is None else features[models], 0
 
@@ -65,18 +59,20 @@ class Mapped:
             if features is not None:
                 head = {f"network.{name}": value for name, value in state.items()}
                 return cast(Tensor, functional_call(Head(self.base), head, (features, mask)))
-            return cast(Tensor, functional_call(self.base, state, given, {**known, "mask": mask}))
+            return cast(
+                Tensor, functional_call(self.base, state, arguments, keywords | {"mask": mask})
+            )
 
         mapped = vmap(run, in_dims=(0, 0, over), randomness="different")
         return mapped(state, mask, features)
 
     def evaluate(self, state: dict[str, Tensor], parts: Iterable[Tensor], models: Tensor) -> Tensor:
         """Outputs in evaluation mode for graphs in parts, as :meth:`__call__` has them."""
-        found = []
+        outputs = []
         for index in parts:
             mask = torch.ones(len(models), len(index), dtype=torch.bool, device=index.device)
-            found.append(self(state, *self.inputs.gather(index), mask, False, models))
-        return torch.cat(found, dim=1)
+            outputs.append(self(state, *self.inputs.gather(index), mask, False, models))
+        return torch.cat(outputs, dim=1)
 
 
 @torch.no_grad()
@@ -91,22 +87,19 @@ def predict_stacked(
         networks: of one architecture, where the data are.
         inputs: the data set; features that are each network's own are in the same order.
         parts: numbers of the graphs that each network answers for.
-
-    Returns:
-        ``[graphs, out_channels]`` for each.
     """
     device = inputs.data.x.device
     parameters, buffers = stack_module_state(list(networks))
     mapped = Mapped(networks[0], inputs)
     masks = masks_of(list(parts), len(inputs.data), device)
-    found: dict[int, Tensor] = {}
+    outputs: dict[int, Tensor] = {}
     for models, graphs, cut in passes(masks, inputs.rows):
         state = {k: v[models] for k, v in {**parameters, **buffers}.items()}
         out = mapped.evaluate(state, cut, models)
         for row, model in zip(out, models.tolist(), strict=True):
             index = torch.as_tensor(parts[model]).to(device)
-            found[model] = row[torch.searchsorted(graphs, index)]
-    return [found[model] for model in range(len(networks))]
+            outputs[model] = row[torch.searchsorted(graphs, index)]
+    return [outputs[model] for model in range(len(networks))]
 
 
 class Head(torch.nn.Module):
@@ -122,18 +115,17 @@ class Head(torch.nn.Module):
 
 
 class Pass(NamedTuple):
-    """Models that look at the same graphs, and these graphs."""
+    """Models that read the same graphs, and these graphs."""
 
     models: Tensor
     graphs: Tensor
-    parts: tuple[Tensor, ...]  # of the graphs, as many as may be looked at at once
+    parts: tuple[Tensor, ...]  # of the graphs, as many as are read at once
 
 
 def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
-    """How models look at the graphs they need: all together, or by equal sets of graphs.
+    """How models read the graphs they need: all together, or by equal sets of graphs.
 
-    One pass over many graphs costs less than many over few, as long as what models look at in vain
-    does not cost more.
+    One pass over many graphs costs less than many over few, unless too much of it is wasted.
 
     Args:
         masks: the graphs that each model needs, ``[models, graphs]``.
@@ -148,14 +140,15 @@ def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
     sets, group = torch.unique(masks, dim=0, return_inverse=True)
     everyone = torch.arange(len(masks), device=masks.device)
     every = masks.any(0).nonzero().flatten()
-    found = [
+    sharing = [
         ((group == number).nonzero().flatten(), own.nonzero().flatten())
         for number, own in enumerate(sets)
     ]
-    in_vain = len(everyone) * rows[every].sum() - sum(len(m) * rows[g].sum() for m, g in found)
-    if in_vain < PASS_COSTS.get(masks.device.type, 0) * (len(found) - 1):
-        found = [(everyone, every)]
-    return [Pass(models, graphs, _cut(graphs, rows, len(models))) for models, graphs in found]
+    needed = sum(len(models) * rows[graphs].sum() for models, graphs in sharing)
+    wasted = len(everyone) * rows[every].sum() - needed
+    if wasted < PASS_COSTS.get(masks.device.type, 0) * (len(sharing) - 1):
+        sharing = [(everyone, every)]
+    return [Pass(models, graphs, _cut(graphs, rows, len(models))) for models, graphs in sharing]
 
 
 def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
@@ -167,7 +160,7 @@ def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
 
 
 def _cut(graphs: Tensor, rows: Tensor, models: int) -> tuple[Tensor, ...]:
-    """Runs of graphs that are looked at at once."""
+    """Runs of graphs that are read at once."""
     place = (rows[graphs].cumsum(0) - 1).clamp_min(0) * models // ROWS_AT_ONCE
     cuts = (place.diff().nonzero().flatten() + 1).cpu()
     return torch.tensor_split(graphs, cuts)

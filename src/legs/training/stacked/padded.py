@@ -1,7 +1,7 @@
 """Batches of one shape, whatever graphs are in them: a recorded step can gather them itself.
 
-Nothing here looks at its data or waits for it: sizes of tensors depend on the room alone. What the
-graphs leave free is filled with nodes without neighbours, in graphs that count nowhere.
+Nothing here waits for its data: sizes of tensors depend on the capacity alone. What the graphs
+leave free is filled with nodes without neighbours, in graphs that count nowhere.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ FILLERS = 32
 
 
 class FilledBatches:
-    """Gathers batches of a data set into a fixed room.
-
-    Args:
-        data: the data set, on the device where batches are wanted.
-        graphs: in a batch at most.
-    """
+    """Gathers batches of at most ``graphs`` graphs of a data set into tensors of fixed size."""
 
     def __init__(self, data: GraphDataset, graphs: int) -> None:
         self.data, self.graphs = data, graphs
@@ -37,7 +32,7 @@ class FilledBatches:
         self.rows = torch.stack([data.sizes, edges.diff(), starts, edges[:-1]], dim=1)
         # On the host too: whether a batch fits must be known without asking the GPU.
         self.host = self.rows[:, :2].T.cpu()
-        self.nodes, self.edges = (_room(counts.double(), graphs) for counts in self.host)
+        self.nodes, self.edges = (_capacity(counts.double(), graphs) for counts in self.host)
         self.average = round(float(self.host[0].double().mean()) * graphs)
 
     @property
@@ -46,7 +41,7 @@ class FilledBatches:
         return self.nodes - self.average
 
     def grow(self, index: Tensor) -> bool:
-        """Makes room for the graphs ``index`` (on the host); whether that was needed."""
+        """Makes space for the graphs ``index`` (on the host); whether that was needed."""
         nodes, edges = self.host[:, index].sum(1).tolist()
         if nodes < self.nodes and edges <= self.edges:
             return False
@@ -62,8 +57,10 @@ class FilledBatches:
         counts = rows[:, :2] * valid.unsqueeze(-1)
         ends = counts.cumsum(0)
         if launch.applies(data.x):
-            known = (data.x, self.row, data.col, data.edge_weight, self.nodes, self.edges, FILLERS)
-            x, batch, edge_index, weight = stack.gather(rows, ends, *known)
+            sizes = (self.nodes, self.edges, FILLERS)
+            x, batch, edge_index, weight = stack.gather(
+                rows, ends, data.x, self.row, data.col, data.edge_weight, *sizes
+            )
             return GraphBatch(x, edge_index, weight, batch, self.slots, None)
         starts, (used, used_edges) = ends - counts, ends[-1]
         free = self.nodes - used  # at least one
@@ -88,17 +85,17 @@ class FilledBatches:
         return GraphBatch(x, edge_index, weight, batch, self.slots, None)
 
 
-def _deal(ends: Tensor, room: int) -> tuple[Tensor, Tensor]:
-    """Places of a room, and which group each is of, given where groups end."""
-    place = torch.arange(room, device=ends.device)
+def _deal(ends: Tensor, capacity: int) -> tuple[Tensor, Tensor]:
+    """All places, and which group each is of, given where groups end."""
+    place = torch.arange(capacity, device=ends.device)
     group = torch.searchsorted(ends, place, right=True).clamp_max(len(ends) - 1)
     return group, place
 
 
-def _room(counts: Tensor, batch: int) -> int:
-    """Room for nearly all random batches: mean and three deviations of their sum.
+def _capacity(counts: Tensor, batch: int) -> int:
+    """Enough for nearly all random batches: mean and three deviations of their sum.
 
-    What is left free costs as much as what is not, and to record a step anew now and then is cheap.
+    What is left free costs as much as what is not, and recording a step again is cheap.
     """
     spread = float(counts.std()) if len(counts) > 1 else 0.0
     return int(float(counts.mean()) * batch + 3 * spread * math.sqrt(batch)) + 8

@@ -45,18 +45,11 @@ from legs.training.task import Task
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a stack.
+    """One model of a stack."""
 
-    Args:
-        network: initialised from its own training graphs.
-        split: its training and validation graphs.
-        task: scaled by its own training graphs.
-        lr: its learning rate.
-    """
-
-    network: Network
+    network: Network  # initialized from its own training graphs
     split: Split
-    task: Task
+    task: Task  # scaled by its own training graphs
     lr: float
 
 
@@ -67,17 +60,15 @@ class Outcome:
     best_epoch: int
     best_loss: float
     epochs: int
-    history: list[tuple[int, float]]
 
 
 class Standing(NamedTuple):
     """How far models are that are trained together."""
 
-    epoch: int  # of those that run; 0 where it is not known
+    epoch: int  # of those that run; 0 where unknown
     running: int  # models in training
     stopped: int  # models whose training has ended
     best: float  # mean of the best validation losses so far; infinite before the first
-    trained: int  # epochs of all models together
 
 
 def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
@@ -114,12 +105,7 @@ def train_single(
         report=report,
         batches=partial(own_batches, torch.as_tensor(member.split.train), len(y), options),
     )
-    history = [
-        (int(row["epoch"]), row["validation_loss"])
-        for row in state.history
-        if "validation_loss" in row
-    ]
-    return Outcome(state.best_epoch, state.best_loss, state.epoch, history)
+    return Outcome(state.best_epoch, state.best_loss, state.epoch)
 
 
 def train_stack(
@@ -134,15 +120,14 @@ def train_stack(
     """Trains all members at once and leaves their networks with their best weights.
 
     Args:
-        members: of one architecture.
+        members: of one architecture, each with its own learning rate.
         inputs: the data set, for that architecture.
         y: targets of all graphs, unscaled, on the device of ``inputs``.
-        options: how to train; ``lr`` is each member's own.
-        report: called before the first epoch (of a run that goes on: the next) and after each
-            validation.
-        checkpoint: file for the state of the stack, to go on from after an interruption.
+        options: how to train.
+        report: called before the first epoch and after each validation.
+        checkpoint: file for the state of the stack, to resume from after an interruption.
     """
-    stack = _Stack(members, inputs, y, options)
+    stack = Stack(members, inputs, y, options)
     state = load_state(checkpoint, {}) if checkpoint else None
     if state is not None:
         stack.restore(state)
@@ -168,7 +153,9 @@ def train_stack(
     return stack.finish()
 
 
-class _Stack:
+class Stack:
+    """The models of :func:`train_stack` while they are trained."""
+
     def __init__(
         self, members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions
     ) -> None:
@@ -192,12 +179,12 @@ class _Stack:
         self.version = 0  # of the tensors: a recorded step is good for one version
         self._passes: tuple[int, list[Pass]] = (-1, [])  # of a version, too
         self.best = {k: v.clone() for k, v in {**parameters, **self.buffers}.items()}
-        self.outcomes = [Outcome(0, float("inf"), 0, []) for _ in members]
+        self.outcomes = [Outcome(0, float("inf"), 0) for _ in members]
 
     def step(
         self,
-        given: tuple[Any, ...],
-        known: Known,
+        arguments: tuple[Any, ...],
+        keywords: Known,
         index: Tensor,
         valid: Tensor | None = None,
     ) -> None:
@@ -206,26 +193,23 @@ class _Stack:
         if valid is not None:
             mask = mask * valid
         state = {**self.adam.parameters, **self.frozen, **self.buffers}
-        out = self.network(state, given, known, mask, True, self.running)
+        out = self.network(state, arguments, keywords, mask, True, self.running)
         loss, count = self.loss.total(out, index, mask)
         self.adam.step(loss, count > 0)
 
     @torch.no_grad()
     def validate(self, epoch: int) -> None:
-        """Notes validation losses and best weights; lets go of models that have stopped."""
+        """Keeps the best weights and losses; drops models that have stopped."""
         scale, loss = self._validation()
+        members = self.running.tolist()
         if not bool(loss.isfinite().all()):
             raise TrainingError(
                 f"the validation loss of {int((~loss.isfinite()).sum())} of {len(loss)} models is "
-                f"not a finite number in epoch {epoch}. Try a smaller learning rate, or clipping"
+                f"not finite in epoch {epoch}. Try a smaller learning rate, or clipping"
             )
-        better = []
-        keep = []
-        for place, (member, value) in enumerate(
-            zip(self.running.tolist(), loss.tolist(), strict=True)
-        ):
-            outcome = self.outcomes[member]
-            outcome.history.append((epoch, value))
+        better, keep = [], []
+        for place, value in enumerate(loss.tolist()):
+            outcome = self.outcomes[members[place]]
             outcome.epochs = epoch
             if value < outcome.best_loss:
                 outcome.best_loss, outcome.best_epoch = value, epoch
@@ -235,10 +219,10 @@ class _Stack:
         last = self.network.base.output_layer
         places = torch.tensor(better, dtype=torch.long, device=self.y.device)
         for name, tensor in {**self.adam.parameters, **self.buffers}.items():
-            kept = tensor.detach()[places]
+            best = tensor.detach()[places]
             if scale is not None and name.rpartition(".")[0] == last:
-                kept = kept * scale[places].to(kept).view(-1, *[1] * (kept.dim() - 1))
-            self.best[name][self.running[places]] = kept
+                best = best * scale[places].to(best).view(-1, *[1] * (best.dim() - 1))
+            self.best[name][self.running[places]] = best
         if len(keep) < len(self.running):
             self._keep(torch.tensor(keep, dtype=torch.long, device=self.y.device))
 
@@ -248,48 +232,41 @@ class _Stack:
             rows = self.network.inputs.rows
             self._passes = (self.version, passes(self.validation_mask, rows))
         calibrated = calibrates(self.members[0].task, self.network.base, self.options)
-        found: list[tuple[Tensor, ...]] = []
+        columns: list[tuple[Tensor, ...]] = []
         for models, graphs, parts in self._passes[1]:
-            out = self._outputs(models, parts)
+            state = self.adam.parts(self.adam.weights[models])
+            state |= {k: v[models] for k, v in {**self.frozen, **self.buffers}.items()}
+            out = self.network.evaluate(state, parts, self.running[models])
             mask = self.validation_mask[models][:, graphs]
             terms, weights = self.loss.terms(out, graphs, models)
             weights = weights * mask.to(weights.dtype)
             if not calibrated:
                 weighed = (terms * mask.to(terms.dtype)).double()
-                found.append((weighed.sum(1) / weights.double().sum(1),))
+                columns.append((weighed.sum(1) / weights.double().sum(1),))
                 continue
             # Every model's own graphs side by side: models of many kinds may be together.
             own = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
             own = own[:, : int(mask.sum(1).max())]
-            chosen = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
-            found.append((chosen, self.y[graphs][own], weights.gather(1, own)))
+            scores = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
+            columns.append((scores, self.y[graphs][own], weights.gather(1, own)))
         if calibrated:
-            most = max(target.shape[1] for _, target, _ in found)
-            found = [tuple(_longer(x, most) for x in known) for known in found]
-        back = torch.cat([models for models, *_ in self._passes[1]]).argsort()
-        columns = [torch.cat(column)[back] for column in zip(*found, strict=True)]
-        if not calibrated:
-            return None, columns[0]
-        return calibrate(*columns)
-
-    def _outputs(self, models: Tensor, parts: tuple[Tensor, ...]) -> Tensor:
-        """Outputs of some models for graphs in parts, in evaluation mode."""
-        state = self.adam.parts(self.adam.weights[models])
-        state |= {k: v[models] for k, v in {**self.frozen, **self.buffers}.items()}
-        return self.network.evaluate(state, parts, self.running[models])
+            most = max(target.shape[1] for _, target, _ in columns)
+            columns = [tuple(_padded(x, most) for x in some) for some in columns]
+        order = torch.cat([models for models, *_ in self._passes[1]]).argsort()
+        joined = [torch.cat(some)[order] for some in zip(*columns, strict=True)]
+        return calibrate(*joined) if calibrated else (None, joined[0])
 
     def state(self, epoch: int) -> State:
         """Everything that the next epoch depends on."""
         adam = self.adam
-        own = {"running": self.running, "lr": adam.lr, "steps": adam.steps}
         groups = {
             "parameters": adam.parameters,
-            "first": adam.first,
-            "second": adam.second,
+            "first": adam.parts(adam.first_moments),
+            "second": adam.parts(adam.second_moments),
             "frozen": self.frozen,
             "buffers": self.buffers,
             "best": self.best,
-            "own": own,
+            "own": {"running": self.running, "lr": adam.lr, "steps": adam.steps},
         }
         return State(epoch, history=[asdict(o) for o in self.outcomes], tensors=groups)
 
@@ -301,32 +278,28 @@ class _Stack:
         }
         own = groups["own"]
         self._keep(own["running"])
-        self.adam.restore(
-            groups["parameters"], groups["first"], groups["second"], own["lr"], own["steps"]
-        )
+        parameters, first, second = (groups[k] for k in ("parameters", "first", "second"))
+        self.adam.restore(parameters, first, second, own["lr"], own["steps"])
         self.frozen = groups.get("frozen", {})
         self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
         self.best |= groups["best"]
         self.outcomes = [
-            Outcome(**{**known, "history": [tuple(row) for row in known["history"]]})
-            for known in state.history
+            Outcome(row["best_epoch"], row["best_loss"], row["epochs"]) for row in state.history
         ]
 
     def standing(self, epoch: int) -> Standing:
         """How far the models are after an epoch."""
-        models, running = len(self.outcomes), set(self.running.tolist())
+        models, running = len(self.outcomes), len(self.running)
         best = sum(o.best_loss for o in self.outcomes) / models
-        stopped = [o.epochs for k, o in enumerate(self.outcomes) if k not in running]
-        trained = sum(stopped) + epoch * len(running)
-        return Standing(epoch, len(running), len(stopped), best, trained)
+        return Standing(epoch, running, models - running, best)
 
     def finish(self) -> list[Outcome]:
         """Puts the best weights into the members' networks."""
         best = {name: tensor.cpu() for name, tensor in self.best.items()}
         for place, member in enumerate(self.members):
             # Buffers that are rebuilt, not saved, are not in a network's state.
-            kept = member.network.state_dict()
-            member.network.load_state_dict({k: best[k][place] for k in kept})
+            names = member.network.state_dict()
+            member.network.load_state_dict({name: best[name][place] for name in names})
             member.network.eval()
         return self.outcomes
 
@@ -341,6 +314,6 @@ class _Stack:
         self.running = self.running[places]
 
 
-def _longer(x: Tensor, length: int) -> Tensor:
+def _padded(x: Tensor, length: int) -> Tensor:
     """Filled up with zeros along the second axis."""
     return pad(x, (0, 0) * (x.dim() - 2) + (0, length - x.shape[1]))

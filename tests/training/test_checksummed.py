@@ -8,9 +8,14 @@ import torch
 from safetensors.torch import save
 
 from legs.models import ModelError
-from legs.training.checkpoint import State, load_state, save_state
+from legs.training.checkpoint import (
+    State,
+    load_state,
+    read_checksummed,
+    save_state,
+    write_checksummed,
+)
 from legs.training.cv.store import Store, Trained
-from legs.training.sealed import read_sealed, write_sealed
 
 
 def by_hand(path, key, known, tensors):
@@ -22,9 +27,9 @@ def by_hand(path, key, known, tensors):
 def test_the_format(tmp_path):
     known, tensors = {"a": [1, None, "ü"]}, {"w/x": torch.arange(3), "y": torch.rand(2, 2)}
     by_hand(tmp_path / "hand", "key", known, tensors)
-    write_sealed(tmp_path / "ours", "key", known, tensors)
+    write_checksummed(tmp_path / "ours", "key", known, tensors)
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "hand").read_bytes()
-    found, again = read_sealed(tmp_path / "hand", "key")
+    found, again = read_checksummed(tmp_path / "hand", "key")
     assert found == known
     assert again.keys() == tensors.keys()
     assert all(torch.equal(again[name], tensors[name]) for name in tensors)
@@ -59,12 +64,12 @@ def test_results_are_in_it(tmp_path):
 
 def test_damage_is_told_with_advice(tmp_path):
     path = tmp_path / "some.bin"
-    write_sealed(path, "key", 1, {"w": torch.zeros(2)})
+    write_checksummed(path, "key", 1, {"w": torch.zeros(2)})
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ModelError, match=r"some\.bin is damaged: .*; delete it to start anew$"):
-        read_sealed(path, "key")
+    with pytest.raises(ModelError, match=r"some\.bin is damaged: .*; delete it to start again$"):
+        read_checksummed(path, "key")
     with pytest.raises(ModelError, match=r"checksum is wrong; ask again$"):
-        read_sealed(path, "key", "ask again")
-    write_sealed(path, "key", 1, {})
+        read_checksummed(path, "key", "ask again")
+    write_checksummed(path, "key", 1, {})
     with pytest.raises(ModelError, match=r"damaged: 'other'; ask again$"):
-        read_sealed(path, "other", "ask again")
+        read_checksummed(path, "other", "ask again")

@@ -16,20 +16,21 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from legs.cli.bench import gnn
 from legs.data.dataset import GraphBatch
 
 Run = Callable[[], object]
 
-# A turn takes at least about so long: the clock and a GPU's wake-up are small beside it.
+# Seconds of a turn, at least: the clock and a GPU's wake-up are small beside it.
 TURN = 4e-3
 MOST_TOGETHER = 200
-# A run that takes so many times the time for all turns is timed once, after its first.
+# A run that takes this many times the time for all turns is timed once, after its first.
 SLOW = 4
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What one competitor took."""
+    """Time and memory of one competitor."""
 
     seconds: float | None  # median of its turns; None where it failed
     first: float | None = None  # of its first run, with compiling
@@ -47,41 +48,34 @@ def compare(
 ) -> dict[str, Timing]:
     """Times competitors in turn: ``least`` to ``rounds`` times, as ``seconds`` allow."""
     device = torch.device(device)
-    found: dict[str, Timing] = {}
+    timings: dict[str, Timing] = {}
     together: dict[str, int] = {}
     for name, run in candidates.items():
         try:
-            first = timed(run, device)
-            memory = peak(run, device)
-            once = timed(run, device)
+            first, memory, once = timed(run, device), peak(run, device), timed(run, device)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            found[name] = Timing(None, failed="out of memory")
+            timings[name] = Timing(None, failed="out of memory")
             if device.type == "cuda":
                 torch.cuda.empty_cache()
             continue
-        found[name] = Timing(once, first, memory)
+        timings[name] = Timing(once, first, memory)
         if once < SLOW * seconds:
             together[name] = min(MOST_TOGETHER, math.ceil(TURN / max(once, 1e-9)))
     turns: dict[str, list[float]] = {name: [] for name in together}
-    used = dict.fromkeys(together, 0.0)
     for number in range(rounds):
-        # There and back: nobody always runs in the wake of the same neighbour.
+        # Back and forth: nobody always runs after the same neighbour.
         for name in list(together)[:: -1 if number % 2 else 1]:
-            count = together[name]
-            if number >= least and used[name] > seconds:
-                continue
-            took = timed(candidates[name], device, count)
-            used[name] += took * count
-            turns[name].append(took)
+            if number < least or sum(turns[name]) * together[name] <= seconds:
+                turns[name].append(timed(candidates[name], device, together[name]))
     for name, values in turns.items():
-        found[name] = replace(found[name], seconds=statistics.median(values))
-    return found
+        timings[name] = replace(timings[name], seconds=statistics.median(values))
+    return timings
 
 
 def timed(run: Run, device: torch.device, count: int = 1) -> float:
-    """Seconds a run, of so many one after another."""
+    """Seconds per run, of so many one after another."""
     wait(device)
     start = time.perf_counter()
     for _ in range(count):
@@ -103,7 +97,7 @@ def peak(run: Run, device: torch.device) -> int | None:
 
 
 def wait(device: torch.device) -> None:
-    """Until a GPU has done what it was given."""
+    """Waits for a GPU to finish."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -116,7 +110,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class Works(NamedTuple):
-    """What one method can be asked to do."""
+    """What is timed of one method."""
 
     train: Run  # forward, and backward to all that is learned, from a fixed random gradient
     inference: Run
@@ -136,24 +130,5 @@ def works_of(forward: Callable[[], Tensor], learned: Sequence[Tensor], seed: int
 
 
 def gnn_works(kind: Literal["gcn", "gin"], graphs: GraphBatch, seed: int = 0) -> Works:
-    """PyG's GCN (edge weights computed once) or GIN: three layers of width 64, mean over nodes."""
-    from torch_geometric.nn import global_mean_pool
-    from torch_geometric.nn.conv.gcn_conv import gcn_norm
-    from torch_geometric.nn.models import GCN, GIN
-
-    edge_index, weights = graphs.edge_index, {}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if kind == "gcn":
-            network = GCN(graphs.x.shape[1], 64, 3, normalize=False)
-            edge_index, weight = gcn_norm(edge_index, graphs.edge_weight, len(graphs.x))
-            weights = {"edge_weight": weight}
-        else:
-            network = GIN(graphs.x.shape[1], 64, 3)
-    network.to(graphs.x.device)
-
-    def forward() -> Tensor:
-        states = network(graphs.x, edge_index, **weights)
-        return global_mean_pool(states, graphs.batch, graphs.batch_size)  # type: ignore[no-any-return]
-
-    return works_of(forward, list(network.parameters()), seed)
+    """PyG's GCN or GIN, as ``legs bench`` measures it."""
+    return works_of(*gnn(kind, graphs, seed), seed)

@@ -10,12 +10,12 @@ import torch
 
 from legs.models import ModelError
 from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.measures import squared_error, train_mse
 from legs.training.cv.protocol import CVOptions
 from legs.training.cv.store import Store, Trained
 from legs.training.inputs import predict
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
+from reproduction.importance import squared_error, train_mse
 from tests.training.made import made_data
 
 TRAINING = TrainingOptions(batch_size=16, max_epochs=4, validate_every=2, lr=1e-2)

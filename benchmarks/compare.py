@@ -1,0 +1,201 @@
+"""Two versions of the library side by side: ``python -m benchmarks.compare OLD [--device cuda]``.
+
+``OLD`` is the root of another checkout. Each round runs every case once per version, in fresh
+processes by turns; of each case, the shortest time counts. Ratios above 1: this version is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MODELS = 90
+STACKED = ("gcn", "gin", "gat")
+
+
+def cases(device: str, packed: Path | None) -> dict[str, Callable[[], Any]]:
+    """What is timed: names, and functions that build a step. Names of both versions only."""
+    from legs import Scattering
+    from legs import functional as fn
+
+    def molecules(graphs: int) -> tuple[Tensor, Tensor, Tensor]:
+        source = torch.Generator().manual_seed(0)
+        sizes = torch.randint(12, 48, (graphs,), generator=source)
+        ends = []
+        for first, size in zip((sizes.cumsum(0) - sizes).tolist(), sizes.tolist(), strict=True):
+            child = torch.arange(1, size)
+            back = 1 + (3 * torch.rand(size - 1, generator=source) ** 3).long()
+            tree = torch.stack([child, (child - back).clamp_min(0)]) + first
+            ends += [tree, tree.flip(0)]
+        batch = torch.repeat_interleave(torch.arange(graphs), sizes)
+        x = torch.rand(len(batch), 2, generator=source)
+        return x.to(device), torch.cat(ends, dim=1).to(device), batch.to(device)
+
+    def train_step(graphs: int, validate: bool = False) -> Callable[[], Any]:
+        (x, edge_index, batch), module = molecules(graphs), Scattering(2, validate=validate)
+        module.to(device)
+        grad = torch.rand(graphs, module.out_channels, device=device)
+
+        def step() -> None:
+            out = module(x, edge_index, batch=batch, batch_size=graphs)
+            torch.autograd.grad(out, module.selection.theta, grad)
+
+        return step
+
+    def many_models() -> Callable[[], Any]:
+        (x, edge_index, batch), module = molecules(128), Scattering(2, validate=False).to(device)
+        thetas = module.selection.theta.detach().expand(MODELS, -1, -1).clone()
+        grad = torch.rand(MODELS, 128, module.out_channels, device=device)
+
+        def one(theta: Tensor) -> Tensor:
+            arguments = (x, edge_index, None, batch, 128)
+            return torch.func.functional_call(module, {"selection.theta": theta}, arguments)
+
+        def step() -> None:
+            leaf = thetas.detach().requires_grad_()
+            torch.autograd.grad(torch.func.vmap(one)(leaf), leaf, grad)
+
+        return step
+
+    def large_graph() -> Callable[[], Any]:
+        nodes, module = 10**6, Scattering(16, validate=False).to(device)
+        one = torch.randint(nodes, (2, 5 * 10**6), generator=torch.Generator().manual_seed(0))
+        edge_index = torch.cat([one, one.flip(0)], dim=1).to(device)
+        x = torch.rand(nodes, 16, device=device)
+        prepare = getattr(module, "_walk", module.walk)  # the second in version 0.1.0
+        walk = prepare(edge_index, None, nodes, x.dtype)
+        return lambda: fn.diffusions(x, walk, 0.5, 16)
+
+    made: dict[str, Callable[[], Any]] = {
+        "train step, 128 graphs, checks on": lambda: train_step(128, validate=True),
+        "train step, 128 graphs": lambda: train_step(128),
+        "train step, 4,110 graphs": lambda: train_step(4110),
+        f"train step, 128 graphs, {MODELS} models": many_models,
+        "16 steps, 10^7 edges, 16 channels": large_graph,
+    }
+    for path in sorted(packed.glob("*.npz")) if packed else ():
+        for model in STACKED:
+            made[f"epoch of ten {model}, {path.stem}"] = lambda p=path, m=model: epoch(p, m, device)
+    return made
+
+
+def epoch(path: Path, model: str, device: str) -> Callable[[], Any]:
+    """An epoch of ten stacked networks on a packed data set."""
+    from benchmarks.packed import unpack
+    from legs.training.options import TrainingOptions
+
+    try:
+        from legs.training.cv.models import Job, train_networks
+    except ImportError:  # version 0.1.0
+        from legs.training.members import Job
+        from legs.training.members import train_members as train_networks
+
+    from legs.data.splits import Split
+
+    data = unpack(path)
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).numpy()
+    a, b = int(0.8 * len(data)), int(0.9 * len(data))
+    jobs = [Job(k, Split(order[:a], order[a:b], order[b:]), {}) for k in range(10)]
+    options = TrainingOptions(max_epochs=1, batch_size=128)
+
+    def run(epochs: int) -> float:
+        from dataclasses import replace
+
+        start = time.perf_counter()
+        train_networks(model, jobs, data, replace(options, max_epochs=epochs), device=device)
+        return time.perf_counter() - start
+
+    def step() -> float:
+        return (run(6) - run(2)) / 4  # without set-up and evaluation
+
+    return step
+
+
+def measure(device: str, packed: Path | None, only: str, seconds: float) -> dict[str, float]:
+    """The shortest time of each case, in milliseconds."""
+    times = {}
+    for name, build in cases(device, packed).items():
+        if only not in name:
+            continue
+        step = build()
+        if name.startswith("epoch"):
+            times[name] = 1e3 * step()
+            print(name, round(times[name], 3), file=sys.stderr, flush=True)
+            continue
+        step()
+        if device == "cuda" and "10^7" not in name and "checks" not in name:
+            step = recorded(step)
+        best, end = float("inf"), time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            step()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            best = min(best, time.perf_counter() - start)
+        times[name] = 1e3 * best
+        print(name, round(times[name], 3), file=sys.stderr, flush=True)
+    return times
+
+
+def recorded(step: Callable[[], Any]) -> Callable[[], Any]:
+    """The step as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("old", type=Path, nargs="?", help="root of the other checkout")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each case and round")
+    parser.add_argument("--packed", type=Path, help="folder of packed data sets, in each checkout")
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    args = parser.parse_args()
+    if args.old is None:
+        torch.set_num_threads(args.threads)
+        print(json.dumps(measure(args.device, args.packed, args.only, args.seconds)))
+        return
+    here = Path(__file__).parents[1]
+    best: dict[Path, dict[str, float]] = {args.old.resolve(): {}, here: {}}
+    options = [f"--{k}={getattr(args, k)}" for k in ("device", "threads", "seconds", "only")]
+    options += [f"--packed={args.packed}"] if args.packed else []
+    for _ in range(args.rounds):
+        for root in best:
+            path = os.pathsep.join([str(root / "src"), str(root)])
+            run = subprocess.run(
+                [sys.executable, "-P", str(Path(__file__).resolve()), *options],
+                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(args.threads)},
+                stdout=subprocess.PIPE,
+                check=True,
+                cwd=root,
+            )
+            for name, value in json.loads(run.stdout.splitlines()[-1]).items():
+                best[root][name] = min(value, best[root].get(name, value))
+    old, new = best.values()
+    print("| case | old, ms | new, ms | times as fast |\n|---|---:|---:|---:|")
+    for name in new:
+        ratio = old[name] / new[name]
+        print(f"| {name} | {old[name]:.3f} | {new[name]:.3f} | {ratio:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
