@@ -56,12 +56,14 @@ def score_table(
         scores: by part and name.
         graphs: number of graphs in each part, for the column heads.
     """
-    from legs.report.words import number, score_name
+    from legs.report.words import SCORES, number
 
     heads = {part: "baseline (test)" if part == "guess" else part for part in scores}
     for part in set(heads) & set(graphs or {}):
         heads[part] += f"\n{(graphs or {})[part]:,}"
     table = make_table("score", *heads.values())
     for name in next(iter(scores.values())):
-        table.add_row(escape(score_name(name)), *(number(p.get(name)) for p in scores.values()))
+        kind, colon, target = name.partition(":")
+        label = f"{kind.upper()} of {target}" if colon else SCORES.get(name, name)
+        table.add_row(escape(label), *(number(part.get(name)) for part in scores.values()))
     return table
