@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 MODELS = 90
-STACKED = ("gcn", "gin", "gat")
+STACKED = {"gcn": 10, "gin": 10, "gat": 10, "legs-fcn": 10}
 
 
-def cases(device: str, packed: Path | None) -> dict[str, Callable[[], Any]]:
+def cases(device: str) -> dict[str, Callable[[], Any]]:
     """What is timed: names, and functions that build a step. Names of both versions only."""
     from legs import Scattering
     from legs import functional as fn
@@ -83,55 +83,52 @@ def cases(device: str, packed: Path | None) -> dict[str, Callable[[], Any]]:
         f"train step, 128 graphs, {MODELS} models": many_models,
         "16 steps, 10^7 edges, 16 channels": large_graph,
     }
-    for path in sorted(packed.glob("*.npz")) if packed else ():
-        for model in STACKED:
-            made[f"epoch of ten {model}, {path.stem}"] = lambda p=path, m=model: epoch(p, m, device)
     return made
 
 
-def epoch(path: Path, model: str, device: str) -> Callable[[], Any]:
-    """An epoch of ten stacked networks on a packed data set."""
+def epoch(path: Path, model: str, models: int, device: str) -> float:
+    """Milliseconds of an epoch of stacked networks on a packed data set, without set-up."""
     from benchmarks.packed import unpack
-    from legs.training.options import TrainingOptions
-
-    try:
-        from legs.training.cv.models import Job, train_networks
-    except ImportError:  # version 0.1.0
-        from legs.training.members import Job
-        from legs.training.members import train_members as train_networks
-
     from legs.data.splits import Split
+    from legs.training.options import TrainingOptions
 
     data = unpack(path)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).numpy()
     a, b = int(0.8 * len(data)), int(0.9 * len(data))
-    jobs = [Job(k, Split(order[:a], order[a:b], order[b:]), {}) for k in range(10)]
-    options = TrainingOptions(max_epochs=1, batch_size=128)
+    split = Split(order[:a], order[a:b], order[b:])
 
     def run(epochs: int) -> float:
-        from dataclasses import replace
-
+        options = TrainingOptions(max_epochs=epochs, batch_size=128, validate_every=epochs)
         start = time.perf_counter()
-        train_networks(model, jobs, data, replace(options, max_epochs=epochs), device=device)
+        try:
+            from legs.training.cv.models import Job, Shared, train_networks
+
+            jobs = [Job(k, split, {}) for k in range(models)]
+            train_networks(model, jobs, Shared(data, options, device))
+        except ImportError:  # version 0.1.0
+            from legs.training.members import Job, train_members
+
+            jobs = [Job(k, split, {}) for k in range(models)]
+            train_members(model, jobs, data, options, device=device)
         return time.perf_counter() - start
 
-    def step() -> float:
-        return (run(6) - run(2)) / 4  # without set-up and evaluation
-
-    return step
+    run(2)
+    return 1e3 * (run(22) - run(2)) / 20
 
 
 def measure(device: str, packed: Path | None, only: str, seconds: float) -> dict[str, float]:
     """The shortest time of each case, in milliseconds."""
     times = {}
-    for name, build in cases(device, packed).items():
+    for path in sorted(packed.glob("*.npz")) if packed else ():
+        for model, models in STACKED.items():
+            name = f"epoch, {models} {model}, {path.stem}"
+            if only in name:
+                times[name] = epoch(path, model, models, device)
+                print(name, round(times[name], 3), file=sys.stderr, flush=True)
+    for name, build in cases(device).items():
         if only not in name:
             continue
         step = build()
-        if name.startswith("epoch"):
-            times[name] = 1e3 * step()
-            print(name, round(times[name], 3), file=sys.stderr, flush=True)
-            continue
         step()
         if device == "cuda" and "10^7" not in name and "checks" not in name:
             step = recorded(step)
