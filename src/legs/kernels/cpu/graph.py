@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from legs.functional.diffusion import BASE
 from legs.kernels.cpu.jit import entry, inlined, inner
 from legs.kernels.cpu.simd import at, len_of, load, multiply_add, put, store
 from legs.kernels.cpu.workspace import UNROLL
@@ -17,6 +18,8 @@ from legs.kernels.cpu.workspace import UNROLL
 # that kernels must not read.
 VALID, SUSPECT, INVALID = 0, 1, 2
 _NONE = np.empty(0, np.float32)
+# Of the walk, as numbers that keep the type of those they are multiplied with.
+STAY, MOVE = np.float32(BASE), np.float32(1 - BASE)
 TOLERANCE = 1e-5  # of weights of the two directions, as legs.functional.check_undirected
 
 
@@ -286,12 +289,12 @@ def walk(zero: Any, steps: int, n: int, signal: int, space: Any) -> None:
         place = signal + i * lanes
         store(load(zero, data, place) * at(data, inverse + i), data, place)
     for i in range(n):
-        total = _row_difference(zero, signal, space, i) * (at(data, inverse + i) * space.move)
+        total = _row_difference(zero, signal, space, i) * (at(data, inverse + i) * MOVE)
         store(total, data, space.states + i * lanes)
     for s in range(1, steps):
         now = space.states + s * n * lanes
         before = now - n * lanes
         for i in range(n):
-            total = row_sum(zero, before, space, i) * (at(data, inverse + i) * space.move)
+            total = row_sum(zero, before, space, i) * (at(data, inverse + i) * MOVE)
             here = load(zero, data, before + i * lanes)
-            store(multiply_add(space.stay, here, total), data, now + i * lanes)
+            store(multiply_add(STAY, here, total), data, now + i * lanes)

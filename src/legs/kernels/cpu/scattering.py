@@ -27,11 +27,12 @@ from legs.kernels.cpu.orders import (
     gradient_second,
     second_order,
 )
-from legs.kernels.cpu.simd import load, store, zeros
+from legs.kernels.cpu.simd import zeros
 from legs.kernels.cpu.workspace import (
     UNROLL,
     Graph,
     Inputs,
+    Routes,
     Shape,
     make_routes,
     make_workspace,
@@ -49,11 +50,11 @@ _NO_POWERS = {
 
 def forward(batch: Batch, filters: Tensor, policy: PathPolicy) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``."""
-    shape, inputs, ranges = _prepare(batch, filters, policy)
+    shape, inputs, routes, ranges = _prepare(batch, filters, policy)
     sizes = (filters.shape[0], len(inputs.ptr) - 1, shape.paths, shape.channels, 4)
     out = torch.empty(sizes, dtype=batch.x.dtype)
     target = out.view(-1).numpy()
-    threads.run([partial(_scatter, shape, inputs, None, target, *part) for part in ranges])
+    threads.run([partial(_scatter, shape, inputs, routes, None, target, *part) for part in ranges])
     return out
 
 
@@ -64,12 +65,12 @@ def backward(
 
     The same number of threads (:func:`torch.get_num_threads`) gives the same bits.
     """
-    shape, inputs, ranges = _prepare(batch, filters, policy)
+    shape, inputs, routes, ranges = _prepare(batch, filters, policy)
     found = torch.empty(len(ranges), *filters.shape, dtype=filters.dtype)
     source, targets = _flat(grad), found.flatten(1).numpy()
     threads.run(
         [
-            partial(_scatter, shape, inputs, source, target, *part)
+            partial(_scatter, shape, inputs, routes, source, target, *part)
             for target, part in zip(targets, ranges, strict=True)
         ]
     )
@@ -81,7 +82,7 @@ def backward(
 
 def _prepare(
     batch: Batch, filters: Tensor, policy: PathPolicy
-) -> tuple[Shape, Inputs, list[tuple[int, int, int, int]]]:
+) -> tuple[Shape, Inputs, Routes, list[tuple[int, int, int, int]]]:
     models, channels, scales, steps = filters.shape
     shape = _shape(models * channels, channels, scales, steps, policy, filters.dtype)
     inputs = Inputs(
@@ -94,7 +95,8 @@ def _prepare(
         None if batch.multiplicity is None else _flat(batch.multiplicity),
         _flat(filters),
     )
-    return shape, inputs, _ranges(inputs, -(-models * channels // shape.group))
+    routes = make_routes(shape, models * channels)
+    return shape, inputs, routes, _ranges(inputs, -(-models * channels // shape.group))
 
 
 def _flat(tensor: Tensor) -> Any:
@@ -134,8 +136,6 @@ def _shape(
         parents=parents,
         lanes=lanes,
         row=row,
-        four_lanes=4 * lanes,
-        four_row=4 * row,
         group=group,
         blocks=-(-group * parents // lanes),
         together=int(lanes % parents == 0),
@@ -164,7 +164,15 @@ def _load(shape: Any, inputs: Any, g: int, space: Any) -> Any:
 
 @entry
 def _scatter(
-    shape: Any, inputs: Any, grad: Any, out: Any, begin: int, end: int, low: int, high: int
+    shape: Any,
+    inputs: Any,
+    routes: Any,
+    grad: Any,
+    out: Any,
+    begin: int,
+    end: int,
+    low: int,
+    high: int,
 ) -> None:
     """Moments of the graphs ``begin`` to ``end`` and the groups of units ``low`` to ``high``.
 
@@ -175,8 +183,8 @@ def _scatter(
     """
     space = make_workspace(shape, inputs, begin, end, grad is not None)
     units = inputs.filters.size // (shape.scales * shape.steps)
-    graphs, stride = inputs.ptr.size - 1, shape.paths * shape.channels * 4
-    routes = make_routes(shape, units, graphs)
+    per_graph = shape.paths * shape.channels * 4
+    size = (per_graph, (inputs.ptr.size - 1) * per_graph)
     pack_filters(shape, routes, units, inputs.filters, space)
     for g in range(begin, end):
         if inputs.ptr[g] < inputs.ptr[g + 1]:
@@ -185,13 +193,13 @@ def _scatter(
                 last = min(units, (group + 1) * shape.group)
                 first_order(shape, inputs.x, graph, group * shape.group, last, space)
                 if grad is None:
-                    _moments(shape, graph, group, units, routes, out, g * stride, space)
+                    _moments(shape, graph, group, units, routes, out, g, size, space)
                 else:
-                    _gradients(shape, graph, group, units, routes, grad, g * stride, space)
+                    _gradients(shape, graph, group, units, routes, grad, g, size, space)
         elif grad is None:
             for model in range(units // shape.channels):
-                place = (model * graphs + g) * stride
-                out[place : place + stride] = 0
+                place = model * size[1] + g * size[0]
+                out[place : place + size[0]] = 0
     if grad is not None:
         unpack_gradients(shape, routes, units, space, out)
 
@@ -207,46 +215,55 @@ def _sizes(shape: Any, group: int, units: int) -> Any:
 
 @merged
 def _moments(
-    shape: Any, graph: Any, group: int, units: int, routes: Any, out: Any, place: int, space: Any
+    shape: Any,
+    graph: Any,
+    group: int,
+    units: int,
+    routes: Any,
+    out: Any,
+    g: int,
+    size: Any,
+    space: Any,
 ) -> None:
     """Writes the moments of a group of units on one graph."""
     low, high, blocks, bank_size = _sizes(shape, group, units)
     for u in range(low, high):
         mean, centred, root = first_moments(shape, graph, u - low, space)
-        store(moments_of(mean, centred, root * root), space.data, space.moments)
-        write_moments(routes, u, space, out, place)
+        write_moments(routes, u, moments_of(mean, centred, root * root), space, out, g, size)
     for block in range(blocks):
         k = group * shape.blocks + block
         bank = space.bank_second + k * bank_size
         means, centreds, roots = second_order(shape, graph, high - low, block, bank, space)
-        store(moments_of(means, centreds, roots * roots), space.data, space.moments)
-        write_moments(routes, units + k, space, out, place)
+        all_moments = moments_of(means, centreds, roots * roots)
+        write_moments(routes, units + k, all_moments, space, out, g, size)
 
 
 @merged
 def _gradients(
-    shape: Any, graph: Any, group: int, units: int, routes: Any, grad: Any, place: int, space: Any
+    shape: Any,
+    graph: Any,
+    group: int,
+    units: int,
+    routes: Any,
+    grad: Any,
+    g: int,
+    size: Any,
+    space: Any,
 ) -> None:
     """Adds what a group of units on one graph contributes to the gradient of the banks."""
     data = space.data
     low, high, blocks, bank_size = _sizes(shape, group, units)
-    all_lanes = zeros(data, shape.four_lanes, shape.parents)
-    all_line = zeros(data, shape.four_row, 1)
+    line, wide = zeros(data, shape.row, 1), zeros(data, shape.lanes, shape.parents)
     for block in range(blocks):
         k = group * shape.blocks + block
         bank = space.bank_second + k * bank_size
         means, centreds, roots = second_order(shape, graph, high - low, block, bank, space)
-        store(all_lanes, data, space.moments)
-        read_gradients(routes, units + k, space, grad, place)
-        slopes = load(all_lanes, data, space.moments)
+        slopes = read_gradients(routes, units + k, wide, space, grad, g, size)
         cubics = gradient_cubic(slopes, graph.share, centreds, roots)
         signal = space.signal + block * graph.n * shape.lanes
-        found = space.grad_second + k * bank_size
-        gradient_second(shape, graph.n, means, cubics, bank, found, signal, space)
+        gradient_second(shape, graph.n, means, cubics, bank, signal, space)
     for u in range(low, high):
         mean, centred, root = first_moments(shape, graph, u - low, space)
-        store(all_line, data, space.moments)
-        read_gradients(routes, u, space, grad, place)
-        slope = load(all_line, data, space.moments)
+        slope = read_gradients(routes, u, line, space, grad, g, size)
         cubic = gradient_cubic(slope, graph.share, centred, root)
         gradient_first(shape, graph, u, u - low, mean, cubic, space)

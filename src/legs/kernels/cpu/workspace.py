@@ -7,13 +7,13 @@ many lanes as are processed together, and a *group* as many units as fill whole 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from legs.functional.diffusion import BASE
 from legs.kernels.cpu.jit import constants, inlined, inner
-from legs.kernels.cpu.simd import at, load, store, zeros
+from legs.kernels.cpu.simd import at, len_of, load, put, store
 
 UNROLL = 8  # independent sums of the first order: each has to wait for its own additions
 ALIGNMENT = 64  # bytes, a cache line
@@ -33,8 +33,6 @@ class Shape:
     parents: int  # wavelets with children; also the number of children, at most
     lanes: int  # of a block
     row: int  # lanes of the first order of a unit: the wavelets, the signal, padding
-    four_lanes: int
-    four_row: int
     group: int  # units
     blocks: int  # of a group
     together: int  # 1 if the parents of a unit are always in one block
@@ -78,8 +76,6 @@ class Workspace(NamedTuple):
     data: Any  # all floating-point buffers
     weights: Any  # data, or None without edge weights
     counts: Any  # data, or None without multiplicities
-    stay: Any  # laziness of the walk
-    move: Any  # 1 - laziness
     edge_weight: int  # [entries]
     node_count: int  # [n] multiplicities
     degree: int  # [n]
@@ -89,7 +85,7 @@ class Workspace(NamedTuple):
     flip: int  # [row] -1 for wavelets, 1 for the signal
     root: int  # [group] square root of the energy
     root_lanes: int  # [lanes] the same, of the lanes of a block
-    moments: int  # [lanes, 4] or [row, 4], or their gradients
+    moments: int  # [4, lanes] or [4, row], or their gradients
     mean: int  # [group, row] of the first order
     first: int  # [group, n, row] first order, then its gradient
     signal: int  # [blocks, n, lanes] the parents, then their gradients
@@ -97,11 +93,9 @@ class Workspace(NamedTuple):
     second: int  # [n, children, lanes] second order of a block, then its gradient
     powers: int  # [n, steps, channels]
     ping: int  # [2, n, lanes] of the backward recurrence
-    extra: int  # [n, row]
-    bank_first: int  # [units, padded steps, row]
-    bank_second: int  # [groups, blocks, steps, children, lanes]
-    grad_first: int  # gradients of the banks
-    grad_second: int
+    bank: int  # filters of the first order, [units, padded steps, row]
+    bank_second: int  # and of the second, behind them, [groups, blocks, steps, children, lanes]
+    grad: int  # the gradient of a number in the banks is so far behind it
 
 
 @inlined
@@ -130,10 +124,11 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
     groups = (units + shape.group - 1) // shape.group
     width, block = shape.parents * shape.lanes, nodes * shape.lanes
     first = units * shape.padded_steps * shape.row
-    second = groups * shape.blocks * shape.steps * width
+    banks = first + groups * shape.blocks * shape.steps * width
     size, data = np.zeros(1, np.int64), inputs.x[:0]
     for attempt in range(2):  # the first one finds the size
         size[0] = 0
+        _reserve(size, banks * (1 + backward))
         space = Workspace(
             order=np.empty(nodes + UNROLL, np.int32),
             place=np.empty(nodes, np.int32),
@@ -143,8 +138,6 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
             data=data,
             weights=_none_if(inputs.weight, data),
             counts=_none_if(inputs.counts, data),
-            stay=data.dtype.type(BASE),
-            move=data.dtype.type(1 - BASE),
             edge_weight=_reserve(size, entries + nodes),
             node_count=_reserve(size, nodes),
             degree=_reserve(size, nodes),
@@ -162,17 +155,15 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
             second=_reserve(size, nodes * width),
             powers=_reserve(size, nodes * shape.steps * shape.channels + shape.lanes),
             ping=_reserve(size, 2 * block),
-            extra=_reserve(size, nodes * shape.row),
-            bank_first=_reserve(size, first),
-            bank_second=_reserve(size, second),
-            grad_first=_reserve(size, first * backward),
-            grad_second=_reserve(size, second * backward),
+            bank=0,
+            bank_second=first,
+            grad=banks,
         )
         if attempt == 0:
             memory = np.empty(size[0] + ALIGNMENT // data.itemsize, data.dtype)
             skip = (-memory.ctypes.data % ALIGNMENT) // data.itemsize
             data = memory[skip : skip + size[0]]
-    data[space.bank_first :] = 0
+    data[: banks * (1 + backward)] = 0
     data[space.flip : space.flip + shape.row] = -1
     data[space.flip + shape.scales] = 1
     return space
@@ -186,67 +177,55 @@ class Routes(NamedTuple):
     """
 
     start: Any
-    lane: Any  # where a lane's four moments begin among those of the unit or block
-    place: Any  # and where in the output for the first graph
-    bank: Any  # where a lane's filter begins in the bank of the first or second order
-    filter: Any  # and where in the filters; -1 for the signal, which has none
+    lane: Any  # among those of the unit or block
+    model: Any
+    place: Any  # where a lane's four moments begin in the output for a model's first graph
+    bank: Any  # where its filter begins in the banks
+    filter: Any  # and in the filters; -1 for the signal, which has none
 
 
-@inner
-def make_routes(shape: Any, units: int, graphs: int) -> Any:
+@lru_cache(maxsize=64)
+def make_routes(shape: Shape, units: int) -> Routes:
     """All routes, to outputs ``[models, graphs, paths, channels, 4]``."""
     scales, steps, parents, lanes = shape.scales, shape.steps, shape.parents, shape.lanes
-    blocks = (units + shape.group - 1) // shape.group * shape.blocks
-    most = units * (scales + 1 + parents * parents)
-    start = np.zeros(units + blocks + 1, np.int64)
-    lane, place, bank, source = (
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-    )
-    count = 0
-    for k in range(units + blocks):
-        block = k - units
-        for local in range(shape.row if block < 0 else parents * lanes):
-            if block < 0:  # the wavelets of a unit, then its signal
-                u, child = k, local
-                path = 0 if child == scales else 1 + child
-                valid = child <= scales
-                begin = k * shape.padded_steps * shape.row + local
-            else:
-                child = local // lanes + shape.increasing
-                number = block % shape.blocks * lanes + local % lanes
-                u, parent = (
-                    block // shape.blocks * shape.group + number // parents,
-                    number % parents,
-                )
-                valid = number < shape.group * parents and u < units
-                path = 1 + scales + parent * scales + child
-                if shape.increasing:
-                    valid = valid and child > parent
-                    path = scales + parent * (2 * scales - 1 - parent) // 2 + child - parent
-                begin = block * steps * parents * lanes + local
-            if valid:
-                model, channel = u // shape.channels, u % shape.channels
-                row = model * graphs * shape.paths + path
-                lane[count], place[count] = 4 * local, (row * shape.channels + channel) * 4
-                bank[count] = begin
-                source[count] = (u * scales + child) * steps if child < scales else -1
-                count += 1
-        start[k + 1] = count
-    return Routes(start, lane, place, bank, source)
+    first, second = shape.padded_steps * shape.row, steps * parents * lanes
+    rows = []
+    for u in range(units):
+        model, channel = divmod(u, shape.channels)
+        path = 0
+        rows.append((u, scales, model, 4 * channel, u * first + scales, -1))
+        for child in range(scales):
+            path += 1
+            place, source = 4 * (path * shape.channels + channel), (u * scales + child) * steps
+            rows.append((u, child, model, place, u * first + child, source))
+        for parent in range(parents):
+            number = u % shape.group * parents + parent
+            block = u // shape.group * shape.blocks + number // lanes
+            for child in range(shape.increasing * (parent + 1), scales):
+                path += 1
+                place, source = 4 * (path * shape.channels + channel), (u * scales + child) * steps
+                lane = (child - shape.increasing) * lanes + number % lanes
+                bank = units * first + block * second + lane
+                rows.append((units + block, lane, model, place, bank, source))
+    owner, *columns = np.array(sorted(rows)).T.copy()
+    blocks = -(-units // shape.group) * shape.blocks
+    return Routes(np.searchsorted(owner, np.arange(units + blocks + 1)), *columns)
+
+
+@inlined
+def _stride(shape: Any, units: int, k: int) -> Any:
+    """From one step to the next in the bank of a unit or block."""
+    return shape.row if k < units else shape.parents * shape.lanes
 
 
 @inner
 def pack_filters(shape: Any, routes: Any, units: int, filters: Any, space: Any) -> None:
     """Writes filters ``[units, scales, steps]`` to the banks of both orders."""
     for k in range(routes.start.size - 1):
-        base = space.bank_first if k < units else space.bank_second
-        stride = shape.row if k < units else shape.parents * shape.lanes
         for r in range(routes.start[k], routes.start[k + 1]):
             for s in range(shape.steps if routes.filter[r] >= 0 else 0):
-                space.data[base + routes.bank[r] + s * stride] = filters[routes.filter[r] + s]
+                place = space.bank + routes.bank[r] + s * _stride(shape, units, k)
+                space.data[place] = filters[routes.filter[r] + s]
 
 
 @inner
@@ -254,26 +233,42 @@ def unpack_gradients(shape: Any, routes: Any, units: int, space: Any, grad: Any)
     """The adjoint of :func:`pack_filters`: sums gradients of banks to those of filters."""
     grad[:] = 0
     for k in range(routes.start.size - 1):
-        base = space.grad_first if k < units else space.grad_second
-        stride = shape.row if k < units else shape.parents * shape.lanes
         for r in range(routes.start[k], routes.start[k + 1]):
             for s in range(shape.steps if routes.filter[r] >= 0 else 0):
-                grad[routes.filter[r] + s] += space.data[base + routes.bank[r] + s * stride]
+                place = space.bank + routes.bank[r] + s * _stride(shape, units, k)
+                grad[routes.filter[r] + s] += space.data[place + space.grad]
 
 
 @inlined
-def write_moments(routes: Any, k: int, space: Any, out: Any, place: int) -> None:
-    """Writes the moments ``[lanes, 4]`` of a unit or block to a graph's place in the output."""
-    four = zeros(out, 4, 1)
+def write_moments(
+    routes: Any, k: int, moments: Any, space: Any, out: Any, g: int, size: Any
+) -> None:
+    """Writes the four moments of the lanes of a unit or block to graph ``g``'s place.
+
+    ``size``: of one graph, and of one model, in the output.
+    """
+    width = len_of(moments[0])
+    for m in range(4):
+        store(moments[m], space.data, space.moments + m * width)
     for r in range(at(routes.start, k), at(routes.start, k + 1)):
-        value = load(four, space.data, space.moments + at(routes.lane, r))
-        store(value, out, place + at(routes.place, r))
+        place = at(routes.model, r) * size[1] + g * size[0] + at(routes.place, r)
+        for m in range(4):
+            put(out, place + m, at(space.data, space.moments + m * width + at(routes.lane, r)))
 
 
 @inlined
-def read_gradients(routes: Any, k: int, space: Any, grad: Any, place: int) -> None:
-    """The adjoint of :func:`write_moments`; lanes without a path are not written."""
-    four = zeros(grad, 4, 1)
+def read_gradients(routes: Any, k: int, zero: Any, space: Any, grad: Any, g: int, size: Any) -> Any:
+    """The adjoint of :func:`write_moments`: four vectors like ``zero``, zero without a path."""
+    width, data, start = len_of(zero), space.data, space.moments
+    for m in range(4):
+        store(zero, data, start + m * width)
     for r in range(at(routes.start, k), at(routes.start, k + 1)):
-        value = load(four, grad, place + at(routes.place, r))
-        store(value, space.data, space.moments + at(routes.lane, r))
+        place = at(routes.model, r) * size[1] + g * size[0] + at(routes.place, r)
+        for m in range(4):
+            put(data, start + m * width + at(routes.lane, r), at(grad, place + m))
+    return (
+        load(zero, data, start),
+        load(zero, data, start + width),
+        load(zero, data, start + 2 * width),
+        load(zero, data, start + 3 * width),
+    )
