@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from legs.kernels.cpu.graph import MOVE, STAY, add_counted, row_sum, times_count, walk
+from legs.kernels.cpu.graph import MOVE, STAY, add_times, row_sum, times, walk
 from legs.kernels.cpu.jit import inlined, inner, merged
 from legs.kernels.cpu.moments import MIN_ENERGY, PIECE, centred_means, gradient_at, magnitude
 from legs.kernels.cpu.simd import (
@@ -78,7 +78,7 @@ def _apply_first(shape: Any, x: Any, graph: Any, c: int, bank: int, z: int, spac
             signal = at(x, (graph.first + at(order, i)) * channels + c)
             value = multiply_add(signal, last, value)
             store(value, data, z + i * lanes)
-            part = add_counted(space, i, magnitude(value, flip), part)
+            part = add_times(space.counts, space.node_count + i, magnitude(value, flip), part)
             weight = at(data, space.energy_weight + i)
             part_energy = multiply_add(weight, value * value, part_energy)
         mean, energy = mean + part, energy + part_energy
@@ -163,7 +163,7 @@ def gradient_first(
         for s in range(0, steps, UNROLL):
             sums = zeros(data, shape.row, UNROLL)
             for i in range(begin, min(n, begin + PIECE)):
-                slope = times_count(space, i, load(line, data, z + i * lanes))
+                slope = times(space.counts, space.node_count + i, load(line, data, z + i * lanes))
                 here = graph.source + at(space.order, i) * steps * channels + u % channels
                 power = gather(sums, graph.powers, here, space.step, s, channels)
                 sums = multiply_add(power, slope, sums)
@@ -187,9 +187,9 @@ def _apply_second(zero: Any, wide: Any, steps: int, graph: Any, bank: int, space
             one, two = one * at(data, space.degree + i), two * at(data, space.degree + j)
             store(one, data, space.second + i * width)
             store(two, data, space.second + j * width)
-            part = add_counted(space, i, absolute(one), part)
+            part = add_times(space.counts, space.node_count + i, absolute(one), part)
             if j > i:
-                part = add_counted(space, j, absolute(two), part)
+                part = add_times(space.counts, space.node_count + j, absolute(two), part)
         mean = mean + part
     return mean * graph.share
 
@@ -239,7 +239,7 @@ def gradient_second(
             for i in range(begin, min(n, begin + PIECE)):
                 slope = load(wide, data, z + i * width)
                 state = load(zero, data, space.states + s * size + i * lanes)
-                part = multiply_add(times_count(space, i, state), slope, part)
+                part = multiply_add(times(space.counts, space.node_count + i, state), slope, part)
                 total = fold_product(zero, filters, slope) * at(data, inverse + i)
                 if s < steps - 1:
                     total = multiply_add(STAY, load(zero, data, before + i * lanes), total)

@@ -6,10 +6,12 @@ many lanes as are processed together, and a *group* as many units as fill whole 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 
 from legs.kernels.cpu.jit import constants, inlined, inner
@@ -38,9 +40,52 @@ class Shape:
     together: int  # 1 if the parents of a unit are always in one block
 
 
+@lru_cache(maxsize=256)
+def make_shape(
+    units: int, channels: int, scales: int, steps: int, increasing: bool, itemsize: int
+) -> Shape:
+    """The sizes of a kernel; ``itemsize`` is in bytes."""
+    parents = scales - 1 if increasing else scales
+    # As many lanes as a vector of the CPU has, or half if they suffice.
+    features = llvmlite.binding.get_host_cpu_features()
+    widest = (64 if features.get("avx512f") else 32) // itemsize
+    lanes = widest if units * parents > widest // 2 else max(widest // 2, 4)
+    group = min(units, lanes // math.gcd(lanes, parents))
+    return Shape(
+        channels=channels,
+        scales=scales,
+        steps=steps,
+        padded_steps=-(-steps // UNROLL) * UNROLL,
+        increasing=int(increasing),
+        paths=1 + scales + (scales * parents // 2 if increasing else scales * scales),
+        parents=parents,
+        lanes=lanes,
+        row=max(4, 1 << scales.bit_length()),  # at least scales + 1
+        group=group,
+        blocks=-(-group * parents // lanes),
+        together=int(lanes % parents == 0),
+    )
+
+
+class Routes(NamedTuple):
+    """Where the lanes of moments and banks belong in the output and in the filters.
+
+    Entries ``start[k]`` to ``start[k + 1]`` are those of unit ``k`` (orders zero and one), or of
+    block ``k`` less the number of units (order two).
+    """
+
+    start: Any
+    lane: Any  # among those of the unit or block
+    model: Any
+    place: Any  # where a lane's four moments begin in the output for a model's first graph
+    bank: Any  # where its filter begins in the banks
+    filter: Any  # and in the filters; -1 for the signal, which has none
+
+
 class Inputs(NamedTuple):
     """Graphs, signals and filters, as flat arrays."""
 
+    units: int
     x: Any  # [nodes, channels]
     powers: Any  # [nodes, steps, channels]; empty: they are computed
     rowptr: Any  # [nodes + 1]
@@ -59,6 +104,8 @@ class Graph(NamedTuple):
     share: float  # of one node in a mean
     powers: Any  # array with the walk powers [n, steps, channels]
     source: int  # where they begin
+    place: int  # where its moments begin in the output of a model
+    apart: int  # from one model to the next in the output
 
 
 class Workspace(NamedTuple):
@@ -120,10 +167,9 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
         low, high = inputs.ptr[g], inputs.ptr[g + 1]
         nodes = max(nodes, high - low)
         entries = max(entries, inputs.rowptr[high] - inputs.rowptr[low])
-    units = inputs.filters.size // (shape.scales * shape.steps)
-    groups = (units + shape.group - 1) // shape.group
+    groups = (inputs.units + shape.group - 1) // shape.group
     width, block = shape.parents * shape.lanes, nodes * shape.lanes
-    first = units * shape.padded_steps * shape.row
+    first = inputs.units * shape.padded_steps * shape.row
     banks = first + groups * shape.blocks * shape.steps * width
     size, data = np.zeros(1, np.int64), inputs.x[:0]
     for attempt in range(2):  # the first one finds the size
@@ -169,21 +215,6 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
     return space
 
 
-class Routes(NamedTuple):
-    """Where the lanes of moments and banks belong in the output and in the filters.
-
-    Entries ``start[k]`` to ``start[k + 1]`` are those of unit ``k`` (orders zero and one), or of
-    block ``k`` less the number of units (order two).
-    """
-
-    start: Any
-    lane: Any  # among those of the unit or block
-    model: Any
-    place: Any  # where a lane's four moments begin in the output for a model's first graph
-    bank: Any  # where its filter begins in the banks
-    filter: Any  # and in the filters; -1 for the signal, which has none
-
-
 @lru_cache(maxsize=64)
 def make_routes(shape: Shape, units: int) -> Routes:
     """All routes, to outputs ``[models, graphs, paths, channels, 4]``."""
@@ -212,63 +243,53 @@ def make_routes(shape: Shape, units: int) -> Routes:
     return Routes(np.searchsorted(owner, np.arange(units + blocks + 1)), *columns)
 
 
-@inlined
-def _stride(shape: Any, units: int, k: int) -> Any:
-    """From one step to the next in the bank of a unit or block."""
-    return shape.row if k < units else shape.parents * shape.lanes
-
-
 @inner
-def pack_filters(shape: Any, routes: Any, units: int, filters: Any, space: Any) -> None:
+def pack_filters(shape: Any, routes: Any, inputs: Any, space: Any) -> None:
     """Writes filters ``[units, scales, steps]`` to the banks of both orders."""
-    for k in range(routes.start.size - 1):
-        for r in range(routes.start[k], routes.start[k + 1]):
-            for s in range(shape.steps if routes.filter[r] >= 0 else 0):
-                place = space.bank + routes.bank[r] + s * _stride(shape, units, k)
-                space.data[place] = filters[routes.filter[r] + s]
+    start, bank, source = routes.start, routes.bank, routes.filter
+    data, filters = space.data, inputs.filters
+    for k in range(start.size - 1):
+        stride = shape.row if k < inputs.units else shape.parents * shape.lanes
+        for r in range(start[k], start[k + 1]):
+            for s in range(shape.steps if source[r] >= 0 else 0):
+                data[space.bank + bank[r] + s * stride] = filters[source[r] + s]
 
 
 @inner
-def unpack_gradients(shape: Any, routes: Any, units: int, space: Any, grad: Any) -> None:
+def unpack_gradients(shape: Any, routes: Any, inputs: Any, space: Any, grad: Any) -> None:
     """The adjoint of :func:`pack_filters`: sums gradients of banks to those of filters."""
+    start, bank, source = routes.start, routes.bank, routes.filter
+    data, begin = space.data, space.bank + space.grad
     grad[:] = 0
-    for k in range(routes.start.size - 1):
-        for r in range(routes.start[k], routes.start[k + 1]):
-            for s in range(shape.steps if routes.filter[r] >= 0 else 0):
-                place = space.bank + routes.bank[r] + s * _stride(shape, units, k)
-                grad[routes.filter[r] + s] += space.data[place + space.grad]
+    for k in range(start.size - 1):
+        stride = shape.row if k < inputs.units else shape.parents * shape.lanes
+        for r in range(start[k], start[k + 1]):
+            for s in range(shape.steps if source[r] >= 0 else 0):
+                grad[source[r] + s] += data[begin + bank[r] + s * stride]
 
 
 @inlined
-def write_moments(
-    routes: Any, k: int, moments: Any, space: Any, out: Any, g: int, size: Any
-) -> None:
-    """Writes the four moments of the lanes of a unit or block to graph ``g``'s place.
-
-    ``size``: of one graph, and of one model, in the output.
-    """
-    width = len_of(moments[0])
+def write_moments(routes: Any, k: int, moments: Any, graph: Any, out: Any, space: Any) -> None:
+    """Writes the four moments of the lanes of a unit or block to a graph's place in the output."""
+    data, start, width = space.data, space.moments, len_of(moments[0])
     for m in range(4):
-        store(moments[m], space.data, space.moments + m * width)
+        store(moments[m], data, start + m * width)
     for r in range(at(routes.start, k), at(routes.start, k + 1)):
-        place = at(routes.model, r) * size[1] + g * size[0] + at(routes.place, r)
+        place = at(routes.model, r) * graph.apart + graph.place + at(routes.place, r)
         for m in range(4):
-            put(out, place + m, at(space.data, space.moments + m * width + at(routes.lane, r)))
+            put(out, place + m, at(data, start + m * width + at(routes.lane, r)))
 
 
 @inlined
-def read_gradients(routes: Any, k: int, zero: Any, space: Any, grad: Any, g: int, size: Any) -> Any:
+def read_gradients(routes: Any, k: int, zero: Any, graph: Any, grad: Any, space: Any) -> Any:
     """The adjoint of :func:`write_moments`: four vectors like ``zero``, zero without a path."""
-    width, data, start = len_of(zero), space.data, space.moments
+    data, start, width = space.data, space.moments, len_of(zero)
     for m in range(4):
         store(zero, data, start + m * width)
     for r in range(at(routes.start, k), at(routes.start, k + 1)):
-        place = at(routes.model, r) * size[1] + g * size[0] + at(routes.place, r)
+        place = at(routes.model, r) * graph.apart + graph.place + at(routes.place, r)
         for m in range(4):
             put(data, start + m * width + at(routes.lane, r), at(grad, place + m))
-    return (
-        load(zero, data, start),
-        load(zero, data, start + width),
-        load(zero, data, start + 2 * width),
-        load(zero, data, start + 3 * width),
-    )
+    by_mean, by_variance = load(zero, data, start), load(zero, data, start + width)
+    start += 2 * width
+    return by_mean, by_variance, load(zero, data, start), load(zero, data, start + width)
