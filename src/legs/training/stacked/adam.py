@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from legs.kernels.gpu import launch, stack
+from legs.kernels.gpu import adam, launch
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -159,7 +159,7 @@ class StackedAdam:
         if launch.applies(grad):
             moments = (self.first_moments, self.second_moments)
             known = (grad, self.lr, self.steps, active, self.weights, *moments)
-            stack.adam_step(*known, BETAS, EPS)
+            adam.adam_step(*known, BETAS, EPS)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         rest = 1 - self.betas ** self.steps.clamp_min(1)

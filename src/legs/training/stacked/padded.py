@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.kernels.gpu import launch, stack
+from legs.kernels.gpu import gather, launch
 
 # Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
 # and all would wait for it.
@@ -63,7 +63,7 @@ class FilledBatches:
         ends = counts.cumsum(0)
         if launch.applies(data.x):
             known = (data.x, self.row, data.col, data.edge_weight, self.nodes, self.edges, FILLERS)
-            x, batch, edge_index, weight = stack.gather(rows, ends, *known)
+            x, batch, edge_index, weight = gather.gather(rows, ends, *known)
             return GraphBatch(x, edge_index, weight, batch, self.slots, None)
         starts, (used, used_edges) = ends - counts, ends[-1]
         free = self.nodes - used  # at least one
