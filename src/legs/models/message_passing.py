@@ -4,7 +4,7 @@ PyG gathers one message per edge and scatters them to the nodes. Here every laye
 :math:`S h` of a sparse matrix with the node states (:func:`legs.functional.sparse.spmm`), which
 maps over models and never writes messages. What is linear after the last activation is applied to
 pooled states, of which there are fewer. Attention, whose matrix is learned, gathers messages where
-there is no kernel for it (:func:`legs.kernels.gpu.spmm.attend`).
+there is no kernel for it (:func:`legs.kernels.gpu.attention.attend`).
 
 Nodes may stand for several equivalent ones (:func:`legs.data.merge_alike`): edge weights are then
 numbers of neighbors, a node's own class included, and pooling counts every node by its
@@ -24,6 +24,7 @@ from legs.functional.sparse import Pattern, build_pattern, spmm
 from legs.kernels.csr import product
 from legs.kernels.gpu import launch
 from legs.kernels.gpu import spmm as gpu
+from legs.kernels.gpu.attention import attend
 from legs.kernels.gpu.dense import linear, norm_relu
 
 Loops = Literal["edges", "every", "more"]
@@ -219,7 +220,7 @@ class GAT:
         drops = conv.training and conv.dropout > 0
         if launch.applies(states) and not drops and 32 % conv.heads == 0:
             matrix = (adjacency.values, adjacency.pattern)
-            return gpu.attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
+            return attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
         row, col = adjacency.pattern.row, adjacency.pattern.col
         score = source.index_select(0, col) + target.index_select(0, row)
         score = F.leaky_relu(score, conv.negative_slope)
