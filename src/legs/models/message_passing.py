@@ -24,7 +24,6 @@ from legs.functional.sparse import Pattern, build_pattern, spmm
 from legs.kernels.csr import product
 from legs.kernels.gpu import launch
 from legs.kernels.gpu import spmm as gpu
-from legs.kernels.gpu.attention import attend
 from legs.kernels.gpu.dense import linear, norm_relu
 
 Loops = Literal["edges", "every", "more"]
@@ -219,6 +218,8 @@ class GAT:
         source, target = scores.split(conv.heads, dim=-1)
         drops = conv.training and conv.dropout > 0
         if launch.applies(states) and not drops and 32 % conv.heads == 0:
+            from legs.kernels.gpu.attention import attend
+
             matrix = (adjacency.values, adjacency.pattern)
             return attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
         row, col = adjacency.pattern.row, adjacency.pattern.col
