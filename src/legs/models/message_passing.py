@@ -203,8 +203,10 @@ class GAT:
         source, target = scores.split(conv.heads, dim=-1)
         drops = conv.training and conv.dropout > 0
         if launch.applies(states) and not drops and 32 % conv.heads == 0:
+            from legs.kernels.gpu.attention import attend
+
             matrix = (adjacency.values, adjacency.pattern)
-            return gpu.attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
+            return attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
         row, col = adjacency.pattern.row, adjacency.pattern.col
         score = source.index_select(0, col) + target.index_select(0, row)
         score = F.leaky_relu(score, conv.negative_slope)

@@ -88,22 +88,18 @@ def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[
     >>> [c.largest for c in classes(Sizes(2, 5, 16, False, 4), 30, False, 200_000)]
     [32, 64, 128, None]
     """
-    found: list[tuple[int | None, int, int, int]] = []
-    lanes = sizes.lanes
+    lanes, found = sizes.lanes, []
     items = 2 if lanes <= 16 else 4 if lanes <= 64 else 8  # of a thread, in registers
-    fitting = (t for t in (64, 128, 256) if t * items >= mean * lanes)
-    smallest = next(fitting, MAX_THREADS)
+    common = (("ITEMS", items), ("BOUND", BOUNDS[backward]))
+    smallest = next((t for t in (64, 128, 256) if t * items >= mean * lanes), MAX_THREADS)
     for threads in (smallest, 2 * smallest, 4 * smallest):
         largest = items * threads // lanes
         shared = sizes.shared(largest, backward)
         if threads <= MAX_THREADS and largest and shared <= max_shared:
-            found.append((largest, threads, shared, 1))
-    found.append((None, ANY_THREADS, sizes.shared(0, backward), 0))
-    common = (("ITEMS", items), ("BOUND", BOUNDS[backward]))
-    return [
-        Class(largest, threads, shared, (*common, ("THREADS", threads), ("SMALL", small)))
-        for largest, threads, shared, small in found
-    ]
+            constants = (*common, ("THREADS", threads), ("SMALL", 1))
+            found.append(Class(largest, threads, shared, constants))
+    constants = (*common, ("THREADS", ANY_THREADS), ("SMALL", 0))
+    return [*found, Class(None, ANY_THREADS, sizes.shared(0, backward), constants)]
 
 
 @cache

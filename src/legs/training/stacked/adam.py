@@ -8,7 +8,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from legs.kernels.gpu import launch, stack
+from legs.kernels.gpu import adam, launch
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -125,7 +125,7 @@ class StackedAdam:
         if launch.applies(grad):
             moments = (self.first_moments, self.second_moments)
             tensors = (grad, self.lr, self.steps, active, self.weights, *moments)
-            stack.adam_step(*tensors, BETAS, EPS)
+            adam.adam_step(*tensors, BETAS, EPS)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         rest = 1 - self.betas ** self.steps.clamp_min(1)
