@@ -59,25 +59,16 @@ def sorted_rows(
         source, target = array_of(edge_index)
         weights, values = (_NONE if t is None else array_of(t) for t in (weight, value))
         numbers = np.zeros(nodes, np.int64) if batch is None else array_of(batch)
-        arrays = (source, target, weights, numbers, rowptr.numpy(), col.numpy(), values)
-        status = _sort_edges(*arrays, ptr.numpy(), check_weights, check_symmetry)
+        rows = (rowptr.numpy(), col.numpy(), values, ptr.numpy())
+        columns = (source, target, weights, numbers)
+        status = _sort_edges(columns, rows, check_weights, check_symmetry)
     return status, made
 
 
 @entry
-def _sort_edges(
-    source: Any,
-    target: Any,
-    weight: Any,
-    batch: Any,
-    rowptr: Any,
-    col: Any,
-    value: Any,
-    ptr: Any,
-    check_weights: bool,
-    check_symmetry: bool,
-) -> int:
-    """Writes ``rowptr``, ``col``, ``value`` and ``ptr``; returns a status."""
+def _sort_edges(edges: Any, rows: Any, check_weights: bool, check_symmetry: bool) -> int:
+    """Writes ``rowptr``, ``col``, ``value`` and ``ptr``, the ``rows``; returns a status."""
+    (source, target, weight, batch), (rowptr, col, value, ptr) = edges, rows
     nodes, graphs, number, valid = rowptr.size - 1, ptr.size - 1, 0, True
     ptr[0] = 0
     for i in range(nodes):
@@ -225,7 +216,7 @@ def energy_weights(n: int, lanes: int, space: Any) -> None:
     """
     data, one = space.data, space.data.dtype.type(1)
     for turn in range(2):
-        source = space.scratch if turn else space.inverse
+        source = space.ping if turn else space.inverse
         for i in range(n):
             total = one - one
             for e in range(at(space.start, i), at(space.start, i + 1)):
@@ -234,7 +225,7 @@ def energy_weights(n: int, lanes: int, space: Any) -> None:
             if turn:
                 total = one + at(data, space.inverse + i) * total
                 total = times(space.counts, space.node_count + i, total)
-            put(data, (space.energy_weight if turn else space.scratch) + i, total)
+            put(data, (space.energy_weight if turn else space.ping) + i, total)
 
 
 @inlined

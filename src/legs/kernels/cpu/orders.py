@@ -97,7 +97,7 @@ def first_order(shape: Any, x: Any, graph: Any, low: int, high: int, space: Any)
     for u in range(low, high):
         k = u - low
         z = space.first + k * n * row
-        bank = space.bank + u * shape.padded_steps * row
+        bank = u * shape.padded_steps * row
         mean, energy = _apply_first(shape, x, graph, u % shape.channels, bank, z, space)
         store(mean, data, space.mean + k * row)
         store(energy, data, space.moments)
@@ -167,7 +167,7 @@ def gradient_first(
                 here = graph.source + at(space.order, i) * steps * channels + u % channels
                 power = gather(sums, graph.powers, here, space.step, s, channels)
                 sums = multiply_add(power, slope, sums)
-            place = space.bank + space.grad + (u * shape.padded_steps + s) * lanes
+            place = space.grad + (u * shape.padded_steps + s) * lanes
             store(load(sums, data, place) + sums, data, place)
 
 

@@ -44,11 +44,11 @@ from legs.kernels.csr import Batch
 
 def forward(batch: Batch, filters: Tensor, policy: PathPolicy) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``."""
-    *args, ranges = _prepare(batch, filters, policy)
-    sizes = (filters.shape[0], len(batch.ptr) - 1, args[0].paths, filters.shape[1], 4)
+    shape, *args, ranges = _prepare(batch, filters, policy)
+    sizes = (filters.shape[0], len(batch.ptr) - 1, shape.paths, shape.channels, 4)
     out = torch.empty(sizes, dtype=batch.x.dtype)
     target = out.view(-1).numpy()
-    threads.run([partial(_scatter, *args, None, target, part) for part in ranges])
+    threads.run([partial(_scatter, shape, *args, None, target, part) for part in ranges])
     return out
 
 
@@ -168,7 +168,7 @@ def _moments(
         write_moments(routes, u, moments, graph, out, space)
     for block in range(blocks):
         k = group * shape.blocks + block
-        bank = space.bank_second + k * bank_size
+        bank = space.bank + k * bank_size
         means, centreds, roots = second_order(shape, graph, high - low, block, bank, space)
         wide_moments = moments_of(means, centreds, roots * roots)
         write_moments(routes, units + k, wide_moments, graph, out, space)
@@ -185,7 +185,7 @@ def _gradients(
     first_order(shape, x, graph, low, high, space)
     for block in range(blocks):
         k = group * shape.blocks + block
-        bank = space.bank_second + k * bank_size
+        bank = space.bank + k * bank_size
         means, centreds, roots = second_order(shape, graph, high - low, block, bank, space)
         slopes = read_gradients(routes, units + k, wide, graph, grad, space)
         cubics = gradient_cubic(slopes, graph.share, centreds, roots)

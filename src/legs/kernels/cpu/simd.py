@@ -92,11 +92,11 @@ class _Operator(AbstractTemplate):
         return _signature(args)
 
 
-for _function, _name in (("add", "fadd"), ("sub", "fsub"), ("mul", "fmul"), ("truediv", "fdiv")):
-    infer_global(getattr(operator, _function))(_Operator)
+for _symbol, _name in (("add", "fadd"), ("sub", "fsub"), ("mul", "fmul"), ("truediv", "fdiv")):
+    infer_global(getattr(operator, _symbol))(_Operator)
     for _kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):
         _code = _lanewise(getattr(ir.IRBuilder, _name))
-        extending.lower_builtin(getattr(operator, _function), *_kinds)(_code)
+        extending.lower_builtin(getattr(operator, _symbol), *_kinds)(_code)
 
 
 def _call(builder: Any, name: str, *args: Any) -> Any:

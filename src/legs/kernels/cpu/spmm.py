@@ -20,7 +20,7 @@ from torch import Tensor
 
 from legs.kernels.cpu import threads
 from legs.kernels.cpu.graph import flat
-from legs.kernels.cpu.jit import constants, entry, inlined
+from legs.kernels.cpu.jit import Constants, entry, inlined
 from legs.kernels.cpu.simd import address, at, intrinsic, load, multiply_add, store, zeros
 
 LINE = 64  # bytes of a cache line, and of the widest vectors
@@ -32,9 +32,8 @@ LARGE = 2**22  # bytes from which on NumPy asks for huge pages
 WORK_PER_THREAD = 2**21  # multiplications; waking a thread for fewer takes longer than they do
 
 
-@constants
 @dataclass(frozen=True)
-class Block:
+class Block(Constants):
     """Channels that are summed at a time; the kernel is compiled for each."""
 
     lanes: int

@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 
-from legs.kernels.cpu.jit import constants, inlined, inner
+from legs.kernels.cpu.jit import Constants, inlined, inner
 from legs.kernels.cpu.simd import at, len_of, load, put, store
 
 UNROLL = 8  # independent sums of the first order: each has to wait for its own additions
 ALIGNMENT = 64  # bytes, a cache line
 
 
-@constants
 @dataclass(frozen=True)
-class Shape:
+class Shape(Constants):
     """Sizes that are known at compile time."""
 
     channels: int
@@ -120,7 +119,7 @@ class Workspace(NamedTuple):
     start: Any  # [n + 1] where the entries of a row begin
     near: Any  # [entries] place of a neighbour, times lanes
     step: Any  # [padded steps] numbers of steps; the last one is repeated
-    data: Any  # all floating-point buffers
+    data: Any  # all other buffers, after filters of the first order, [units, padded steps, row]
     weights: Any  # data, or None without edge weights
     counts: Any  # data, or None without multiplicities
     edge_weight: int  # [entries]
@@ -128,7 +127,6 @@ class Workspace(NamedTuple):
     degree: int  # [n]
     inverse: int  # [n] of the degree
     energy_weight: int  # [n] see graph.energy_weights
-    scratch: int  # [n]
     flip: int  # [row] -1 for wavelets, 1 for the signal
     root: int  # [group] square root of the energy
     root_lanes: int  # [lanes] the same, of the lanes of a block
@@ -139,9 +137,8 @@ class Workspace(NamedTuple):
     states: int  # [steps, n, lanes] the parents of a block, diffused
     second: int  # [n, children, lanes] second order of a block, then its gradient
     powers: int  # [n, steps, channels]
-    ping: int  # [2, n, lanes] of the backward recurrence
-    bank: int  # filters of the first order, [units, padded steps, row]
-    bank_second: int  # and of the second, behind them, [groups, blocks, steps, children, lanes]
+    ping: int  # [2, n, lanes] of the backward recurrence, or scratch
+    bank: int  # filters of the second order, [groups, blocks, steps, children, lanes]
     grad: int  # the gradient of a number in the banks is so far behind it
 
 
@@ -189,7 +186,6 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
             degree=_reserve(size, nodes),
             inverse=_reserve(size, nodes),
             energy_weight=_reserve(size, nodes),
-            scratch=_reserve(size, nodes),
             flip=_reserve(size, shape.row),
             root=_reserve(size, shape.group),
             root_lanes=_reserve(size, shape.lanes),
@@ -201,8 +197,7 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
             second=_reserve(size, nodes * width),
             powers=_reserve(size, nodes * shape.steps * shape.channels + shape.lanes),
             ping=_reserve(size, 2 * block),
-            bank=0,
-            bank_second=first,
+            bank=first,
             grad=banks,
         )
         if attempt == 0:
@@ -252,14 +247,14 @@ def pack_filters(shape: Any, routes: Any, inputs: Any, space: Any) -> None:
         stride = shape.row if k < inputs.units else shape.parents * shape.lanes
         for r in range(start[k], start[k + 1]):
             for s in range(shape.steps if source[r] >= 0 else 0):
-                data[space.bank + bank[r] + s * stride] = filters[source[r] + s]
+                data[bank[r] + s * stride] = filters[source[r] + s]
 
 
 @inner
 def unpack_gradients(shape: Any, routes: Any, inputs: Any, space: Any, grad: Any) -> None:
     """The adjoint of :func:`pack_filters`: sums gradients of banks to those of filters."""
     start, bank, source = routes.start, routes.bank, routes.filter
-    data, begin = space.data, space.bank + space.grad
+    data, begin = space.data, space.grad
     grad[:] = 0
     for k in range(start.size - 1):
         stride = shape.row if k < inputs.units else shape.parents * shape.lanes

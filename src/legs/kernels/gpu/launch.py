@@ -123,7 +123,9 @@ class Kernel:
 def _eight_bytes(value: Any) -> int:
     if isinstance(value, Tensor):
         return value.data_ptr()
-    return struct.unpack("q", struct.pack("d", value))[0] if isinstance(value, float) else value
+    if isinstance(value, float):
+        (value,) = struct.unpack("q", struct.pack("d", value))
+    return int(value)
 
 
 @cache
