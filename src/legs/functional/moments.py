@@ -112,8 +112,6 @@ def graph_size(
     tensor([[3., 3.]])
     """
     target = edge_index[1]
-    if batch is None:
-        batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
     nodes = torch.ones(num_nodes, dtype=dtype, device=edge_index.device)
     halves = torch.full(target.shape, 0.5, dtype=dtype, device=edge_index.device)
     if multiplicity is not None:
@@ -121,8 +119,8 @@ def graph_size(
         halves = halves * nodes[target]
         halves = halves if edge_weight is None else halves * edge_weight.to(dtype)
     # Multiples of one half: their sum is the same in any order.
-    empty = nodes.new_zeros(num_graphs)
-    counts = empty.index_add(0, batch, nodes), empty.index_add(0, batch[target], halves)
+    ends = None if batch is None else batch[target]
+    counts = graph_sum(nodes, batch, num_graphs), graph_sum(halves, ends, num_graphs)
     return torch.stack(counts, dim=1)
 
 

@@ -166,6 +166,6 @@ class Network(nn.Module, ABC):
 
     def save(self, directory: str | Path) -> None:
         """Writes the network into a directory; :func:`legs.load` reads it."""
-        from legs.models.saving import save_network
+        from legs.models.saving import describe_network, save_directory
 
-        save_network(self, directory)
+        save_directory(directory, {"network": describe_network(self)}, self.state_dict())
