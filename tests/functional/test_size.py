@@ -30,10 +30,10 @@ def test_counts():
 
 
 def test_counts_of_merged_nodes():
-    merged, copies = merge_equivalent(together())
+    merged, multiplicity = merge_equivalent(together())
     whole = merged.whole()
-    known = (whole.edge_index, whole.batch, len(whole.x), 4, whole.edge_weight, copies)
-    assert len(copies) < 10
+    known = (whole.edge_index, whole.batch, len(whole.x), 4, whole.edge_weight, multiplicity)
+    assert len(multiplicity) < 10
     assert torch.equal(fn.graph_size(*known), SIZES)
 
 

@@ -105,7 +105,7 @@ class Pooling(NamedTuple):
     def build(graphs: Graphs, dtype: torch.dtype, mean: bool = True) -> Pooling:
         """Means over the nodes of each graph, zero without nodes; or sums."""
         batch, num_graphs = graphs.segments()
-        weights = torch.ones_like(batch) if graphs.copies is None else graphs.copies
+        weights = torch.ones_like(batch) if graphs.multiplicity is None else graphs.multiplicity
         pooling = Pooling(batch, num_graphs, weights.to(dtype))
         if mean:
             count = pooling.totals.squeeze(-1).clamp_min(1)
