@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from legs.explain.attributing import Attribution, attribute
 from legs.explain.certainty import write_certainty
 from legs.io import FileWarning, expand_user, file_digests, read_arrays, with_digest
+from legs.models import Network
 from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
 from legs.report.folders import (
     CERTAINTY,
@@ -31,7 +32,7 @@ from legs.report.folders import (
     read_results,
     reading,
 )
-from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
 from legs.training.shown import GRAPHS
 
@@ -59,7 +60,7 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
     if not (folder / "model" / DESCRIPTION).is_file():
         return None
     predictor = load_predictor(find_model(folder))
-    if not isinstance(predictor.answerer, NetworkAnswerer) or not (folder / GRAPHS).is_file():
+    if not isinstance(predictor.answerer, Network) or not (folder / GRAPHS).is_file():
         return None
     names = _wanted(predictor, targets, folder)
     weights = _weights(folder)  # before anything is computed

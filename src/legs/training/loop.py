@@ -37,7 +37,7 @@ class TrainingError(ValueError):
 def train(
     network: Network,
     inputs: Reader,
-    target: Tensor,
+    y: Tensor,
     split: Split,
     task: Task,
     options: TrainingOptions,
@@ -54,17 +54,13 @@ def train(
     its number, the seed and the weights before it only, so a run that was killed resumes from its
     checkpoint and ends with the same weights.
 
-    Args:
-        network: initialized.
-        inputs: the data set for this network.
-        target: ``task.targets`` of all graphs.
-        checkpoint: file for the state of the run, or ``None``; process 0 alone needs one.
-        settings: what must not have changed when a run resumes.
-        report: called with a row of losses after every epoch.
-        batches: the batches of an epoch, by its number (default: :func:`random_batches`).
-        group: processes that share every batch, each calling this; default this one alone.
+    ``y`` are unscaled targets of all graphs. ``settings`` must not have changed when a run resumes.
+    ``batches`` are those of an epoch, by its number (default: :func:`random_batches`). Processes
+    of a ``group`` share every batch, each calling this; process 0 alone needs a ``checkpoint``.
     """
-    settings = settings or {}
+    settings, target = settings or {}, task.targets(y)
+    if target.is_floating_point():
+        target = target.to(next(network.parameters()).dtype)
     optimizer = torch.optim.Adam(
         network.parameters(), lr=options.lr, weight_decay=options.weight_decay
     )

@@ -38,40 +38,6 @@ KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
 
 
 @dataclass(frozen=True)
-class NetworkAnswerer:
-    """A network that a predictor asks; :class:`~legs.training.svm.ScatteringSVM` is its twin."""
-
-    network: Network
-
-    def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        """Class probabilities or targets, ``[graphs, classes or targets]``."""
-        inputs = Inputs(data, self.network, self.device, keep=False)
-        out = predict(inputs, self.network, torch.arange(len(data), device=self.device), batch_size)
-        if out.shape[1] != len(task.names):
-            raise ModelError(
-                f"the model is damaged: {len(task.names):,} names for {out.shape[1]} outputs"
-            )
-        return task.answers(out.float().cpu())
-
-    def embedding(self, data: GraphDataset) -> Tensor:
-        """Features of graphs, ``[graphs, features]``."""
-        return embed(self.network, data.to(self.device)).cpu()
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network is, and computes."""
-        return next(self.network.parameters()).device
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Description and tensors to rebuild it from."""
-        return {"network": describe_network(self.network)}, dict(self.network.state_dict())
-
-    def num_parameters(self) -> int:
-        """Number of learned parameters."""
-        return self.network.num_parameters()
-
-
-@dataclass(frozen=True)
 class Predictor:
     """A fitted model with all it needs to take raw input.
 
@@ -87,7 +53,7 @@ class Predictor:
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
     """
 
-    answerer: NetworkAnswerer | ScatteringSVM
+    answerer: Network | ScatteringSVM
     task: Task
     features: tuple[str, ...]
     feature_names: tuple[str, ...]
@@ -98,9 +64,9 @@ class Predictor:
     @property
     def network(self) -> Network:
         """The trained network."""
-        if not isinstance(self.answerer, NetworkAnswerer):
+        if not isinstance(self.answerer, Network):
             raise ModelError(f"{self.method} is not a network")
-        return self.answerer.network
+        return self.answerer
 
     def num_parameters(self) -> int:
         """Number of learned parameters."""
@@ -108,8 +74,8 @@ class Predictor:
 
     def to(self, device: torch.device | str) -> Predictor:
         """Moves the network to a device, where it computes; results stay on the CPU."""
-        if isinstance(self.answerer, NetworkAnswerer):
-            self.answerer.network.to(device)
+        if isinstance(self.answerer, Network):
+            self.answerer.to(device)
         return self
 
     def check(self, data: GraphDataset) -> None:
@@ -128,7 +94,20 @@ class Predictor:
         """
         self.check(data)
         check_values(data)
-        return check_finite(data, self.answerer.answers(data, self.task, batch_size))
+        return check_finite(data, self.answers(data, batch_size))
+
+    def answers(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
+        """:meth:`predict` without its checks."""
+        network = self.answerer
+        if not isinstance(network, Network):
+            return network.answers(data, self.task)
+        device = next(network.parameters()).device
+        inputs = Inputs(data, network, device, keep=False)
+        out = predict(inputs, network, torch.arange(len(data), device=device), batch_size)
+        if out.shape[1] != len(self.task.names):
+            names = f"{len(self.task.names):,} names"
+            raise ModelError(f"the model is damaged: {names} for {out.shape[1]} outputs")
+        return self.task.answers(out.float().cpu())
 
     def embed(self, data: GraphDataset) -> Tensor:
         """The features that the model's head reads, ``[graphs, features]``.
@@ -138,7 +117,14 @@ class Predictor:
         """
         self.check(data)
         check_values(data)
-        return check_finite(data, self.answerer.embedding(data))
+        return check_finite(data, self.embedding(data))
+
+    def embedding(self, data: GraphDataset) -> Tensor:
+        """:meth:`embed` without its checks."""
+        network = self.answerer
+        if not isinstance(network, Network):
+            return network.embedding(data)
+        return embed(network, data.to(next(network.parameters()).device)).cpu()
 
     def in_training(self, data: GraphDataset) -> Tensor | None:
         """Which graphs it was trained or validated on, ``[graphs]``; ``None`` if unknown."""
@@ -148,7 +134,10 @@ class Predictor:
 
     def save(self, directory: str | Path) -> None:
         """Writes the model into a directory; :func:`legs.load` reads it."""
-        described, tensors = self.answerer.saved()
+        if isinstance(self.answerer, Network):
+            described = {"network": describe_network(self.answerer)}
+        else:
+            described = {"svm": self.answerer.describe()}
         description = {
             "method": self.method,
             "task": self.task.to_json(),
@@ -158,7 +147,7 @@ class Predictor:
             **({"trained_on": self.trained_on} if self.trained_on else {}),
             **described,
         }
-        save_directory(directory, description, tensors)
+        save_directory(directory, description, self.answerer.state_dict())
 
 
 def load_predictor(directory: str | Path) -> Predictor:
@@ -176,8 +165,7 @@ def load(directory: str | Path) -> Predictor | Network:
         return load_network(directory)
     try:
         if "network" in description:
-            network = rebuild_network(description["network"], tensors)
-            answerer: NetworkAnswerer | ScatteringSVM = NetworkAnswerer(network)
+            answerer: Network | ScatteringSVM = rebuild_network(description["network"], tensors)
         else:
             from legs.training.svm import ScatteringSVM
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class ScatteringSVM:
         values = np.asarray(self.machines[0].decision_function(x), dtype=np.float64)
         return values[:, None] if values.ndim == 1 else values
 
-    def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
+    def answers(self, data: GraphDataset, task: Task) -> Tensor:
         features = self.embedding(data)
         finite = features.isfinite().all(1, keepdim=True)
         # scikit-learn refuses all graphs for the sake of one; that one has no answer.
@@ -82,10 +82,11 @@ class ScatteringSVM:
         machines = [machine[-1] for machine in self.machines]
         return int(sum(m.dual_coef_.size + m.intercept_.size for m in machines))
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        tensors = {n: values.pop(n) for n in [*values] if isinstance(values[n], Tensor)}
-        return {"svm": values}, tensors
+    def describe(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "machines" and not torch.is_tensor(v)}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if torch.is_tensor(value)}
 
     @classmethod
     def rebuild(cls, described: dict[str, Any], tensors: dict[str, Tensor]) -> ScatteringSVM:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,14 +18,14 @@ from torch import Tensor
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import Ensemble, Network, create
-from legs.nn import RBF, Scattering
+from legs.nn import Scattering
+from legs.training.checkpoint import State
 from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
-from legs.training.methods import ENSEMBLES, fit_method
+from legs.training.methods import ENSEMBLES, fit_method, initialized
 from legs.training.options import TrainingOptions
-from legs.training.predictor import NetworkAnswerer
 from legs.training.stacked.mapped import predict_stacked
-from legs.training.stacked.trainer import Member, Outcome, Standing, train_single, train_stack
+from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
 from legs.training.svm import fit_svm, scattering_features
 from legs.training.task import Task
 
@@ -57,6 +57,10 @@ class Shared:
     measures: Mapping[str, Measure] = field(default_factory=dict)  # of networks, by name
     workers: int = 1  # processes for what is trained in this process
 
+    def seed(self, job: Job) -> int:
+        """Of the weights of a model."""
+        return self.training.seed * 100_003 + job.number
+
     @cached_property
     def scattering(self) -> Tensor:
         """Features of support vector machines."""
@@ -75,16 +79,10 @@ def make_member(
     task = Task.of(data, train, options.balanced)
     own = dict(job.options)
     lr = float(own.pop("lr", options.lr))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed * 100_003 + job.number)
-        network = create(method, data.in_channels, len(task.names), **own)
-        inside = torch.zeros(len(data), dtype=torch.bool)
-        inside[train] = True
-        x = data.x[torch.repeat_interleave(inside, data.sizes)]
-        network.initialize(x, graphs=len(train))
-        if isinstance(network.head, RBF):
-            features = _embedding(network, shared, {} if cache is None else cache)
-            network.initialize(x, features[train])
+    build = partial(create, method, data.in_channels, len(task.names), **own)
+    cache = {} if cache is None else cache
+    seed = shared.seed(job)
+    network = initialized(build, data, train, seed, lambda n: _embedding(n, shared, cache)[train])
     return Member(network.to(options.dtype), job.split, task, lr)
 
 
@@ -141,8 +139,8 @@ def train_networks(
 
 def _train_sequentially(
     members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions, report: Report
-) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+) -> list[State]:
+    outcomes: list[State] = []
 
     def send(epoch: int = 0, best: float = math.inf) -> None:
         losses = [o.best_loss for o in outcomes] + [best] * (best < math.inf)
@@ -174,7 +172,7 @@ def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], 
 def _trained(
     members: list[Member],
     inputs: Inputs,
-    outcomes: list[Outcome],
+    outcomes: list[State],
     seconds: float,
     strategy: Strategy,
 ) -> list[Trained]:
@@ -192,7 +190,7 @@ def _trained(
             member.task.answers(out.float()).cpu(),
             outcome.best_loss,
             outcome.best_epoch,
-            outcome.epochs,
+            outcome.epoch,
             member.network.num_parameters(),
             seconds,
             strategy,
@@ -229,7 +227,7 @@ def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
     members, inputs, y = prepared(method, jobs[:16], shared)
 
     def copies() -> list[Member]:
-        return [replace(m, network=copy.deepcopy(m.network)) for m in members]
+        return [m._replace(network=copy.deepcopy(m.network)) for m in members]
 
     train_stack(copies()[:2], inputs, y, options)  # compiles, warms up
     start = time.perf_counter()
@@ -256,37 +254,31 @@ def fit_machine(split: Split, shared: Shared) -> Trained:
         workers=shared.workers,
         features=shared.scattering,
     )
-    answers = machine.answers(data.subset(split.test), task, 512)
+    answers = machine.answers(data.subset(split.test), task)
     return Trained(answers, 0.0, 0, 0, machine.num_parameters(), time.monotonic() - start, "svm")
 
 
 def fit_ensemble(method: str, job: Job, shared: Shared, report: Report) -> Trained:
     """Two networks, then a common head; ``lr`` of the job is for all three."""
-    start, data, options = time.monotonic(), shared.data, shared.training
+    start, data = time.monotonic(), shared.data
     head_options = dict(job.options)
-    lr = head_options.pop("lr", options.lr)
-    training = replace(options, seed=options.seed * 100_003 + job.number, lr=lr)
-    task = Task.of(data, torch.as_tensor(job.split.train), training.balanced)
-    answerer, state = fit_method(
+    lr = head_options.pop("lr", shared.training.lr)
+    options = replace(shared.training, seed=shared.seed(job), lr=lr)
+    task = Task.of(data, torch.as_tensor(job.split.train), options.balanced)
+    network, state = fit_method(
         method,
         data,
         job.split,
         task,
-        training,
+        options,
         model_options=head_options,
         device=shared.device,
         report=_follow(lambda epoch, best: report(Standing(epoch, 1, 0, best))),
     )
-    assert isinstance(answerer, NetworkAnswerer)
-    return Trained(
-        answerer.answers(data.subset(job.split.test), task, 512),
-        state.best_loss,
-        state.best_epoch,
-        state.epoch,
-        answerer.num_parameters(),
-        time.monotonic() - start,
-        "sequential",
-    )
+    assert isinstance(network, Network)
+    inputs = Inputs(data, network, torch.device("cpu"), keep=False)
+    members = [Member(network, job.split, task, lr)]
+    return _trained(members, inputs, [state], time.monotonic() - start, "sequential")[0]
 
 
 def train_ensembles(
@@ -306,37 +298,27 @@ def train_ensembles(
         # A network that has stopped is not a finished ensemble.
         report(standing._replace(running=len(jobs), stopped=0))
 
+    own = [
+        job._replace(options={k: v for k, v in job.options.items() if k == "lr"}) for job in jobs
+    ]
     parts: list[list[Network]] = []
     for part in ENSEMBLES[method]:
-        own = [
-            job._replace(options={k: v for k, v in job.options.items() if k == "lr"})
-            for job in jobs
-        ]
         members, inputs, y = prepared(part, own, shared)
         train_stack(members, inputs, y, options, report=send, checkpoint=checkpoints(part))
         parts.append([member.network.to(y.device) for member in members])
-    joint = [
-        replace(member, network=_join(job, pair, member, shared))
-        for job, pair, member in zip(jobs, zip(*parts, strict=True), members, strict=True)
-    ]
+    converted = data.with_x(data.x.to(options.dtype))
+    one = converted.subset([0]).to(y.device)
+    width = sum(embed(networks[0], one).shape[1] for networks in parts)
+    head_options = {name: value for name, value in jobs[0].options.items() if name != "lr"}
+    joint = []
+    for job, member, pair in zip(jobs, members, zip(*parts, strict=True), strict=True):
+        build = partial(Ensemble, *pair, width, len(member.task.names), **head_options)
+        train = torch.as_tensor(job.split.train)
+        network = initialized(build, data, train, shared.seed(job))
+        joint.append(member._replace(network=network.to(y.device, options.dtype)))
     # Every ensemble has its own features.
-    inputs = Inputs(data.with_x(data.x.to(options.dtype)), joint[0].network, y.device, False)
+    inputs = Inputs(converted, joint[0].network, y.device, keep=False)
     inputs.keep_own_features([member.network for member in joint])
     outcomes = train_stack(joint, inputs, y, options, report=send, checkpoint=checkpoints("head"))
     seconds = (time.monotonic() - start) / len(jobs)
     return _trained(joint, inputs, outcomes, seconds, "stacked")
-
-
-def _join(job: Job, pair: tuple[Network, ...], member: Member, shared: Shared) -> Ensemble:
-    """Two trained networks under a head seeded by the job's number."""
-    options = shared.training
-    head_options = {name: value for name, value in job.options.items() if name != "lr"}
-    one = shared.data.subset([0]).to(torch.device(shared.device))
-    one = one.with_x(one.x.to(options.dtype))
-    width = sum(embed(part, one).shape[1] for part in pair)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed * 100_003 + job.number)
-        first, second = pair
-        network = Ensemble(first, second, width, len(member.task.names), **head_options)
-        network.initialize(one.x, graphs=len(member.split.train))
-    return network.to(one.x.device, options.dtype)

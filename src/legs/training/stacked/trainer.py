@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,23 +43,13 @@ from legs.training.stacked.mapped import Mapped, Pass, masks_of, passes
 from legs.training.task import Task
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One model of a stack."""
 
     network: Network  # initialized from its own training graphs
     split: Split
     task: Task  # scaled by its own training graphs
     lr: float
-
-
-@dataclass
-class Outcome:
-    """How the training of one member ended; its network has the best weights."""
-
-    best_epoch: int
-    best_loss: float
-    epochs: int
 
 
 class Standing(NamedTuple):
@@ -90,22 +80,12 @@ def train_single(
     y: Tensor,
     options: TrainingOptions,
     report: Report = lambda row: None,
-) -> Outcome:
+) -> State:
     """Trains one member alone, on the batches it would see in a stack, to the same weights."""
-    target = member.task.targets(y)
-    if target.is_floating_point():
-        target = target.to(next(member.network.parameters()).dtype)
-    state = train(
-        member.network,
-        inputs,
-        target,
-        member.split,
-        member.task,
-        replace(options, lr=member.lr),
-        report=report,
-        batches=partial(own_batches, torch.as_tensor(member.split.train), len(y), options),
-    )
-    return Outcome(state.best_epoch, state.best_loss, state.epoch)
+    network, split, task, lr = member
+    batches = partial(own_batches, torch.as_tensor(split.train), len(y), options)
+    own = replace(options, lr=lr)
+    return train(network, inputs, y, split, task, own, report=report, batches=batches)
 
 
 def train_stack(
@@ -116,16 +96,11 @@ def train_stack(
     *,
     report: Callable[[Standing], None] = lambda standing: None,
     checkpoint: Path | None = None,
-) -> list[Outcome]:
-    """Trains all members at once and leaves their networks with their best weights.
+) -> list[State]:
+    """Trains members of one architecture at once; leaves their networks with their best weights.
 
-    Args:
-        members: of one architecture, each with its own learning rate.
-        inputs: the data set, for that architecture.
-        y: targets of all graphs, unscaled, on the device of ``inputs``.
-        options: how to train.
-        report: called before the first epoch and after each validation.
-        checkpoint: file for the state of the stack, to resume from after an interruption.
+    ``y`` are unscaled targets of all graphs, on the device of ``inputs``. ``report`` is called
+    before the first epoch and after each validation. A stack resumes from its ``checkpoint``.
     """
     stack = Stack(members, inputs, y, options)
     state = load_state(checkpoint, {}) if checkpoint else None
@@ -179,7 +154,7 @@ class Stack:
         self.version = 0  # of the tensors: a recorded step is good for one version
         self._passes: tuple[int, list[Pass]] = (-1, [])  # of a version, too
         self.best = {k: v.clone() for k, v in {**parameters, **self.buffers}.items()}
-        self.outcomes = [Outcome(0, float("inf"), 0) for _ in members]
+        self.outcomes = [State() for _ in members]
 
     def step(
         self,
@@ -210,7 +185,7 @@ class Stack:
         better, keep = [], []
         for place, value in enumerate(loss.tolist()):
             outcome = self.outcomes[members[place]]
-            outcome.epochs = epoch
+            outcome.epoch = epoch
             if value < outcome.best_loss:
                 outcome.best_loss, outcome.best_epoch = value, epoch
                 better.append(place)
@@ -268,7 +243,11 @@ class Stack:
             "best": self.best,
             "own": {"running": self.running, "lr": adam.lr, "steps": adam.steps},
         }
-        return State(epoch, history=[asdict(o) for o in self.outcomes], tensors=groups)
+        history = [
+            {"best_epoch": o.best_epoch, "best_loss": o.best_loss, "epochs": o.epoch}
+            for o in self.outcomes
+        ]
+        return State(epoch, history=history, tensors=groups)
 
     def restore(self, state: State) -> None:
         """Goes back to a state of :meth:`state`."""
@@ -284,7 +263,7 @@ class Stack:
         self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
         self.best |= groups["best"]
         self.outcomes = [
-            Outcome(row["best_epoch"], row["best_loss"], row["epochs"]) for row in state.history
+            State(row["epochs"], row["best_epoch"], row["best_loss"]) for row in state.history
         ]
 
     def standing(self, epoch: int) -> Standing:
@@ -293,7 +272,7 @@ class Stack:
         best = sum(o.best_loss for o in self.outcomes) / models
         return Standing(epoch, running, models - running, best)
 
-    def finish(self) -> list[Outcome]:
+    def finish(self) -> list[State]:
         """Puts the best weights into the members' networks."""
         best = {name: tensor.cpu() for name, tensor in self.best.items()}
         for place, member in enumerate(self.members):
