@@ -21,7 +21,6 @@ from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_abou
 from legs.data.loading import reading_options
 from legs.data.splits import Split
 from legs.data.validate import check_values
-from legs.io import write_atomically
 from legs.training import runs
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
@@ -164,14 +163,8 @@ def fit(
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
         fitted = Fitted(predictor, split, scores, state, seconds, bool(epochs or not state.epoch))
-        if folder is not None and records is not None:
-            predictor.save(folder / "model")
-            parts = {name: part.tolist() for name, part in split._asdict().items()}
-            write_atomically(folder / "split.json", json.dumps([parts]).encode())
-            records.finish(state)
-            runs.write_results(
-                folder, fitted, settings, data, answers, device=device, command=command
-            )
+        if records is not None:
+            records.write_results(fitted, data, answers, device, command)
         return fitted
 
 

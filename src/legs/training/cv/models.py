@@ -298,9 +298,7 @@ def train_ensembles(
         # A network that has stopped is not a finished ensemble.
         report(standing._replace(running=len(jobs), stopped=0))
 
-    own = [
-        job._replace(options={k: v for k, v in job.options.items() if k == "lr"}) for job in jobs
-    ]
+    own = [Job(k, split, {n: v for n, v in some.items() if n == "lr"}) for k, split, some in jobs]
     parts: list[list[Network]] = []
     for part in ENSEMBLES[method]:
         members, inputs, y = prepared(part, own, shared)
@@ -312,7 +310,8 @@ def train_ensembles(
     head_options = {name: value for name, value in jobs[0].options.items() if name != "lr"}
     joint = []
     for job, member, pair in zip(jobs, members, zip(*parts, strict=True), strict=True):
-        build = partial(Ensemble, *pair, width, len(member.task.names), **head_options)
+        outputs = len(member.task.names)
+        build = partial(Ensemble, pair[0], pair[1], width, outputs, **head_options)
         train = torch.as_tensor(job.split.train)
         network = initialized(build, data, train, shared.seed(job))
         joint.append(member._replace(network=network.to(y.device, options.dtype)))
