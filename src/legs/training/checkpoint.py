@@ -89,13 +89,10 @@ def read_json(file: Path) -> dict[str, Any]:
     """A JSON file with a table, checked where it has a checksum."""
     try:
         return io.check_digest(io.parse_json(io.read_file(file)), file, AGAIN)
+    except io.FileError as error:
+        raise ModelError(str(error)) from error
     except ValueError as error:
-        text = (
-            str(error)
-            if isinstance(error, io.FileError)
-            else f"{file} is damaged: {error}; {AGAIN}"
-        )
-        raise ModelError(text) from error
+        raise ModelError(f"{file} is damaged: {error}; {AGAIN}") from error
 
 
 def plain(settings: dict[str, Any]) -> dict[str, Any]:

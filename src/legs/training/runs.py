@@ -109,12 +109,9 @@ def _check_owner(folder: Path) -> None:
     except ValueError as error:
         raise ModelError(f"{file} is damaged: {error}; {advice}") from error
     try:
-        description = io.parse_json(
-            io.read_file(folder / "model" / DESCRIPTION, LARGEST_DESCRIPTION)
-        )
-        io.check_weights(
-            file, io.check_digest(results, file, advice), description["sha256"][WEIGHTS]
-        )
+        content = io.read_file(folder / "model" / DESCRIPTION, LARGEST_DESCRIPTION)
+        digest = io.parse_json(content)["sha256"][WEIGHTS]
+        io.check_weights(file, io.check_digest(results, file, advice), digest)
     except io.FileError as error:
         raise ModelError(str(error)) from error
     except (ValueError, KeyError, TypeError):
@@ -262,9 +259,8 @@ class Records:
         results["weights"] = io.file_digest(folder / "model" / WEIGHTS)
         # Last, with digests of the others: a reader sees whether they are still what was written.
         results["files"] = io.file_digests(folder, FILES)
-        io.write_atomically(
-            folder / RESULTS, json.dumps(io.with_digest(results), indent=1).encode()
-        )
+        content = json.dumps(io.with_digest(results), indent=1)
+        io.write_atomically(folder / RESULTS, content.encode())
 
 
 def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -9,7 +9,7 @@ import torch
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import available, create
-from legs.training.cv.models import Job, Shared, make_member
+from legs.training.cv.models import Job, Shared, prepared
 from legs.training.inputs import Inputs, embed
 from legs.training.options import TrainingOptions
 from legs.training.stacked.trainer import Member, train_single, train_stack
@@ -163,5 +163,6 @@ def test_dropout_differs_between_models():
 def test_members_know_how_many_graphs_they_were_trained_on():
     data = made_data()
     split = Split(np.arange(26), np.arange(26, 30), np.arange(30, 40))
-    member = make_member("legs-fcn", Job(0, split, {}), Shared(data, TrainingOptions()))
+    jobs, shared = [Job(0, split, {})], Shared(data, TrainingOptions())
+    (member,), _, _ = prepared("legs-fcn", jobs, shared)
     assert member.network.head.norm.reach == 5

@@ -67,44 +67,32 @@ class Shared:
         return scattering_features(self.data)
 
 
-def make_member(
-    method: str, job: Job, shared: Shared, cache: dict[bytes, Tensor] | None = None
-) -> Member:
-    """A network seeded by its number and initialized from its own training graphs.
-
-    ``cache`` keeps the features that RBF heads are initialized from, by the embedding's state.
-    """
-    data, options = shared.data, shared.training
-    train = torch.as_tensor(job.split.train)
-    task = Task.of(data, train, options.balanced)
-    own = dict(job.options)
-    lr = float(own.pop("lr", options.lr))
-    build = partial(create, method, data.in_channels, len(task.names), **own)
-    cache = {} if cache is None else cache
-    seed = shared.seed(job)
-    network = initialized(build, data, train, seed, lambda n: _embedding(n, shared, cache)[train])
-    return Member(network.to(options.dtype), job.split, task, lr)
-
-
-def _embedding(network: Network, shared: Shared, cache: dict[bytes, Tensor]) -> Tensor:
-    """Features of all graphs, on the host; computed once for equal embeddings in a row."""
-    state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
-    key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
-    if key not in cache:
-        cache.clear()
-        device = torch.device(shared.device)
-        cache[key] = embed(copy.deepcopy(network).to(device), shared.data.to(device)).cpu()
-    return cache[key]
-
-
 def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member], Inputs, Tensor]:
-    """Members, inputs and targets on the device where they are trained."""
-    data, device = shared.data, torch.device(shared.device)
-    cache: dict[bytes, Tensor] = {}
-    members = [make_member(method, job, shared, cache) for job in jobs]
-    for member in members:
-        member.network.to(device)
-    converted = data.with_x(data.x.to(shared.training.dtype), data.feature_names)
+    """Networks, inputs and targets on the device where they are trained.
+
+    Every network is seeded by its number and initialized from its own training graphs.
+    """
+    data, options, device = shared.data, shared.training, torch.device(shared.device)
+    cache: dict[bytes, Tensor] = {}  # one embedding of all graphs: many networks have the same
+
+    def features(index: Tensor, network: Network) -> Tensor:
+        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
+        key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
+        if key not in cache:
+            cache.clear()
+            cache[key] = embed(copy.deepcopy(network).to(device), data.to(device)).cpu()
+        return cache[key][index]
+
+    members = []
+    for job in jobs:
+        train = torch.as_tensor(job.split.train)
+        task = Task.of(data, train, options.balanced)
+        own = dict(job.options)
+        lr = float(own.pop("lr", options.lr))
+        build = partial(create, method, data.in_channels, len(task.names), **own)
+        network = initialized(build, data, train, shared.seed(job), partial(features, train))
+        members.append(Member(network.to(device, options.dtype), job.split, task, lr))
+    converted = data.with_x(data.x.to(options.dtype), data.feature_names)
     assert data.y is not None
     return members, Inputs(converted, members[0].network, device), data.y.to(device)
 
@@ -121,12 +109,22 @@ def train_networks(
     options = shared.training
     members, inputs, y = prepared(method, jobs, shared)
     start = time.monotonic()
+    states: list[State] = []
+
+    def send(epoch: int = 0, best: float = math.inf) -> None:
+        losses = [state.best_loss for state in states] + [best] * (best < math.inf)
+        mean = sum(losses) / len(losses) if losses else math.inf
+        report(Standing(epoch, min(1, len(members) - len(states)), len(states), mean))
+
     if strategy == "stacked":
-        outcomes = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
+        states = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
     else:
-        outcomes = _train_sequentially(members, inputs, y, options, report)
+        send()
+        for member in members:
+            states.append(train_single(member, inputs, y, options, _follow(send)))
+            send()
     seconds = (time.monotonic() - start) / len(members)
-    trained = _trained(members, inputs, outcomes, seconds, strategy)
+    trained = _trained(members, inputs, states, seconds, strategy)
     for k, member in enumerate(members):
         values = {name: measure(member, inputs, y) for name, measure in shared.measures.items()}
         features = None
@@ -135,23 +133,6 @@ def train_networks(
         measured = {name: value.cpu() for name, value in values.items() if value is not None}
         trained[k] = replace(trained[k], features=features, measured=measured)
     return trained
-
-
-def _train_sequentially(
-    members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions, report: Report
-) -> list[State]:
-    outcomes: list[State] = []
-
-    def send(epoch: int = 0, best: float = math.inf) -> None:
-        losses = [o.best_loss for o in outcomes] + [best] * (best < math.inf)
-        mean = sum(losses) / len(losses) if losses else math.inf
-        report(Standing(epoch, min(1, len(members) - len(outcomes)), len(outcomes), mean))
-
-    send()
-    for member in members:
-        outcomes.append(train_single(member, inputs, y, options, _follow(send)))
-        send()
-    return outcomes
 
 
 def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], None]:
@@ -170,11 +151,7 @@ def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], 
 
 
 def _trained(
-    members: list[Member],
-    inputs: Inputs,
-    outcomes: list[State],
-    seconds: float,
-    strategy: Strategy,
+    members: list[Member], inputs: Inputs, states: list[State], seconds: float, strategy: Strategy
 ) -> list[Trained]:
     """Trained networks, moved to where the data are, with their answers for their test graphs."""
     device = inputs.data.x.device
@@ -185,19 +162,14 @@ def _trained(
     else:
         pairs = zip(networks, tests, strict=True)
         outputs = [predict(inputs, network, test.to(device)) for network, test in pairs]
-    return [
-        Trained(
-            member.task.answers(out.float()).cpu(),
-            outcome.best_loss,
-            outcome.best_epoch,
-            outcome.epoch,
-            member.network.num_parameters(),
-            seconds,
-            strategy,
-            learned_scales(member.network),
+    trained = []
+    for (network, _, task, _), state, out in zip(members, states, outputs, strict=True):
+        answers, parameters = task.answers(out.float()).cpu(), network.num_parameters()
+        epochs, scales = (state.best_epoch, state.epoch), learned_scales(network)
+        trained.append(
+            Trained(answers, state.best_loss, *epochs, parameters, seconds, strategy, scales)
         )
-        for member, outcome, out in zip(members, outcomes, outputs, strict=True)
-    ]
+    return trained
 
 
 def learned_scales(network: Network) -> Tensor | None:
@@ -245,14 +217,9 @@ def fit_machine(split: Split, shared: Shared) -> Trained:
     start, data = time.monotonic(), shared.data
     train = torch.as_tensor(np.sort(np.concatenate([split.train, split.validation])))
     task = Task.of(data, train, shared.training.balanced)
+    validation, features = torch.as_tensor(split.validation), shared.scattering
     machine = fit_svm(
-        data,
-        task,
-        train,
-        torch.as_tensor(split.validation),
-        folds=3,
-        workers=shared.workers,
-        features=shared.scattering,
+        data, task, train, validation, folds=3, workers=shared.workers, features=features
     )
     answers = machine.answers(data.subset(split.test), task)
     return Trained(answers, 0.0, 0, 0, machine.num_parameters(), time.monotonic() - start, "svm")
@@ -265,16 +232,9 @@ def fit_ensemble(method: str, job: Job, shared: Shared, report: Report) -> Train
     lr = head_options.pop("lr", shared.training.lr)
     options = replace(shared.training, seed=shared.seed(job), lr=lr)
     task = Task.of(data, torch.as_tensor(job.split.train), options.balanced)
-    network, state = fit_method(
-        method,
-        data,
-        job.split,
-        task,
-        options,
-        model_options=head_options,
-        device=shared.device,
-        report=_follow(lambda epoch, best: report(Standing(epoch, 1, 0, best))),
-    )
+    follow = _follow(lambda epoch, best: report(Standing(epoch, 1, 0, best)))
+    more: dict[str, Any] = {"model_options": head_options, "device": shared.device}
+    network, state = fit_method(method, data, job.split, task, options, report=follow, **more)
     assert isinstance(network, Network)
     inputs = Inputs(data, network, torch.device("cpu"), keep=False)
     members = [Member(network, job.split, task, lr)]

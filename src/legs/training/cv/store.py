@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 from legs.io import has_keys, with_digest, write_atomically
 from legs.models.saving import ModelError
 from legs.training import checkpoint
+from legs.training.methods import ENSEMBLES
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,20 @@ class Trained:
 
 
 STRATEGIES = "ways.json"
+
+
+def file_names(method: str, grid: Sequence[Any], settings: Sequence[int], count: int) -> list[str]:
+    """Files of the models of settings that share a stack, by setting and split.
+
+    A file may hold many networks; the next is then named after the first that it does not hold.
+    """
+    if method == "gs-svm":
+        return [f"gs-svm-{k}" for k in range(count)]
+    if method not in ENSEMBLES:
+        return [f"{method}-{settings[0]}-{first}" for first in range(count * len(settings))]
+    if list(grid) == [{}]:  # the name without a grid since version 0.1.0
+        return [f"{method}-{k}" for k in range(count)]
+    return [f"{method}-{setting}-{k}" for setting in settings for k in range(count)]
 
 
 class Store:
@@ -94,6 +110,13 @@ class Store:
             except (KeyError, TypeError) as error:
                 raise ModelError(f"{file} holds no trained models: {error!r}; {advice}") from error
         return self._finished.get(group)
+
+    def load_all(self, names: Sequence[str]) -> list[Trained | None]:
+        """Models of the files :func:`file_names`; ``None`` where they are not finished."""
+        models: list[Trained | None] = []
+        while len(models) < len(names):
+            models += self.load(names[len(models)]) or [None]
+        return models
 
     def save(self, group: str, models: list[Trained]) -> None:
         """Keeps a finished group."""
