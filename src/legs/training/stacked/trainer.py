@@ -22,19 +22,11 @@ from torch.nn.functional import pad
 
 from legs.data.splits import Split
 from legs.models import Network
+from legs.training import loop
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.inputs import Inputs, Known
-from legs.training.loop import (
-    CHECKPOINT_SECONDS,
-    Report,
-    TrainingError,
-    calibrates,
-    matrix_products,
-    random_batches,
-    seeded,
-    train,
-)
+from legs.training.loop import CHECKPOINT_SECONDS, Report, TrainingError
 from legs.training.options import TrainingOptions
 from legs.training.stacked.adam import StackedAdam
 from legs.training.stacked.cuda_graph import Replay, replayable
@@ -63,7 +55,7 @@ class Standing(NamedTuple):
 
 def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
     """The batches of an epoch, the same for all models."""
-    return random_batches(torch.arange(graphs), options, epoch)
+    return loop.random_batches(torch.arange(graphs), options, epoch)
 
 
 def own_batches(train: Tensor, graphs: int, options: TrainingOptions, epoch: int) -> list[Tensor]:
@@ -85,7 +77,7 @@ def train_single(
     network, split, task, lr = member
     batches = partial(own_batches, torch.as_tensor(split.train), len(y), options)
     own = replace(options, lr=lr)
-    return train(network, inputs, y, split, task, own, report=report, batches=batches)
+    return loop.train(network, inputs, y, split, task, own, report=report, batches=batches)
 
 
 def train_stack(
@@ -109,11 +101,11 @@ def train_stack(
     done, last_saved = (state.epoch if state else 0), time.monotonic()
     report(stack.standing(done))
     replay = Replay(stack, inputs) if replayable(stack.network.base, inputs) else None
-    with matrix_products(options):
+    with loop.matrix_products(options):
         for epoch in range(done + 1, options.max_epochs + 1):
             if not len(stack.running):
                 break
-            with seeded(options.seed, epoch, y.device):
+            with loop.seeded(options.seed, epoch, y.device):
                 for index in shared_batches(len(y), options, epoch):
                     if replay is not None:
                         replay(index)
@@ -157,11 +149,7 @@ class Stack:
         self.outcomes = [State() for _ in members]
 
     def step(
-        self,
-        arguments: tuple[Any, ...],
-        keywords: Known,
-        index: Tensor,
-        valid: Tensor | None = None,
+        self, arguments: Any, keywords: Known, index: Tensor, valid: Tensor | None = None
     ) -> None:
         """One step of Adam on the graphs ``index``; places that are not ``valid`` count nowhere."""
         mask = self.train_mask[:, index]
@@ -191,11 +179,10 @@ class Stack:
                 better.append(place)
             if epoch - outcome.best_epoch < self.options.patience:
                 keep.append(place)
-        last = self.network.base.output_layer
         places = torch.tensor(better, dtype=torch.long, device=self.y.device)
         for name, tensor in {**self.adam.parameters, **self.buffers}.items():
             best = tensor.detach()[places]
-            if scale is not None and name.rpartition(".")[0] == last:
+            if scale is not None and name.rpartition(".")[0] == self.network.base.output_layer:
                 best = best * scale[places].to(best).view(-1, *[1] * (best.dim() - 1))
             self.best[name][self.running[places]] = best
         if len(keep) < len(self.running):
@@ -206,7 +193,7 @@ class Stack:
         if self._passes[0] != self.version:
             rows = self.network.inputs.rows
             self._passes = (self.version, passes(self.validation_mask, rows))
-        calibrated = calibrates(self.members[0].task, self.network.base, self.options)
+        calibrated = loop.calibrates(self.members[0].task, self.network.base, self.options)
         columns: list[tuple[Tensor, ...]] = []
         for models, graphs, parts in self._passes[1]:
             state = self.adam.parts(self.adam.weights[models])
@@ -224,9 +211,12 @@ class Stack:
             own = own[:, : int(mask.sum(1).max())]
             scores = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
             columns.append((scores, self.y[graphs][own], weights.gather(1, own)))
-        if calibrated:
+        if calibrated:  # filled up with graphs of weight zero
             most = max(target.shape[1] for _, target, _ in columns)
-            columns = [tuple(_padded(x, most) for x in some) for some in columns]
+            columns = [
+                tuple(pad(x, (0, 0) * (x.dim() - 2) + (0, most - x.shape[1])) for x in some)
+                for some in columns
+            ]
         order = torch.cat([models for models, *_ in self._passes[1]]).argsort()
         joined = [torch.cat(some)[order] for some in zip(*columns, strict=True)]
         return calibrate(*joined) if calibrated else (None, joined[0])
@@ -251,14 +241,13 @@ class Stack:
 
     def restore(self, state: State) -> None:
         """Goes back to a state of :meth:`state`."""
-        groups = {
-            group: {name: tensor.to(self.y.device) for name, tensor in tensors.items()}
-            for group, tensors in state.tensors.items()
-        }
+        groups: dict[str, dict[str, Tensor]] = {}
+        for name, tensors in state.tensors.items():
+            groups[name] = {key: tensor.to(self.y.device) for key, tensor in tensors.items()}
         own = groups["own"]
         self._keep(own["running"])
-        parameters, first, second = (groups[k] for k in ("parameters", "first", "second"))
-        self.adam.restore(parameters, first, second, own["lr"], own["steps"])
+        rows = [groups[name] for name in ("parameters", "first", "second")]
+        self.adam.restore(rows, own["lr"], own["steps"])
         self.frozen = groups.get("frozen", {})
         self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
         self.best |= groups["best"]
@@ -285,14 +274,8 @@ class Stack:
     def _keep(self, places: Tensor) -> None:
         self.version += 1
         self.adam.keep(places)
+        self.loss.keep(places)
         self.frozen = {k: v[places] for k, v in self.frozen.items()}
         self.buffers = {k: v[places] for k, v in self.buffers.items()}
-        self.train_mask = self.train_mask[places]
-        self.validation_mask = self.validation_mask[places]
-        self.loss.keep(places)
-        self.running = self.running[places]
-
-
-def _padded(x: Tensor, length: int) -> Tensor:
-    """Filled up with zeros along the second axis."""
-    return pad(x, (0, 0) * (x.dim() - 2) + (0, length - x.shape[1]))
+        rows = (self.train_mask, self.validation_mask, self.running)
+        self.train_mask, self.validation_mask, self.running = (row[places] for row in rows)
