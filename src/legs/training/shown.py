@@ -173,11 +173,9 @@ def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:
 
 
 def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:
-    """Scores of standardized features on their first components, and shares of the variance.
+    """Scores of features ``[graphs, features]`` on at most so many components, and their shares.
 
-    Args:
-        features: ``[graphs, features]``.
-        most: so many components at most.
+    Features are standardized; shares are those of the variance.
     """
     spread = features.std(0)
     varies = spread > 1e-9 * (1 + np.abs(features).max(0, initial=0))

@@ -120,11 +120,8 @@ def fit_svm(
     The validation graphs calibrate class probabilities; they choose nothing. Each target of a
     regression gets a machine, with C and γ of its own, from the graphs in which it is known. Of
     very many training graphs, ``MOST_TUNED`` drawn at random choose, every class in its share.
-
-    Args:
-        task: of the data, scaled by the training graphs.
-        workers: processes for the choice (default 1).
-        features: :func:`scattering_features` of all graphs, if already computed.
+    ``workers`` are processes for the choice, ``features`` the :func:`scattering_features` of all
+    graphs, if already computed.
     """
     features = scattering_features(data) if features is None else features
     assert data.y is not None

@@ -23,36 +23,23 @@ from legs.training.task import Task
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The scores of a method.
-
-    Args:
-        method: its name.
-        scores: by test set, accuracy of the vote or mean squared error of standardized targets.
-        chosen: the setting of the grid that each test set's validation losses chose.
-        losses: by setting and test set, the mean validation loss of the models.
-        predictions: of each test set, by graph: the voted class, or values in original units.
-        parameters: learned, of one model.
-        models: trained models behind the scores.
-        seconds: of training.
-        strategy: how they were trained.
-        scales: of the models behind each test set's answer, the selection matrices of learned
-            scales, ``[models, scales, steps]``; empty where there are none.
-        features: of the same models, graph features ``[models, graphs, features]``, if kept.
-        measured: of the same models, results of measures by name, ``[models, …]`` per test set.
-    """
+    """The scores of a method."""
 
     method: str
-    scores: list[float]
-    chosen: list[int]
-    predictions: list[Tensor]
-    parameters: int
-    models: int
-    seconds: float
-    strategy: str
+    scores: list[float]  # by test set: accuracy of the vote, or MSE of standardized targets
+    chosen: list[int]  # the setting of the grid that each test set's validation losses chose
+    predictions: list[Tensor]  # by test set and graph: the voted class, or original units
+    parameters: int  # learned, of one model
+    models: int  # trained, behind the scores
+    seconds: float  # of training
+    strategy: str  # how they were trained
+    # Of the models behind each test set's answer: selection matrices of learned scales,
+    # ``[models, scales, steps]``; graph features, ``[models, graphs, features]``; results of
+    # measures by name, ``[models, …]``.
     scales: list[Tensor] = field(default_factory=list)
     features: list[Tensor] = field(default_factory=list)
     measured: dict[str, list[Tensor]] = field(default_factory=dict)
-    losses: list[list[float]] = field(default_factory=list)
+    losses: list[list[float]] = field(default_factory=list)  # mean validation, by setting and set
 
     @property
     def mean(self) -> float:
@@ -165,13 +152,9 @@ def _stacked(by_model: list[list[Tensor | None]]) -> list[Tensor]:
 
 
 def vote(probabilities: Tensor) -> Tensor:
-    """Majority vote of models, ties decided by the summed log-probabilities.
+    """The class of each graph by majority of models; ``probabilities`` by model, graph and class.
 
-    Args:
-        probabilities: ``[models, graphs, classes]``.
-
-    Returns:
-        The class of each graph, ``[graphs]``.
+    Ties are decided by the summed log-probabilities.
 
     >>> vote(torch.tensor([[[0.6, 0.4]], [[0.1, 0.9]]]))
     tensor([1])
@@ -194,13 +177,9 @@ class Comparison(NamedTuple):
 def corrected_t_test(first: list[float], second: list[float], test_fraction: float) -> Comparison:
     r"""The corrected resampled t-test of Nadeau and Bengio (2003).
 
-    Folds share training graphs, so their scores are not independent; the variance of the mean
-    difference is taken as :math:`(1/k + n_\text{test} / n_\text{train})\, s^2`.
-
-    Args:
-        first: scores of one method, one per fold.
-        second: scores of the other on the same folds.
-        test_fraction: :math:`n_\text{test} / n_\text{train}`.
+    Folds share training graphs, so the ``k`` scores of each method are not independent; the
+    variance of the mean difference is taken as :math:`(1/k + f)\, s^2` with the ``test_fraction``
+    :math:`f = n_\text{test} / n_\text{train}`.
 
     >>> corrected_t_test([0.8, 0.9, 0.85], [0.7, 0.8, 0.8], 1 / 9).p < 0.1
     True
