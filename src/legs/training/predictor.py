@@ -17,17 +17,11 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError
+from legs.data.errors import DataError, listed
 from legs.data.validate import check_values, graph_name
+from legs.models import saving
 from legs.models.network import Network
-from legs.models.saving import (
-    ModelError,
-    describe_network,
-    load_directory,
-    load_network,
-    rebuild_network,
-    save_directory,
-)
+from legs.models.saving import ModelError
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.task import Task
 
@@ -35,6 +29,7 @@ if TYPE_CHECKING:
     from legs.training.svm import ScatteringSVM
 
 KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
+SAVED = ("method", "features", "feature_names", "input")
 
 
 @dataclass(frozen=True)
@@ -81,10 +76,9 @@ class Predictor:
     def check(self, data: GraphDataset) -> None:
         """Raises :class:`~legs.data.errors.DataError` unless the node features are the model's."""
         if data.feature_names != self.feature_names:
-            raise DataError(
-                f"the model reads {_listed(self.feature_names)}, but the data has "
-                f"{_listed(data.feature_names)}"
-            )
+            names = (self.feature_names, data.feature_names)
+            mine, others = (f"{len(some)} node features ({listed(some, 6)})" for some in names)
+            raise DataError(f"the model reads {mine}, but the data has {others}")
 
     def predict(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
         """Class probabilities, or targets in original units, ``[graphs, classes or targets]``.
@@ -134,20 +128,14 @@ class Predictor:
 
     def save(self, directory: str | Path) -> None:
         """Writes the model into a directory; :func:`legs.load` reads it."""
+        description = {name: getattr(self, name) for name in SAVED} | {"task": self.task.to_json()}
+        if self.trained_on:
+            description["trained_on"] = self.trained_on
         if isinstance(self.answerer, Network):
-            described = {"network": describe_network(self.answerer)}
+            description["network"] = saving.describe_network(self.answerer)
         else:
-            described = {"svm": self.answerer.describe()}
-        description = {
-            "method": self.method,
-            "task": self.task.to_json(),
-            "features": list(self.features),
-            "feature_names": list(self.feature_names),
-            "input": self.input,
-            **({"trained_on": self.trained_on} if self.trained_on else {}),
-            **described,
-        }
-        save_directory(directory, description, self.answerer.state_dict())
+            description["svm"] = self.answerer.describe()
+        saving.save_directory(directory, description, self.answerer.state_dict())
 
 
 def load_predictor(directory: str | Path) -> Predictor:
@@ -160,12 +148,13 @@ def load_predictor(directory: str | Path) -> Predictor:
 
 def load(directory: str | Path) -> Predictor | Network:
     """A saved model: a :class:`Predictor` from training, or a bare network."""
-    description, tensors = load_directory(directory)
+    description, tensors = saving.load_directory(directory)
     if "task" not in description:
-        return load_network(directory)
+        return saving.load_network(directory)
+    answerer: Network | ScatteringSVM
     try:
         if "network" in description:
-            answerer: Network | ScatteringSVM = rebuild_network(description["network"], tensors)
+            answerer = saving.rebuild_network(description["network"], tensors)
         else:
             from legs.training.svm import ScatteringSVM
 
@@ -186,11 +175,6 @@ def load(directory: str | Path) -> Predictor | Network:
     # A description may hold anything, and each part of a model refuses it with its own error.
     except Exception as error:
         raise ModelError(f"{directory} is damaged: {error!r} is missing or wrong") from error
-
-
-def _listed(names: tuple[str, ...], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return f"{len(names)} node features ({shown}{', …' if len(names) > most else ''})"
 
 
 def check_finite(

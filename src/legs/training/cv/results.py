@@ -94,24 +94,18 @@ def score_method(
     behind = [by_setting[best][k] for k, best in enumerate(chosen)]
     answers, scores = zip(*map(partial(_score, data), planned, behind), strict=True)
     everything = [m for s in by_setting for g in s for m in g]
-    return MethodResult(
-        method,
-        list(scores),
-        chosen,
-        list(answers),
-        # Settings may differ in width: the number is that of the first test set's choice.
-        behind[0][0].parameters,
-        len(everything),
-        sum(m.seconds for m in everything),
-        "+".join(sorted({m.strategy for m in everything})),
-        _stacked([[model.scales for model in group] for group in behind]),
-        _stacked([[model.features for model in group] for group in behind]),
-        {
-            name: _stacked([[model.measured.get(name) for model in group] for group in behind])
-            for name in behind[0][0].measured
-        },
-        losses,
-    )
+    first = behind[0][0]  # settings may differ in width: parameters are those of its choice
+    seconds = sum(m.seconds for m in everything)
+    strategies = "+".join(sorted({m.strategy for m in everything}))
+    counts = (first.parameters, len(everything), seconds, strategies)
+    scales = _stacked([[m.scales for m in group] for group in behind])
+    features = _stacked([[m.features for m in group] for group in behind])
+    measured = {
+        name: _stacked([[m.measured.get(name) for m in group] for group in behind])
+        for name in first.measured
+    }
+    more = (scales, features, measured, losses)
+    return MethodResult(method, list(scores), chosen, list(answers), *counts, *more)
 
 
 def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tuple[Tensor, float]:
