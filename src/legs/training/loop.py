@@ -76,36 +76,6 @@ def train(
     if bool(target[validation_index].isnan().all()):
         raise TrainingError("no validation graph has a target: nothing decides when to stop")
 
-    def run_epoch(forward: Forward, epoch: int) -> float:
-        network.train()
-        precision: AbstractContextManager[Any] = nullcontext()
-        if options.precision == "bfloat16":
-            precision = torch.autocast(target.device.type, torch.bfloat16)
-        total, weight = [], []
-        # Each process draws the dropout of its own graphs.
-        with seeded(options.seed + group.rank * 2**32, epoch, target.device):
-            for batch in draw(epoch):
-                index, counts = group.part(batch.to(target.device))
-                with precision:
-                    out = forward(index, counts)
-                # Losses are never computed in half precision.
-                out = out.to(torch.promote_types(out.dtype, torch.float32))
-                losses, weights = task.terms(out, target[index])
-                if counts is not None:
-                    losses, weights = losses * counts, weights * counts
-                batch_weight = group.sum(weights.sum())
-                optimizer.zero_grad()
-                # Gradients are averaged over the processes, and are to be summed.
-                (group.size * losses.sum() / batch_weight.clamp_min(1e-12)).backward()
-                if options.clip is not None:
-                    torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
-                optimizer.step()
-                # Read off at the end of the epoch: a GPU would have to wait for every batch.
-                total.append(losses.detach().sum())
-                weight.append(batch_weight)
-        summed = group.sum(torch.stack(total).sum())
-        return float(summed / torch.stack(weight).sum().clamp_min(1e-12))
-
     def validate() -> tuple[float, float]:
         """The scale of the scores, 1 where nothing is calibrated, and the loss at it."""
         out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
@@ -133,7 +103,10 @@ def train(
             if validated and state.epoch - state.best_epoch >= options.patience:
                 break
             epoch = state.epoch + 1
-            row = {"epoch": epoch, "train_loss": run_epoch(forward, epoch)}
+            loss = _epoch(
+                network, forward, target, draw(epoch), task, options, optimizer, epoch, group
+            )
+            row = {"epoch": epoch, "train_loss": loss}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 scale, row["validation_loss"] = group.broadcast(validate())
                 if row["validation_loss"] < state.best_loss:
@@ -169,6 +142,47 @@ def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:
     """Whether the scores of a network are brought to the best scale."""
     calibrated = options.calibrate and task.kind == "classification"
     return calibrated and network.output_layer is not None
+
+
+def _epoch(
+    network: Network,
+    forward: Forward,
+    target: Tensor,
+    batches: Iterable[Tensor],
+    task: Task,
+    options: TrainingOptions,
+    optimizer: torch.optim.Optimizer,
+    epoch: int,
+    group: Group,
+) -> float:
+    network.train()
+    precision: AbstractContextManager[Any] = nullcontext()
+    if options.precision == "bfloat16":
+        precision = torch.autocast(target.device.type, torch.bfloat16)
+    total, weight = [], []
+    # Each process draws the dropout of its own graphs.
+    with seeded(options.seed + group.rank * 2**32, epoch, target.device):
+        for batch in batches:
+            index, counts = group.part(batch.to(target.device))
+            with precision:
+                out = forward(index, counts)
+            # Losses are never computed in half precision.
+            out = out.to(torch.promote_types(out.dtype, torch.float32))
+            losses, weights = task.terms(out, target[index])
+            if counts is not None:
+                losses, weights = losses * counts, weights * counts
+            batch_weight = group.sum(weights.sum())
+            optimizer.zero_grad()
+            # Gradients are averaged over the processes, and are to be summed.
+            (group.size * losses.sum() / batch_weight.clamp_min(1e-12)).backward()
+            if options.clip is not None:
+                torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
+            optimizer.step()
+            # Read off at the end of the epoch: a GPU would have to wait for every batch.
+            total.append(losses.detach().sum())
+            weight.append(batch_weight)
+    summed = group.sum(torch.stack(total).sum())
+    return float(summed / torch.stack(weight).sum().clamp_min(1e-12))
 
 
 def random_batches(index: Tensor, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:

@@ -118,9 +118,8 @@ def _write(
 ) -> None:
     """Writes ``shown.csv``, and ``shown.npz`` with these arrays.
 
-    Arrays are: ``numbers`` of the graphs in the data set; ``parts`` of the split, as places in
-    ``PARTS``; of the best and as many worst predictions, which come first, whether nodes are
-    ``aligned`` with the atoms of the SMILES; ``source`` of the features.
+    ``numbers`` of the graphs; ``parts`` as places in ``PARTS``; of the best and worst predictions,
+    which come first, whether nodes are ``aligned`` with the SMILES; ``source`` of the features.
     """
     places, share = principal_components(features.double().numpy(), COMPONENTS)
     drawn = len(arrays["aligned"])

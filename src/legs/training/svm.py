@@ -140,16 +140,9 @@ def fit_svm(
         machine, cv = _machine(task.kind, weights), _folds(task.kind, y, folds, seed)
         search = GridSearchCV(machine, grid, cv=cv, refit=False, n_jobs=workers).fit(x, y)
         best.append(search.best_params_)
-    svm = ScatteringSVM(
-        data.in_channels,
-        task.kind,
-        [float(choice["svm__C"]) for choice in best],
-        [float(choice["svm__gamma"]) for choice in best],
-        features[train].contiguous(),
-        target.contiguous(),
-        weights,
-        torch.zeros(0),
-    )
+    penalties, widths = ([float(b[f"svm__{name}"]) for b in best] for name in ("C", "gamma"))
+    tensors = (features[train].contiguous(), target.contiguous(), weights, torch.zeros(0))
+    svm = ScatteringSVM(data.in_channels, task.kind, penalties, widths, *tensors)
     if task.kind == "classification":
         y = data.y[validation]
         svm.calibration = _calibrate(svm, features[validation], y, len(task.names))
