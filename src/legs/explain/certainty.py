@@ -14,8 +14,7 @@ from legs.models import ModelError
 from legs.report.folders import CERTAINTY, read_cv
 from legs.training.cv.protocol import stacks
 from legs.training.cv.results import vote
-from legs.training.cv.store import Store, Trained
-from legs.training.methods import ENSEMBLES
+from legs.training.cv.store import Store, Trained, file_names
 
 DIGITS = 4
 
@@ -80,18 +79,12 @@ def _kept(
     store: Store, method: str, grid: list[dict[str, Any]], setting: int, count: int
 ) -> list[Trained]:
     """All models of a setting, in the order of the splits."""
-    if method == "gs-svm" or method in ENSEMBLES:
-        name = method if method == "gs-svm" or grid == [{}] else f"{method}-{setting}"
-        return [_part(store, f"{name}-{k}")[0] for k in range(count)]
-    group = next(some for some in stacks(grid) if setting in some)
-    models: list[Trained] = []
-    while len(models) < count * len(group):
-        models += _part(store, f"{method}-{group[0]}-{len(models)}")
-    first = count * group.index(setting)
+    settings = next(some for some in stacks(grid) if setting in some)
+    if method == "gs-svm":
+        setting, settings = 0, [0]
+    loaded = store.load_all(file_names(method, grid, settings, count))
+    models = [model for model in loaded if model is not None]
+    if len(models) < len(loaded):
+        raise ModelError(f"{store.directory} does not hold all models of {method}")
+    first = count * settings.index(setting)
     return models[first : first + count]
-
-
-def _part(store: Store, name: str) -> list[Trained]:
-    if part := store.load(name):
-        return part
-    raise ModelError(f"{name} is not in {store.directory}")

@@ -22,10 +22,11 @@ from legs.io import (
     with_digest,
     write_atomically,
 )
+from legs.models import Network
 from legs.models.saving import DESCRIPTION, WEIGHTS
 from legs.report import folders
 from legs.report.folders import EXPLAINED, GRAPHS, RESULTS, read_json, reading
-from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
 
 # Larger graphs would take minutes.
@@ -51,7 +52,7 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
     if not (folder / "model" / DESCRIPTION).is_file():
         return None
     predictor = load_predictor(find_model(folder))
-    if not isinstance(predictor.answerer, NetworkAnswerer) or not (folder / GRAPHS).is_file():
+    if not isinstance(predictor.answerer, Network) or not (folder / GRAPHS).is_file():
         return None
     names = _targets(predictor, targets, folder)
     weights = _weights(folder)  # before anything is computed

@@ -21,7 +21,7 @@ from legs.models import Ensemble, LEGSNet, Network, create
 from legs.nn.columns import columns_of_features
 from legs.training.inputs import embed
 from legs.training.methods import methods
-from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
 from legs.training.svm import ScatteringSVM
 
@@ -82,18 +82,16 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
     def names_of(names: Sequence[str], width: int) -> list[str]:
-        answerer, network = predictor.answerer, None
-        if isinstance(answerer, NetworkAnswerer):
-            network = answerer.network
-        elif isinstance(answerer, ScatteringSVM):
+        network = predictor.answerer
+        if isinstance(network, ScatteringSVM):
             network = create(UNTRAINED, len(names), 2)
         return network_names(network, names, width)
 
     def features_of(data: GraphDataset) -> Tensor:
         predictor.check(data)
-        return predictor.answerer.embedding(data)
+        return predictor.embedding(data)
 
-    _, tensors = predictor.answerer.saved()
+    tensors = predictor.answerer.state_dict()
     weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})
     identity = {"model": predictor.method, "weights": hashlib.sha256(weights).hexdigest()}
     return Embedder(Reading.of(predictor, **asked), features_of, names_of, identity)

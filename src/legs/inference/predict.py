@@ -85,7 +85,7 @@ def predict_file(
 
     def compute(data: GraphDataset) -> Tensor:
         predictor.check(data)
-        return predictor.answerer.answers(data, task, BATCH)
+        return predictor.answers(data, BATCH)
 
     with ResultWriter(out, path, on_error) as writer:
         for part in iter_input(reading, path, chunk=chunk, on_error=on_error):

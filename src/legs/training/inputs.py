@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,13 +27,8 @@ FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 MERGED_FROM = 1.8
 # What a network takes besides a batch of graphs: walk powers, and multiplicities of nodes.
 Known = dict[str, Any]
-
-
-class Reader(Protocol):
-    """Feeds a network: what training and prediction ask for outputs."""
-
-    def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The network's output for the graphs (or nodes) ``index``."""
+# The output of a network for graphs (or nodes) by number, and a mask of those that count.
+Reader = Callable[..., Tensor]
 
 
 class Inputs:
@@ -42,14 +37,8 @@ class Inputs:
     Where the network's embedding has nothing to learn, it is done once and batches are rows of a
     matrix. Else batches are gathered graphs, with the walk powers of the first scattering order;
     their nodes are classes of equivalent nodes, where that makes them much smaller
-    (:mod:`legs.data.merge`).
-
-    Args:
-        data: the data set.
-        network: reads the batches; its input scale must be set.
-        device: where batches go.
-        keep: whether what no parameter changes is computed once and kept (default). It pays from
-            the second pass over the data on, and costs memory.
+    (:mod:`legs.data.merge`). All this pays from the second pass over the data on, and costs memory;
+    without ``keep`` nothing is computed ahead. The network's input scale must be set.
     """
 
     def __init__(
