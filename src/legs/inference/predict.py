@@ -92,9 +92,9 @@ def predict_file(
             part, result = finite_part(part, compute, on_error)
             answers = torch.empty(0, len(task.names)) if result is None else result
             table = _table(task, answers, part)
-            if part.truth is not None:
+            if part.targets is not None:
                 seen = None if part.data is None else predictor.in_training(part.data)
-                truths.add(table, part, part.truth, answers, seen)
+                truths.add(table, part, part.targets, answers, seen)
             if on_error == "skip":
                 table["error"] = pd.array([e or None for e in part.errors], dtype="string")
             writer.table.add(table)
@@ -119,7 +119,7 @@ def _table(task: Task, answers: Tensor, part: InputPart) -> pd.DataFrame:
         columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
     names = [f"probability:{n}" for n in task.names] if columns else task.names
     columns |= {name: answers[:, k].numpy() for k, name in enumerate(names)}
-    predicted = pd.DataFrame(columns, index=part.rows).reindex(range(len(part)))
+    predicted = pd.DataFrame(columns, index=part.index).reindex(range(len(part)))
     if task.kind == "classification":
         predicted["prediction"] = predicted["prediction"].astype("string")
     texts = {"id": part.ids, **({"smiles": part.smiles} if part.smiles else {})}
@@ -152,16 +152,16 @@ class _Truths:
             names = [_name(value, number) for value in truth.iloc[:, 0]]
             y = torch.tensor([number.get(name or "", -1) for name in names], dtype=torch.long)
             self.unscored |= {name for name in names if name is not None and name not in number}
-            column = pd.Series(names, index=part.rows, dtype="string")
+            column = pd.Series(names, index=part.index, dtype="string")
             table["truth"] = column.reindex(range(len(table)))
         else:
-            where = [part.where[row] for row in part.rows]
+            where = [part.where[row] for row in part.index]
             columns = []
             for name in self.task.names:
                 columns.append(np.full(len(answers), np.nan))
                 if name in truth:
                     columns[-1] = self._numbers(truth[name], where)
-                    column = pd.Series(columns[-1], index=part.rows, dtype="float64")
+                    column = pd.Series(columns[-1], index=part.index, dtype="float64")
                     table[f"truth:{name}"] = column.reindex(range(len(table)))
             y = torch.from_numpy(np.stack(columns, axis=1)).float()
         self.answers.append(answers)

@@ -188,12 +188,12 @@ def encode_targets(
     *,
     bad: BadRows | None = None,
     where: Sequence[str] | None = None,
-    missing: bool = True,
 ) -> Targets:
     """Encodes target columns as classes or numbers, by the rule at the top of this module.
 
     Call it on the rows whose graphs could be read, so that no class is left without a graph; then
-    drop the graphs that are not ``kept``.
+    drop the graphs that are not ``kept``. In regression on several columns, rows with some targets
+    are kept, with NaN for the others.
 
     Args:
         table: a row per graph; a pandas DataFrame, or arrays by name.
@@ -201,8 +201,6 @@ def encode_targets(
         task: overrides the detection.
         bad: collects rows with missing or infinite targets (default: the first one raises).
         where: what to call each row in messages; default ``row 1``, ``row 2``, …
-        missing: keep rows with *some* targets missing as NaN, in regression on several columns
-            (default); otherwise they are bad.
 
     >>> table = {"kind": np.array(["b", "a", "b"]), "size": np.array([0.5, 1.5, np.nan])}
     >>> encode_targets(table, ["kind"])[:3]
@@ -231,8 +229,7 @@ def encode_targets(
             raise DataError(column.refusal)
 
     present = np.stack([column.present for column in parsed], axis=1)
-    some = missing and len(parsed) > 1
-    kept: Array = np.asarray(present.any(axis=1) if some else present.all(axis=1))
+    kept: Array = np.asarray(present.any(axis=1))
     for row in np.flatnonzero(~kept).tolist():
         absent = columns[int(np.flatnonzero(~present[row])[0])]
         bad.add(names[row], f"no value in the target column {absent!r}")
