@@ -104,15 +104,8 @@ def open_embedder(
 ) -> Embedder:
     """An embedder by name: ``legs-fixed``, or the directory of a run or model.
 
-    Args:
-        model: the name or path.
-        features: blocks of node features (``legs-fixed`` only; a model knows its own).
-        hydrogens: make hydrogens nodes (``legs-fixed`` only).
-        smiles_column: of the input (default: found).
-        id_column: of the input (default: found).
-        directed: ``"symmetrize"`` takes directed edges as undirected ones.
-        options: of scattering (``legs-fixed`` only).
-        device: where to compute.
+    A trained model knows its own blocks of node ``features``, ``hydrogens`` and scattering
+    ``options``; these are for ``legs-fixed`` alone. Columns of the input are found by default.
     """
     columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
     if model == UNTRAINED:

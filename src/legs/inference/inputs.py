@@ -190,9 +190,10 @@ def finite_part(
         return part, None
     result = compute(part.data)
     reasons = {graph: overflow_reason(part.data, graph) for graph in not_finite(result)}
+    if not reasons:
+        return part, result
     finite = [k for k in range(len(result)) if k not in reasons]
-    part = _without(part, reasons, on_error)
-    return part, None if part.data is None else result[finite]
+    return _without(part, reasons, on_error), result[finite] if finite else None
 
 
 def _named_set(

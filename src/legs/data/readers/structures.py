@@ -55,15 +55,10 @@ def _build(coords: Sequence[Array], ids: tuple[str, ...], path: Path, k: int) ->
 
 
 def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
-    """Joins every point to its nearest neighbours; an edge holds in both directions.
+    """Joins every point to its nearest neighbours: ordered edges ``[2, edges]`` without loops.
 
-    Args:
-        coords: points, ``[points, dimensions]``.
-        k: number of neighbours a point chooses; it gets more where others choose it. Of fewer than
-            ``k + 1`` points all are joined.
-
-    Returns:
-        Edges ``[2, edges]`` in both directions, without loops, ordered.
+    Each of the points, ``[points, dimensions]``, chooses ``k``; it gets more where others choose
+    it, as edges hold in both directions. Of fewer than ``k + 1`` points all are joined.
 
     >>> knn_graph(np.array([[0.0], [1.0], [3.0]]), k=1).tolist()
     [[0, 1, 1, 2], [1, 0, 2, 1]]
@@ -121,8 +116,7 @@ def need_biotite() -> None:
 def read_structure(path: str | Path) -> Structure:
     """Reads the first model of a PDB or mmCIF file; any other suffix, or none, counts as PDB.
 
-    Raises:
-        DataError: the reason alone, without the file's name.
+    Errors are the reason alone, without the file's name.
     """
     path = Path(path)
     need_biotite()
@@ -166,7 +160,9 @@ def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise DataError(f"residue {twice} comes twice in {what}")
         named.append(np.array(keys))
-    shared, first, second = np.intersect1d(*named, assume_unique=True, return_indices=True)
+    shared, first, second = np.intersect1d(
+        named[0], named[1], assume_unique=True, return_indices=True
+    )
     if not len(shared):
         raise DataError("the model and the native structure share no residue number")
     order = np.argsort(second)
