@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from legs.io import parse_json, with_digest
+from legs.io import parse_json, with_digest, write_atomically
 from legs.models import ModelError
-from legs.models.saving import write_atomically
 from legs.report.folders import CERTAINTY, read_cv
 from legs.training.cv.protocol import stacks
 from legs.training.cv.results import vote

@@ -14,8 +14,15 @@ from torch_geometric.data import Data
 
 from legs.explain.attributing import attribute
 from legs.explain.certainty import write_certainty
-from legs.io import FileWarning, expand_user, file_digests, read_arrays, with_digest
-from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
+from legs.io import (
+    FileWarning,
+    expand_user,
+    file_digests,
+    read_arrays,
+    with_digest,
+    write_atomically,
+)
+from legs.models.saving import DESCRIPTION, WEIGHTS
 from legs.report import folders
 from legs.report.folders import EXPLAINED, GRAPHS, RESULTS, read_json, reading
 from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor

@@ -26,7 +26,6 @@ from legs.io import (
     write_together,
     writing,
 )
-from legs.io import write_atomically as write_atomically
 from legs.models.bounds import check_shapes, check_sizes
 from legs.models.network import Network
 
