@@ -77,7 +77,6 @@ def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
 
 def _parse(content: bytes) -> npt.NDArray[Any]:
     # Imported here: `legs --help` needs no numpy.
-    import numpy as np
     from numpy.lib import format as npy
 
     file = io.BytesIO(content)
@@ -87,7 +86,7 @@ def _parse(content: bytes) -> npt.NDArray[Any]:
     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = header(file)
     claimed, actual = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
-    if min(shape, default=0) < 0 or claimed != actual and not dtype.hasobject:
+    if min(shape, default=0) < 0 or (claimed != actual and not dtype.hasobject):
         raise ValueError(f"an array that claims {claimed:,} bytes, with {actual:,} bytes of data")
     file.seek(0)
     return npy.read_array(file, allow_pickle=False)
