@@ -15,10 +15,8 @@ from legs.models.saving import write_atomically
 from legs.report.folders import CERTAINTY, read_cv
 from legs.training.cv.protocol import stacks
 from legs.training.cv.results import vote
-from legs.training.cv.store import Store, Trained
+from legs.training.cv.store import Store
 from legs.training.methods import ENSEMBLES
-
-DIGITS = 4
 
 
 def write_certainty(folder: str | Path) -> Path | None:
@@ -45,7 +43,7 @@ def write_certainty(folder: str | Path) -> Path | None:
     sure = torch.cat([certainty(answers) for answers in by_set]).tolist()
     if len(sure) != len(run.predictions):
         return None
-    content = {"method": run.lead, "sure": [round(value, DIGITS) for value in sure]}
+    content = {"method": run.lead, "sure": [round(value, 4) for value in sure]}
     write_atomically(folder / CERTAINTY, json.dumps(with_digest(content)).encode())
     return folder / CERTAINTY
 
@@ -69,30 +67,21 @@ def kept_answers(
     settings = dict(parse_json((folder / "settings.json").read_bytes()))
     store = Store(folder, settings)
     count = len(chosen) if method == "gs-svm" else len(settings["splits"])
-    models = {k: _kept(store, method, grid, k, count) for k in set(chosen)}
+    alone = method == "gs-svm" or method in ENSEMBLES
+    models: dict[int, list[Tensor]] = {}
+    for setting in set(chosen):
+        # Other networks are trained in stacks: all splits of a setting, then those of the next.
+        group = [setting] if alone else next(some for some in stacks(grid) if setting in some)
+        name = method if method == "gs-svm" or (alone and grid == [{}]) else f"{method}-{group[0]}"
+        answers: list[Tensor] = []
+        while len(answers) < count * len(group):
+            part = store.load(f"{name}-{len(answers)}")
+            if not part:
+                raise ModelError(f"{name}-{len(answers)} is not in {folder}")
+            answers += [model.answers for model in part]
+        models[setting] = answers[count * group.index(setting) :]
     each = count // len(chosen)
     return [
-        torch.stack([m.answers for m in models[setting][number * each : (number + 1) * each]])
+        torch.stack(models[setting][number * each : (number + 1) * each])
         for number, setting in enumerate(chosen)
     ]
-
-
-def _kept(
-    store: Store, method: str, grid: list[dict[str, Any]], setting: int, count: int
-) -> list[Trained]:
-    """All models of a setting, in the order of the splits."""
-    if method == "gs-svm" or method in ENSEMBLES:
-        name = method if method == "gs-svm" or grid == [{}] else f"{method}-{setting}"
-        return [_part(store, f"{name}-{k}")[0] for k in range(count)]
-    group = next(some for some in stacks(grid) if setting in some)
-    models: list[Trained] = []
-    while len(models) < count * len(group):
-        models += _part(store, f"{method}-{group[0]}-{len(models)}")
-    first = count * group.index(setting)
-    return models[first : first + count]
-
-
-def _part(store: Store, name: str) -> list[Trained]:
-    if part := store.load(name):
-        return part
-    raise ModelError(f"{name} is not in {store.directory}")
