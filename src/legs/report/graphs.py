@@ -106,16 +106,13 @@ def run_cards(run: Run, figures: View) -> View:
             nodes = np.array(attributions[k]["nodes"])
             names = names if run.classes else list(dict.fromkeys([target, *names]))
         error = _error(run, row)
-        return _card(
-            shown, k, [*_prediction(run, row, names[:1] if error else names), *error], nodes
-        )
+        lines = _prediction(run, row, names[:1] if error else names)
+        return _card(shown, k, [*lines, *error], nodes)
 
     what = "log-odds of the predicted class" if run.classes else f"predicted {target}"
     best, worst = ([card(k) for k in group] for group in shown.drawn)
-    return {
-        "cards": {"best": best, "worst": worst},
-        "explained": what if attributions else "",
-    }
+    cards = {"best": best, "worst": worst}
+    return {"cards": cards, "explained": what if attributions else ""}
 
 
 def cv_graphs(run: CrossValidation) -> View:

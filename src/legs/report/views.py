@@ -67,7 +67,7 @@ def train_view(run: Run, paper: Paper) -> View:
         "calibration": _predictions(run, run.names, "prediction", "", sure, figures),
         "columns": [
             "",
-            *(f"{h} ({run.size(p):,})" if run.size(p) else h for p, h in heads.items()),
+            *(h + (f" ({n:,})" if (n := run.size(p)) else "") for p, h in heads.items()),
         ],
         "scores": [
             [words.SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in heads)]
@@ -85,7 +85,7 @@ def train_words(run: Run) -> View:
     """What the title and the summary of a trained model are made of."""
     test, base, names = run.scores("test"), run.scores("guess"), run.names
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    accuracy, size = test.get("accuracy") or 0.0, run.size("test")
+    accuracy, r2, size = test.get("accuracy") or 0.0, test.get("r2"), run.size("test")
     if run.classes:
         what = f"classes of {run.results['data']['name'] or 'your data'}"
     else:
@@ -99,7 +99,7 @@ def train_words(run: Run) -> View:
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
         "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / size) if size else 0.0,
-        "useless": test.get("r2", 1.0) < NOTHING and not words.loses(test, base),
+        "useless": r2 is not None and r2 < NOTHING and not words.loses(test, base),
     }
 
 
@@ -238,10 +238,10 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
     table = pd.DataFrame() if run.predictions is None else run.predictions
     targets = [str(c).removeprefix("truth:") for c in table if str(c).startswith("truth:")]
     classes = [str(name) for name in run.about.get("names", [])]
-    sure = None
+    prefix, sure = f"{run.lead}:", None
     if run.certainty.get("method") == run.lead and len(run.certainty["sure"]) == len(table):
         sure = np.array(run.certainty["sure"], dtype=np.float64)
-    digits = 2 if run.classes else 4
+    signed = "{:+.2f}".format if run.classes else "{:+.4f}".format
     return {
         **cv_words(run),
         **cv_graphs(run),
@@ -250,17 +250,10 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         "scores": _cv_scores(run, printed if any(printed.values()) else {}),
         "has_paper": any(printed.values()),
         "pairs": [
-            [
-                names[r["first"]],
-                names[r["second"]],
-                f"{r['difference']:+.{digits}f}",
-                number(r["p"]),
-            ]
+            [names[r["first"]], names[r["second"]], signed(r["difference"]), number(r["p"])]
             for r in run.results.get("comparisons", ())
         ],
-        "calibration": _predictions(
-            run, classes or targets, run.lead, f"{run.lead}:", sure, figures
-        ),
+        "calibration": _predictions(run, classes or targets, run.lead, prefix, sure, figures),
         "scales": _cv_scales(run, figures),
         "parts_of": _parts(run),
         "one": {} if run.one is None else run_cards(run.one, figures),
