@@ -55,7 +55,7 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
             for index, graph in enumerate(graphs)
             if int(graph.num_nodes or 0) <= LARGEST
         ]
-    content = {"kind": predictor.task.kind, "graphs": rows, "weights": weights}
+    content: dict[str, Any] = {"kind": predictor.task.kind, "graphs": rows, "weights": weights}
     content["files"] = file_digests(folder, [GRAPHS])
     write_atomically(folder / EXPLAINED, json.dumps(with_digest(content)).encode())
     return folder / EXPLAINED

@@ -82,7 +82,7 @@ class Theme:
         histogram = {"marker": {"color": self.series[0]}}
         return {"layout": layout, "data": {"heatmap": [shades], "histogram": [histogram]}}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Any:
         """Settings of matplotlib."""
         from matplotlib.rcsetup import cycler
 
