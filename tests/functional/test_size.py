@@ -75,7 +75,7 @@ def test_many_models_and_saving(tmp_path):
 
     again = load(tmp_path / "model")
     torch.testing.assert_close(again(*whole[:5]), models[0](*whole[:5]))
-    assert path_columns(again, again.scattering.out_channels)[-1].path == "size"
+    assert path_columns(again, again.scattering.out_channels)[-1][0] == "size"
 
 
 def test_what_cannot_be():
