@@ -108,10 +108,11 @@ def open_temporary(path: Path) -> Temporary:
     while True:
         temporary = path.with_name(f".{path.name}.legs-{secrets.token_hex(4)}.tmp")
         handle = os.open(temporary, flags, 0o666)
+        locked = True
         with suppress(OSError):  # some network disks have no locks
-            try_lock(handle)
-        # Another process may have taken it for a leftover before it was locked.
-        if os.fstat(handle).st_nlink or os.name == "nt":
+            locked = try_lock(handle)
+        # Before it was locked, another writer may have taken it for a leftover, or be about to.
+        if locked and (os.fstat(handle).st_nlink or os.name == "nt"):
             return Temporary(os.fdopen(handle, "wb"), temporary)
         os.close(handle)
 
