@@ -71,15 +71,17 @@ def speed(name: str, device: str) -> dict[str, float]:
     return {"sorted": plain / ordered, "merged": plain / merged}
 
 
-def _step(data: GraphDataset, copies: Tensor | None, network: LEGSNet, device: str) -> Any:
+def _step(data: GraphDataset, multiplicity: Tensor | None, network: LEGSNet, device: str) -> Any:
     graphs, steps = data.to(device).whole(), network.power_steps
-    copies = None if copies is None else copies.to(device)
+    multiplicity = None if multiplicity is None else multiplicity.to(device)
     assert steps is not None
-    powers = walk_powers(data.to(device), steps, copies).unflatten(1, (steps, data.in_channels))
+    powers = walk_powers(data.to(device), steps, multiplicity).unflatten(
+        1, (steps, data.in_channels)
+    )
     parameters = list(network.scattering.parameters())
 
     def step() -> None:
-        out = network.embed(*graphs[:5], powers=powers, copies=copies)
+        out = network.embed(*graphs[:5], powers=powers, multiplicity=multiplicity)
         torch.autograd.grad(out.square().sum(), parameters)
         if device == "cuda":
             torch.cuda.synchronize()

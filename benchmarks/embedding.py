@@ -63,7 +63,7 @@ def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, flo
         found = timed("scatter", lambda d=data: embedder.features_of(d))
         names = distinct(embedder.names_of(data.feature_names, found.shape[1]))
         header, good = PartHeader(0, len(piece), "", ""), [""] * len(piece)
-        block = InputPart(piece, piece, good, data, list(range(len(piece))), piece), found
+        block = InputPart(piece, piece, piece, good, list(range(len(piece))), data=data), found
         file = part_file(folder, number)
         timed("write", lambda f=file, h=header, b=block, n=names: write_part(f, n, h, [b]))
     found = {name: statistics.median(times[1:]) for name, times in taken.items()}

@@ -276,7 +276,7 @@ def statistics_tables(rows: Sequence[Row]) -> tuple[pd.DataFrame, pd.DataFrame, 
             paper = float(one.printed)
             numbers.append((row["data"], one.quantity, one.ours, paper, one.agrees))
             if not one.agrees:
-                notes.append(f"{row['data']}, {one.quantity}: {one.explanation or 'unexplained'}.")
+                notes.append(f"{row['data']}, {one.quantity}: differs.")
         page.append({**line, "connected": f"{row['statistics']['connected']:.1%}"})
     if rows and not notes:
         notes = [f"All numbers of {len(rows)} data sets agree to the printed digits."]

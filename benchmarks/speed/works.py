@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, vmap
 
 from benchmarks.speed.timing import Run, Works
@@ -24,17 +24,6 @@ from legs.nn import Scattering
 CHOICES: tuple[Backend, ...] = ("auto", "reference")
 # GeoScattering takes nodes one by one, in Python; of some graphs the time for all is known.
 GEOSCATTERING_NODES = 1000
-
-
-class _WithPowers(nn.Module):
-    """Calls :meth:`legs.nn.Scattering.scatter`, for :func:`torch.func.functional_call`."""
-
-    def __init__(self, scattering: Scattering) -> None:
-        super().__init__()
-        self.scattering = scattering
-
-    def forward(self, *given: Any) -> Tensor:
-        return self.scattering.scatter(*given[:-1], powers=given[-1])
 
 
 def scattering_works(
@@ -72,11 +61,11 @@ def scattering_works(
 
     def forward(powers: Tensor | None) -> Tensor:
         if models == 1:
-            return module.scatter(*given, powers=powers)
+            return module(*given, powers=powers)  # type: ignore[no-any-return]
 
         def one(theta: Tensor) -> Any:
-            parameters = {"scattering.selection.theta": theta}
-            return functional_call(_WithPowers(module), parameters, (*given, powers))
+            parameters = {"selection.theta": theta}
+            return functional_call(module, parameters, given, {"powers": powers})
 
         return vmap(one)(theta)  # type: ignore[no-any-return]
 

@@ -47,8 +47,8 @@ def graphs(draw):
 @given(graphs())
 def test_as_by_hand(data):
     kinds = classes_by_hand(data.x, neighbours_of(data))
-    merged, copies = merge_equivalent(data)
-    assert sorted(copies.int().tolist()) == sorted(kinds.count(k) for k in set(kinds))
+    merged, multiplicity = merge_equivalent(data)
+    assert sorted(multiplicity.int().tolist()) == sorted(kinds.count(k) for k in set(kinds))
     # Every class by what can be said of it without its number.
     expected = sorted(
         (data.x[i].tolist(), kinds.count(kinds[i]), sorted(kinds.count(kinds[j]) for j in near))
@@ -60,47 +60,47 @@ def test_as_by_hand(data):
     for c in range(merged.num_nodes):
         own = whole.edge_index[1] == c
         times = merged.edge_weight[own].int().tolist()
-        sizes = copies[whole.edge_index[0][own]].int().tolist()
+        sizes = multiplicity[whole.edge_index[0][own]].int().tolist()
         around = sorted(s for s, t in zip(sizes, times, strict=True) for _ in range(t))
-        found.append((merged.x[c].tolist(), int(copies[c]), around))
+        found.append((merged.x[c].tolist(), int(multiplicity[c]), around))
     assert sorted(found) == expected
 
 
 def test_graphs_stay_apart():
     parts = [path_graph(4).edge_index, ring(5).edge_index + 4, path_graph(4).edge_index + 9]
     ptr = torch.tensor([0, 4, 9, 13])
-    merged, copies = merge_equivalent(
+    merged, multiplicity = merge_equivalent(
         GraphDataset.from_edges(torch.ones(13, 1), ptr, torch.cat(parts, 1))
     )
     assert merged.ptr.tolist() == [0, 2, 3, 5]
-    assert copies.tolist() == [2, 2, 5, 2, 2]
+    assert multiplicity.tolist() == [2, 2, 5, 2, 2]
     of_ring = merged.edge_weight[merged.rowptr[2] : merged.rowptr[3]]
     assert of_ring.tolist() == [2]  # both neighbours are like the node itself
 
 
 def test_long_rows_come_first():
     hub = torch.tensor([[0, 0, 0, 1, 2, 3, 3, 4], [1, 2, 3, 0, 0, 0, 4, 3]])
-    merged, copies = merge_equivalent(one(torch.arange(5.0).unsqueeze(1), hub))
+    merged, multiplicity = merge_equivalent(one(torch.arange(5.0).unsqueeze(1), hub))
     assert merged.rowptr.diff().tolist() == [3, 2, 1, 1, 1]
     assert merged.x.flatten().tolist()[:2] == [0, 3]
-    assert copies.tolist() == [1] * 5
+    assert multiplicity.tolist() == [1] * 5
 
 
 def test_nothing_to_merge_and_nothing_at_all():
     empty = GraphDataset.from_edges(
         torch.empty(0, 2), torch.tensor([0, 0]), torch.empty(2, 0, dtype=torch.long)
     )
-    merged, copies = merge_equivalent(empty)
-    assert merged.num_nodes == len(copies) == 0
+    merged, multiplicity = merge_equivalent(empty)
+    assert merged.num_nodes == len(multiplicity) == 0
     assert merged.ptr.tolist() == [0, 0]
 
 
 def test_colours_that_meet_by_chance(monkeypatch):
     """All nodes with one colour: the check finds that they are not alike, and merges none."""
     monkeypatch.setattr(merge, "_mixed", torch.zeros_like)
-    merged, copies = merge_equivalent(one(torch.rand(4, 1), path_graph(4).edge_index))
+    merged, multiplicity = merge_equivalent(one(torch.rand(4, 1), path_graph(4).edge_index))
     assert merged.num_nodes == 4
-    assert copies.tolist() == [1] * 4
+    assert multiplicity.tolist() == [1] * 4
 
 
 def test_weights_are_refused():

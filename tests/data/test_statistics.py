@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from legs.data import describe, statistics
+from legs.data import describe
 from legs.data.catalog.tu import read_tu
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
@@ -97,20 +97,6 @@ def test_printed_digits_decide():
     assert differing == ["graphs", "nodes", "clustering"]
     assert compare(MUTAG._replace(name="my own")) == []
     assert len(compare(MUTAG._replace(name="PTC_MR"))) == 6
-
-
-def test_differences_can_be_explained(monkeypatch):
-    monkeypatch.setitem(statistics.EXPLAINED, ("MUTAG", "nodes"), "because")
-    by_name = {row.quantity: row for row in compare(MUTAG._replace(nodes=1.0, edges=1.0))}
-    assert by_name["nodes"].explanation == "because"
-    assert by_name["edges"].explanation == ""
-    assert not by_name["nodes"].agrees
-    assert {row.explanation for row in compare(MUTAG)} == {""}
-
-
-def test_no_explanation_is_left_over():
-    paper = paper_statistics()
-    assert all(name in paper and quantity in paper[name] for name, quantity in statistics.EXPLAINED)
 
 
 @pytest.mark.parametrize("name", ["MUTAG", "ENZYMES", "PTC_MR", "PROTEINS", "IMDB-BINARY"])

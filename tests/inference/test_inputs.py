@@ -103,10 +103,10 @@ def test_parts_make_up_the_whole(ending, chunk, tmp_path, rdkit):
     assert torch.equal(torch.cat([g.x for g in graphs]), whole.data.x)
     assert [v for g in graphs for v in g.smiles] == ["CO", "CC", "CCC"]
     starts = [sum(len(p.ids) for p in parts[:i]) for i in range(len(parts))]
-    rows = [s + r for s, part in zip(starts, parts, strict=True) for r in part.rows]
-    assert rows == whole.rows == [0, 2, 4]
+    rows = [s + r for s, part in zip(starts, parts, strict=True) for r in part.index]
+    assert rows == whole.index == [0, 2, 4]
     assert [bool(e) for e in whole.errors] == [i not in rows for i in range(len(whole.ids))]
-    truth = pd.concat([part.truth for part in parts if part.truth is not None])
+    truth = pd.concat([part.targets for part in parts if part.targets is not None])
     assert [v if isinstance(v, str) else None for v in truth["kind"]] == ["a", None, "b"]
 
 
@@ -133,7 +133,7 @@ def test_an_sdf(tmp_path, rdkit):
             writer.write(mol)
     (part,) = iter_input(Reading.of(predictor), file)
     assert part.smiles == ["CO", "CC"]
-    assert part.truth["kind"].tolist() == ["ring", "ring"]
+    assert part.targets["kind"].tolist() == ["ring", "ring"]
 
 
 def test_a_named_set_read_in_another_way(rdkit, monkeypatch):
@@ -173,18 +173,18 @@ def test_folders_of_files(tmp_path):
     assert part.where == ["a.json", "ab.json", "b.json", "c.json"]
     assert part.ids == ["a", "ab.json", "b", "c"]
     assert [bool(e) for e in part.errors] == [False, True, False, False]
-    assert part.rows == [0, 2, 3]
+    assert part.index == [0, 2, 3]
     assert part.data.sizes.tolist() == [3, 1, 4]
     assert part.data.feature_names == predictor.feature_names
     assert part.smiles == []
-    assert part.truth is None
+    assert part.targets is None
 
     # With a table beside them, some of whose values are missing.
     (new / "ab.json").unlink()
     (new / "labels.csv").write_text("file,size,note\nc,4.5,x\na,,y\nb,1.5,z\n")
     (part,) = iter_input(Reading.of(predictor), new)
     assert part.ids == ["a", "b", "c"]
-    assert [None if v != v else v for v in part.truth["size"]] == [None, "1.5", "4.5"]
+    assert [None if v != v else v for v in part.targets["size"]] == [None, "1.5", "4.5"]
 
     other = folder_of_graphs(tmp_path / "other", {"a": 9})
     with pytest.warns(DataWarning, match=r"other: label=C \(9 nodes\)") as warned:
@@ -199,7 +199,7 @@ def test_folders_of_files(tmp_path):
 def test_truth_of_a_named_set(mutag):
     (part,) = iter_input(Reading(("structure",)), "MUTAG")
     assert len(part.ids) == len(mutag)
-    assert part.truth.iloc[:, 0].tolist() == [mutag.class_names[k] for k in mutag.y.tolist()]
+    assert part.targets.iloc[:, 0].tolist() == [mutag.class_names[k] for k in mutag.y.tolist()]
     assert part.data.y is None
 
 

@@ -16,9 +16,9 @@ HEADER = PartHeader(10, 3, "input", "settings")
 
 def blocks(rows=3):
     ids, where = ["a", "b"], ["line 11", "line 12"]
-    yield InputPart(ids, [], ["no molecule", ""], None, [1], where), torch.ones(1, 2)
+    yield InputPart(ids, [], where, ["no molecule", ""], [1]), torch.ones(1, 2)
     if rows > 2:
-        yield InputPart(["c"], [], [""], None, [0], ["line 13"]), torch.full((1, 2), 2.0)
+        yield InputPart(["c"], [], ["line 13"], [""], [0]), torch.full((1, 2), 2.0)
 
 
 def test_a_row_for_every_row_of_the_input(tmp_path):

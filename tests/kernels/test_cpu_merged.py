@@ -32,12 +32,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
     ],
 )
 def test_as_on_all_nodes(policy, dtype):
-    whole, merged, copies = alike_graphs()
+    whole, merged, multiplicity = alike_graphs()
     for models in (1, 2):
         filters, *wanted, cotangent = expected_of(whole, models, policy)
         used, grad = filters.detach().to(dtype), cotangent.to(dtype)
         for with_powers in (False, True):
-            batch = merged_batch(merged, copies, with_powers, device="cpu", dtype=dtype)
+            batch = merged_batch(merged, multiplicity, with_powers, device="cpu", dtype=dtype)
             found = scattering.forward(batch, used, policy)
             found_grad = scattering.backward(batch, used, grad, found, policy)
             compare(found, found_grad, filters, *wanted, cotangent)
@@ -63,7 +63,7 @@ def test_any_graphs(policy):
     )
     def run(parts, with_powers, scale, seed):
         data = together(parts)
-        whole, (small, copies) = data.whole(), merge_equivalent(data)
+        whole, (small, multiplicity) = data.whole(), merge_equivalent(data)
         merged = small.whole()
         case = Case(whole.x, whole.edge_index, None, whole.batch, len(data))
         generator = torch.Generator().manual_seed(seed)
@@ -73,7 +73,7 @@ def test_any_graphs(policy):
         grad = torch.randn(wanted.shape, dtype=torch.float64, generator=generator)
         grad *= clear_of_kinks(case, filters, policy, exact=False)
         (wanted_grad,) = torch.autograd.grad(wanted, filters, grad)
-        batch = merged_batch(merged, copies, with_powers, device="cpu", dtype=torch.float64)
+        batch = merged_batch(merged, multiplicity, with_powers, device="cpu", dtype=torch.float64)
         found = scattering.forward(batch, filters, policy)
         found_grad = scattering.backward(batch, filters, grad, found, policy)
         assert worst(found, wanted.detach()) < 1e-9
@@ -102,13 +102,13 @@ def test_one_copy_each_is_none(threads):
 @pytest.mark.long
 @pytest.mark.parametrize("with_powers", [False, True])
 def test_module(with_powers):
-    whole, merged, copies = alike_graphs()
+    whole, merged, multiplicity = alike_graphs()
     module = Scattering(2, num_scales=3, steps=5, learn_laziness=True).double()
-    powers = walk_powers(*merged[:3], 5, copies) if with_powers else None
+    powers = walk_powers(*merged[:3], 5, multiplicity) if with_powers else None
     module.backend = "reference"
     expected = module(*whole[:5])
     module.backend = "fused"
-    found = module.scatter(*merged[:5], powers=powers, multiplicity=copies)
+    found = module(*merged[:5], powers=powers, multiplicity=multiplicity)
     assert worst(found.detach(), expected.detach()) < 1e-9
     cotangent = torch.randn(expected.shape, dtype=torch.float64)
     wanted = torch.autograd.grad(expected, list(module.parameters()), cotangent)

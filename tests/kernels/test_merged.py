@@ -37,36 +37,36 @@ def alike_graphs(dtype=torch.float64):
     x = torch.randint(3, (int(ptr[-1]), 2), generator=generator).to(dtype)
     x[ptr[2] : ptr[3]] = 1  # a constant on a regular graph
     data = GraphDataset.from_edges(x, ptr, edges)
-    merged, copies = merge_equivalent(data)
+    merged, multiplicity = merge_equivalent(data)
     assert merged.num_nodes < data.num_nodes / 3
-    return data.whole(), merged.whole(), copies
+    return data.whole(), merged.whole(), multiplicity
 
 
-def walk_powers(x, edge_index, weight, steps, copies=None):
+def walk_powers(x, edge_index, weight, steps, multiplicity=None):
     times = torch.ones(len(x), 1, dtype=x.dtype)
-    if copies is not None:
-        x, weight, times = fn.masses(x, edge_index, weight, copies)
+    if multiplicity is not None:
+        x, weight, times = fn.masses(x, edge_index, weight, multiplicity)
     walk = fn.random_walk(edge_index, weight, len(x), x.dtype)
     return fn.walk_powers(x, walk, steps) / times.unsqueeze(-1)
 
 
 def test_walk_powers():
-    whole, merged, copies = alike_graphs()
+    whole, merged, multiplicity = alike_graphs()
     full = walk_powers(*whole[:3], 5)
-    few = walk_powers(*merged[:3], 5, copies)
+    few = walk_powers(*merged[:3], 5, multiplicity)
     mean = fn.graph_mean(full, whole.batch, whole.batch_size)
-    assert torch.allclose(fn.graph_mean(few, merged.batch, whole.batch_size, copies), mean)
+    assert torch.allclose(fn.graph_mean(few, merged.batch, whole.batch_size, multiplicity), mean)
 
 
 @pytest.mark.parametrize("kind", ["normalized", "mean", "sum"])
 @pytest.mark.parametrize("with_powers", [False, True])
 def test_reference(kind, with_powers):
-    whole, merged, copies = alike_graphs()
+    whole, merged, multiplicity = alike_graphs()
     options = {"num_scales": 4, "steps": 6, "learn_laziness": True, "backend": "reference"}
     module = Scattering(2, aggr=Moments(kind), **options).double()
     expected = module(*whole[:5])
-    powers = walk_powers(*merged[:3], 6, copies) if with_powers else None
-    found = module.scatter(*merged[:5], powers=powers, multiplicity=copies)
+    powers = walk_powers(*merged[:3], 6, multiplicity) if with_powers else None
+    found = module(*merged[:5], powers=powers, multiplicity=multiplicity)
     assert torch.allclose(found, expected, atol=1e-9, rtol=1e-9)
     cotangent = torch.randn(expected.shape, dtype=torch.float64)
     wanted = torch.autograd.grad((expected * cotangent).sum(), list(module.parameters()))
@@ -76,9 +76,9 @@ def test_reference(kind, with_powers):
 
 
 def test_other_aggregations_are_refused():
-    _, merged, copies = alike_graphs()
+    _, merged, multiplicity = alike_graphs()
     with pytest.raises(ValueError, match="moments only"):
-        Scattering(2, aggr="max").double().scatter(*merged[:5], multiplicity=copies)
+        Scattering(2, aggr="max").double()(*merged[:5], multiplicity=multiplicity)
 
 
 def expected_of(whole, models, policy="increasing"):
@@ -97,9 +97,9 @@ def expected_of(whole, models, policy="increasing"):
     return filters, theta, expected, cotangent
 
 
-def merged_batch(merged, copies, with_powers, **place):
+def merged_batch(merged, multiplicity, with_powers, **place):
     """What the kernels take."""
-    powers = walk_powers(*merged[:3], 5, copies).to(**place) if with_powers else None
+    powers = walk_powers(*merged[:3], 5, multiplicity).to(**place) if with_powers else None
     return make_batch(
         merged.x.to(**place),
         merged.edge_index.to(place["device"]),
@@ -107,7 +107,7 @@ def merged_batch(merged, copies, with_powers, **place):
         merged.batch.to(place["device"]),
         merged.batch_size,
         powers,
-        copies.to(**place),
+        multiplicity.to(**place),
         validate=False,
     )
 
@@ -128,14 +128,14 @@ def compare(found, grad, filters, theta, expected, cotangent):
 @pytest.mark.parametrize("with_powers", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gpu(gpu, monkeypatch, family, with_powers, dtype):
-    whole, merged, copies = alike_graphs()
+    whole, merged, multiplicity = alike_graphs()
     filters, theta, expected, cotangent = expected_of(whole, 2)
     paths = Scattering(2, num_scales=3, steps=5).out_channels
     assert expected[0].numel() == len(whole.batch.unique()) * paths
     if family == "any":
         monkeypatch.setattr(scattering, "MAX_THREADS", 0)
     place = {"device": DEVICE, "dtype": dtype}
-    given = merged_batch(merged, copies, with_powers, **place)
+    given = merged_batch(merged, multiplicity, with_powers, **place)
     on_device = filters.detach().to(**place)
     found = scattering.forward(given, on_device)
     grad = scattering.backward(given, on_device, cotangent.to(**place), found)

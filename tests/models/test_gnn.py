@@ -111,14 +111,14 @@ def test_loops_and_directed_edges_count_as_in_pyg(name):
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("name", NAMES)
 def test_merged_nodes_give_what_all_nodes_give(name, layers):
-    whole, merged, copies = alike_graphs()
+    whole, merged, multiplicity = alike_graphs()
     (network,) = networks(name, count=1, num_layers=layers, hidden_channels=8)
     own = [p for key, p in network.named_parameters() if not key.startswith("head.")]
     outputs = []
-    for graphs, multiplicity in ((whole, None), (merged, copies.double())):
+    for graphs, counts in ((whole, None), (merged, multiplicity.double())):
         x, edge_index, weight, batch, size, *_ = graphs
         weight = None if weight is None else weight.double()
-        out = network.embed(x.double(), edge_index, weight, batch, size + 1, None, multiplicity)
+        out = network.embed(x.double(), edge_index, weight, batch, size + 1, None, counts)
         outputs.append(values_and_gradients(out, own))
     assert outputs[0][0].abs().max() > 0.1
     assert_close(*outputs)
@@ -126,9 +126,9 @@ def test_merged_nodes_give_what_all_nodes_give(name, layers):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_dropout_of_merged_nodes(name):
-    _, (x, edge_index, weight, batch, size, *_), copies = alike_graphs()
+    _, (x, edge_index, weight, batch, size, *_), multiplicity = alike_graphs()
     network = create(name, 2, 3, dropout=0.1).double()
-    given = (x.double(), edge_index, weight.double(), batch, size, None, copies)
+    given = (x.double(), edge_index, weight.double(), batch, size, None, multiplicity)
     with pytest.raises(ValueError, match="dropped together"):
         network.embed(*given)
     assert network.eval().embed(*given).isfinite().all()

@@ -308,7 +308,7 @@ def test_precomputed_powers_change_nothing(learn_laziness, lowpass):
     powers = module.walk_powers(data.x, data.edge_index, data.edge_weight)
     assert powers.shape == (16, 16, 2)
     graphs = (data.x, data.edge_index, data.edge_weight, data.batch)
-    found, expected = module.scatter(*graphs, powers=powers), run(module, data)
+    found, expected = module(*graphs, powers=powers), run(module, data)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     parameters = list(module.parameters())
     torch.testing.assert_close(
@@ -464,3 +464,6 @@ def test_old_names_warn_and_work():
     assert module.append_graph_size
     with pytest.warns(DeprecationWarning, match=r"use columns\(\)"):
         assert module.paths() == module.columns()
+    x, edge_index = torch.rand(3, 1), ring(3).edge_index
+    with pytest.warns(DeprecationWarning, match="use the module itself"):
+        assert torch.equal(module.scatter(x, edge_index), module(x, edge_index))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from legs.report.drawings import graph_layout, graph_svg
+from legs.report.figures import wavelets_around
 from legs.report.molecules import _compact, molecule_svg
-from legs.report.wavelets import wavelets_around
 
 # Names from users' files are text, never code.
 SHAPES = {"svg", "path", "circle"}

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from legs import report
 from legs.nn import Scattering
-from legs.report.heatmaps import by_path
+from legs.report.figures import by_path
 from legs.report.plots import MOST_CLASSES, SYMBOLS, confusion, reliability
 from legs.report.static import MARKERS
 from legs.report.theme import THEMES

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,13 @@ with one_writer(Path(sys.argv[1])) as folder:
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_many_writers_of_one_file(tmp_path):
+    """Nobody takes the new file of another for a leftover, not even before it is locked."""
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda k: write_atomically(tmp_path / "a", b"%d" % k), range(1000)))
+    assert names(tmp_path) == ["a"]
 
 
 def test_the_order_of_things(tmp_path, monkeypatch):

@@ -122,7 +122,7 @@ def test_the_saved_model_is_the_fitted_one(run):
     again = load_predictor(folder / "model")
     assert (again.method, again.feature_names) == ("legs-fcn", data.feature_names)
     assert again.features == ("own",)
-    assert_same(again.answerer.saved()[1], weights_of(fitted))
+    assert_same(again.answerer.state_dict(), weights_of(fitted))
     assert torch.equal(again.predict(data), fitted.predictor.predict(data))
 
 

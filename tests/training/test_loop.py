@@ -52,8 +52,7 @@ def run(options, losses=None, monkeypatch=None, name="baseline", data=None, **gi
         snapshots.append(copy.deepcopy(network.state_dict()))
 
     inputs = Inputs(data, network, torch.device("cpu"))
-    target = task.targets(data.y)
-    state = loop.train(network, inputs, target, split, task, options, report=report, **given)
+    state = loop.train(network, inputs, data.y, split, task, options, report=report, **given)
     return network, state, snapshots
 
 

@@ -155,7 +155,7 @@ def test_svm_chooses_within_training_graphs(task):
         assert (again.penalty, again.width) == (machine.penalty, machine.width)
         assert torch.equal(again.features, machine.features)
         if part == "test" or task == "regression":
-            assert_same(again.saved()[1], machine.saved()[1])
+            assert_same(again.state_dict(), machine.state_dict())
         else:
             assert not torch.equal(again.calibration, machine.calibration)
 
@@ -243,13 +243,13 @@ def test_calibration_changes_no_decision(classes):
     machine, part = svm(data), data.subset(made_split().validation)
     task = Task.of(data, torch.as_tensor(made_split().train))
     plain = machine.machines[0].predict(machine.embedding(part).double().numpy())
-    answers = machine.answers(part, task, 512)
+    answers = machine.answers(part, task)
     assert answers.argmax(-1).tolist() == plain.tolist()
 
     def loss(factor):
         weights = machine.calibration.clone()
         weights[:, :-1] *= factor
-        return task.scores(replace(machine, calibration=weights).answers(part, task, 1), part.y)
+        return task.scores(replace(machine, calibration=weights).answers(part, task), part.y)
 
     best = loss(1)["log_loss"]
     assert best < min(loss(5)["log_loss"], loss(0.2)["log_loss"])

@@ -131,13 +131,13 @@ def test_features_of_fixed_scattering_are_computed_once(monkeypatch):
     from legs.nn import Scattering
 
     calls = []
-    plain = Scattering.scatter
+    plain = Scattering.forward
 
-    def scatter(self, *args, **kwargs):
+    def forward(self, *args, **kwargs):
         calls.append(1)
         return plain(self, *args, **kwargs)
 
-    monkeypatch.setattr(Scattering, "scatter", scatter)
+    monkeypatch.setattr(Scattering, "forward", forward)
     fit_nodes(blocks(), "legs-fixed", SHORT)
     assert len(calls) == 1
 

@@ -15,7 +15,7 @@ import torch
 from legs.data import DataError, from_objects
 from legs.data.splits import save_splits
 from legs.inference.embed import open_embedder
-from legs.io import FileError, digest_of
+from legs.io import FileError, digest_of, writing
 from legs.models import ModelError
 from legs.training import TrainingOptions, fit
 from legs.training.fit import choose_split
@@ -26,7 +26,6 @@ from legs.training.runs import (
     clear_failed_start,
     find_model,
     run_directory,
-    writing,
 )
 from tests.training.made import QUICK, made_data, made_split
 

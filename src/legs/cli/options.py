@@ -3,7 +3,8 @@
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -28,10 +29,10 @@ def number(text: str | float) -> float:
     """
     from legs.data.readers.text import parse_number
 
-    value = parse_number(str(text))
-    if not math.isfinite(value):
-        raise typer.BadParameter(f"{text!r} is not a finite number")
-    return value
+    with suppress(ValueError):
+        if math.isfinite(value := parse_number(str(text))):
+            return value
+    raise typer.BadParameter(f"{text!r} is not a finite number")
 
 
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]
@@ -203,7 +204,7 @@ def parse_settings(settings: Sequence[str] | None) -> dict[str, Any]:
     {'dropout': 0.2, 'aggr': 'mean'}
     """
     pairs = _split_pairs(settings, "--set", "NAME=VALUE, such as dropout=0.2")
-    return {name: _parse_value(text, "--set") for name, text, _ in pairs}
+    return {name: _parse_value(text, "--set") for name, text in pairs.items()}
 
 
 def parse_tune(tune: Sequence[str] | None) -> dict[str, list[Any]]:
@@ -213,10 +214,10 @@ def parse_tune(tune: Sequence[str] | None) -> dict[str, list[Any]]:
     {'lr': [0.001, 0.003], 'learn_laziness': [False, 'channel']}
     """
     example, values = "NAME=VALUE,VALUE, such as lr=0.001,0.003", {}
-    for name, text, pair in _split_pairs(tune, "--tune", example):
+    for name, text in _split_pairs(tune, "--tune", example).items():
         words = [word.strip() for word in text.split(",")]
         if not all(words):
-            raise UsageError(f"--tune takes {example}; got {pair!r}")
+            raise UsageError(f"--tune takes {example}; got '{name}={text}'")
         if any(mark in text for mark in "[]{}"):
             raise UsageError(f"--tune takes numbers and words, not {text}; use --grid for lists")
         values[name] = [_parse_value(word, "--tune") for word in words]
@@ -239,61 +240,37 @@ def parse_grid(
         raise UsageError("--tune and --grid exclude each other")
     if grid is None:
         return grid_of(parse_tune(tune)) if tune else ({},)
-    try:
-        rows = _parse_json(grid, "--grid")
-    except UsageError:
-        raise
-    except ValueError as error:
-        raise UsageError(f"--grid must be JSON: {error}") from None
+    rows = _parse_value(grid, "--grid")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
-        raise UsageError('--grid must be a list of settings, e.g. [{"lr": 0.01}, {"lr": 0.001}]')
+        raise UsageError('--grid must be a JSON list, e.g. [{"lr": 0.01}, {"lr": 0.001}]')
     return tuple(rows)
 
 
-def _split_pairs(
-    pairs: Sequence[str] | None, option: str, example: str
-) -> Iterator[tuple[str, str, str]]:
-    names = set()
+def _split_pairs(pairs: Sequence[str] | None, option: str, example: str) -> dict[str, str]:
+    values: dict[str, str] = {}
     for pair in pairs or ():
         name, equals, text = pair.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name.isidentifier():
             raise UsageError(f"{option} takes {example}; got {pair!r}")
-        if name in names:
+        if name in values:
             raise UsageError(f"{option} gives {name} twice")
-        names.add(name)
-        yield name, text, pair
+        values[name] = text
+    return values
 
 
 def _parse_value(text: str, option: str) -> Any:
     """A finite number, other JSON, or else a word."""
     try:
-        return _parse_json(text, option)
-    except UsageError:
-        raise
-    except ValueError:
-        pass  # a word, or a number that JSON writes in another way
-    try:
-        float(text)
-    except ValueError:
-        return text
-    try:
-        return number(text)
-    except (ValueError, typer.BadParameter):  # Python alone takes it for one
-        raise UsageError(f"{option} got {text!r}, which is not a finite number") from None
-
-
-def _parse_json(text: str, option: str) -> Any:
-    def finite(digits: str) -> float:
-        if not math.isfinite(value := float(digits)):
-            raise OverflowError(digits)
-        return value
-
-    try:
-        return json.loads(text, parse_float=finite, parse_constant=finite)
-    except (OverflowError, RecursionError) as error:
+        with suppress(ValueError):
+            return json.loads(text, parse_float=number, parse_constant=number)
+        with suppress(ValueError):
+            float(text)
+            return number(text)  # which JSON writes differently, as .5
+    except (typer.BadParameter, RecursionError):
         reason = "not a finite number, or nested too deeply"
-        raise UsageError(f"{option} got {text[:40]!r}: {reason}") from error
+        raise UsageError(f"{option} got {text[:40]!r}: {reason}") from None
+    return text
 
 
 def counted(count: int, noun: str) -> str:

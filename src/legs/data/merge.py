@@ -34,11 +34,11 @@ class Merged(NamedTuple):
         data: one node per class; edge weights are the numbers of neighbours :math:`W'`, which
             differ between the two directions of an edge, and loops lead from a class to itself.
             Classes with many neighbours come first in every graph.
-        copies: multiplicity: number of nodes in each class, ``[classes]``, as ``data.x``.
+        multiplicity: number of nodes in each class, ``[classes]``, as ``data.x``.
     """
 
     data: GraphDataset
-    copies: Tensor
+    multiplicity: Tensor
 
 
 def merge_equivalent(data: GraphDataset) -> Merged:
@@ -49,8 +49,8 @@ def merge_equivalent(data: GraphDataset) -> Merged:
 
     >>> star = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])
     >>> data = GraphDataset.from_edges(torch.ones(4, 1), torch.tensor([0, 4]), star)
-    >>> merged, copies = merge_equivalent(data)
-    >>> copies, merged.whole().edge_index, merged.edge_weight
+    >>> merged, multiplicity = merge_equivalent(data)
+    >>> multiplicity, merged.whole().edge_index, merged.edge_weight
     (tensor([1., 3.]), tensor([[1, 0],
             [0, 1]]), tensor([3., 1.]))
     """

@@ -47,17 +47,7 @@ def part_sizes(n: int, fractions: Fractions = USUAL_FRACTIONS) -> Indices:
 
 
 def stratified_folds(y: ArrayLike, k: int = 10, seed: int = 0) -> list[Indices]:
-    """``k`` parts, in each of which every class has its share, to within one graph.
-
-    Args:
-        y: class of every graph, ``[graphs]``; any labels.
-        k: number of parts (default 10); their sizes differ by one at most.
-        seed: of the random order within each class (default 0).
-
-    >>> folds = stratified_folds([0] * 20 + [1] * 10, k=5)
-    >>> [fold.size for fold in folds], [int((fold >= 20).sum()) for fold in folds]
-    ([6, 6, 6, 6, 6], [2, 2, 2, 2, 2])
-    """
+    """``k`` parts, in each of which every class of ``y`` has its share, to within one graph."""
     classes = np.asarray(y)
     if classes.ndim != 1:
         raise DataError(f"stratifying needs one class per graph; got shape {classes.shape}")
@@ -71,16 +61,7 @@ def stratified_folds(y: ArrayLike, k: int = 10, seed: int = 0) -> list[Indices]:
 
 
 def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indices]:
-    """``k`` parts of about the same size that keep groups whole.
-
-    Args:
-        groups: the group of every graph, ``[graphs]``; any labels.
-        k: number of parts (default 10); as many as there are groups: one group per part.
-        seed: of the order among groups of the same size (default 0).
-
-    >>> [fold.tolist() for fold in group_folds(["a", "b", "a", "c"], k=2)]
-    [[0, 2], [1, 3]]
-    """
+    """``k`` parts of about the same size that keep groups whole."""
     number, sizes = group_numbers(groups)
     _check_parts(k, len(sizes), "groups")
     fold = np.empty(len(sizes), dtype=np.int64)
@@ -100,20 +81,8 @@ def balanced_group_folds(
     """Parts of given shares that keep groups whole and have every class in proportion.
 
     Groups come by falling size, those of about the same size at random, each into the part that
-    is then nearest to its share of graphs and of every class. No part is left empty; with fewer
-    groups than parts, groups are ignored.
-
-    Args:
-        groups: the group of every graph, ``[graphs]``; any labels.
-        shares: of the parts, ``[parts]``; they add up to 1.
-        y: class of every graph (default: none, balanced by size alone).
-        seed: default 0.
-
-    >>> folds = balanced_group_folds(
-    ...     [0, 0, 1, 1, 2, 2, 3, 3], [0.5, 0.5], y=[0, 0, 0, 0, 1, 1, 1, 1]
-    ... )
-    >>> [len({*fold // 4}) for fold in folds]
-    [2, 2]
+    is then nearest to its share of graphs and of every class (``y``). No part is left empty; with
+    fewer groups than parts, groups are ignored.
     """
     share = np.asarray(shares, dtype=np.float64)
     number, sizes = group_numbers(groups)
@@ -145,21 +114,8 @@ def rotations(
     """The paper's protocol: every part is tested, and validation rotates over the others.
 
     The test set is ``test_folds`` consecutive parts, at each of the ``k`` starting positions. For
-    each, one model per remaining part: that part validates, the rest trains. The models of one
-    test set vote.
-
-    Args:
-        folds: the ``k`` parts.
-        test_folds: parts in a test set (default 1; the paper's reduced training data: 1, 2, 5, 7).
-        rotations: models per test set (default: one for each remaining part); validation starts
-            with the part after the test set.
-
-    Returns:
-        For every test set the splits of its models.
-
-    >>> tests = rotations(stratified_folds([0, 1] * 10, k=10))
-    >>> len(tests), len(tests[0])
-    (10, 9)
+    each, one model per remaining part (or the first ``rotations`` of them): that part validates,
+    the rest trains. Returns the splits of the models of every test set, which vote.
     """
     k = len(folds)
     left = k - test_folds
@@ -175,16 +131,12 @@ def rotations(
     def join(parts: Sequence[int]) -> Indices:
         return np.sort(np.concatenate([folds[i % k] for i in parts]))
 
-    tests = []
-    for start in range(k):
+    def splits(start: int) -> list[Split]:
         test, others = range(start, start + test_folds), range(start + test_folds, start + k)
-        tests.append(
-            [
-                Split(join([i for i in others if i != held]), join([held]), join(test))
-                for held in others[:models]
-            ]
-        )
-    return tests
+        parts = [([i for i in others if i != held], [held], test) for held in others[:models]]
+        return [Split(*map(join, split)) for split in parts]
+
+    return [splits(start) for start in range(k)]
 
 
 def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
@@ -200,16 +152,7 @@ def _check_parts(k: int, available: int, what: str) -> None:
 
 
 def random_split(n: int, fractions: Fractions = USUAL_FRACTIONS, seed: int = 0) -> Split:
-    """Training, validation and test graphs at random.
-
-    Args:
-        n: number of graphs.
-        fractions: of training, validation and test (default 0.8, 0.1, 0.1).
-        seed: default 0.
-
-    >>> [part.size for part in random_split(25)]
-    [19, 3, 3]
-    """
+    """Training, validation and test graphs at random."""
     sizes = part_sizes(n, fractions)
     order = np.random.default_rng(seed).permutation(n)
     return Split(*(np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])))
@@ -224,25 +167,9 @@ def scaffold_split(
     """A split in which no Bemis–Murcko scaffold is in two parts.
 
     Scaffolds go one after another into training if they fit, else into validation if they fit, else
-    into test. Molecules without rings share the empty scaffold.
-
-    Args:
-        smiles: per molecule.
-        fractions: of training, validation and test (default 0.8, 0.1, 0.1), met as well as the
-            scaffolds allow.
-        seed: ``None`` (default): scaffolds come by falling number of molecules (ties: by first
-            appearance); validation and test hold rare ones, which is the harder split and the
-            usual one. With a seed, only scaffolds larger than half the validation or test set come
-            first; all others in random order.
-        y: class of every molecule (default: none): every part gets each class in proportion, as
-            well as the scaffolds allow (:func:`balanced_group_folds`); no seed is the seed 0.
-
-    Raises:
-        DataError: a part is empty, or has one class only.
-
-    >>> split = scaffold_split(["c1ccccc1O", "c1ccccc1N", "CCO", "C1CC1"], (0.5, 0.25, 0.25))
-    >>> split.train, split.validation, split.test
-    (array([0, 1]), array([2]), array([3]))
+    into test. They come by falling number of molecules, so that validation and test hold rare ones,
+    the harder and usual split; with a seed, all but the largest in random order. With classes
+    ``y``, every part gets each class in proportion instead (:func:`balanced_group_folds`).
     """
     number, sizes = group_numbers(scaffolds(smiles))
     wanted = part_sizes(len(smiles), fractions)
@@ -271,17 +198,7 @@ def scaffold_split(
 def scaffold_folds(
     smiles: Sequence[str], k: int = 10, seed: int = 0, y: ArrayLike | None = None
 ) -> list[Indices]:
-    """``k`` parts of about the same size, none of which shares a scaffold with another.
-
-    Args:
-        smiles: one per molecule.
-        k: number of parts (default 10).
-        seed: default 0.
-        y: class of every molecule, balanced over the parts (default: none).
-
-    Raises:
-        DataError: fewer scaffolds than parts, or a part has one class only.
-    """
+    """``k`` parts of about the same size, classes ``y`` balanced, without common scaffolds."""
     number, _ = group_numbers(scaffolds(smiles))
     names = [f"fold {i + 1} of {k}" for i in range(k)]
     return _balanced(number, np.full(k, 1 / k), y, seed, names)
@@ -344,15 +261,7 @@ def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
 
 
 def load_splits(path: str | PathLike[str], graphs: int | None = None) -> list[Split]:
-    """Reads splits and checks them.
-
-    Args:
-        path: the file.
-        graphs: number of graphs of the data set, where known.
-
-    Raises:
-        DataError: naming the split and what is wrong with it.
-    """
+    """Reads splits and checks them, also against the number of graphs where it is known."""
     try:
         rows = parse_json(Path(path).read_bytes())
     except OSError as error:
@@ -367,13 +276,7 @@ def load_splits(path: str | PathLike[str], graphs: int | None = None) -> list[Sp
 
 
 def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str = "") -> None:
-    """Every part of every split has graphs, none twice, none in two parts, none out of range.
-
-    >>> check_splits([Split(np.array([0, 1]), np.array([2]), np.array([1]))])
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: split 0: graph 1 is in train and in test
-    """
+    """Every part of every split has graphs, none twice, none in two parts, none out of range."""
     if not splits:
         raise DataError(f"{where}there are no splits")
     for i, split in enumerate(splits):

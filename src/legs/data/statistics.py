@@ -24,8 +24,6 @@ PRINTED = {
     "clustering": "CC",
 }
 _PAPER_NAMES = {"PTC_MR": "PTC"}
-# Why a number of ours differs from the printed one, by set and quantity.
-EXPLAINED: dict[tuple[str, str], str] = {}
 
 
 class Statistics(NamedTuple):
@@ -48,7 +46,6 @@ class Comparison(NamedTuple):
     ours: float
     printed: str
     agrees: bool  # to the printed digits
-    explanation: str  # of a difference, where it is known
 
 
 def describe(dataset: GraphDataset) -> Statistics:
@@ -90,32 +87,19 @@ def describe(dataset: GraphDataset) -> Statistics:
 
 
 def compare(ours: Statistics) -> list[Comparison]:
-    """The numbers of a set beside those of the paper's Table I; ``[]`` if it is not in there.
-
-    >>> numbers = Statistics("MUTAG", 188, 2, 17.931, 19.7926, 8.218, 0.0, 1.0)
-    >>> [row.quantity for row in compare(numbers) if not row.agrees]
-    []
-    """
+    """The numbers of a set beside those of the paper's Table I; ``[]`` if it is not in there."""
     rows = []
     name = _PAPER_NAMES.get(ours.name, ours.name)
     for quantity, printed in paper_statistics().get(name, {}).items():
         value, digits = getattr(ours, quantity), len(printed.partition(".")[2])
         # Half a unit of the last digit, and a little for values on the edge of rounding.
         agrees = abs(value - float(printed)) <= 0.5 * 10**-digits + 1e-9
-        why = "" if agrees else EXPLAINED.get((ours.name, quantity), "")
-        rows.append(Comparison(quantity, value, printed, agrees, why))
+        rows.append(Comparison(quantity, value, printed, agrees))
     return rows
 
 
 def check(names: Sequence[str] = ()) -> Iterator[tuple[Statistics, list[Comparison]]]:
-    """Loads sets of the paper's Table I, one after another, and compares them with it.
-
-    Args:
-        names: of the sets; default: all 13.
-
-    Raises:
-        DataError: a set is not in the table, or cannot be loaded.
-    """
+    """Loads sets of the paper's Table I (default: all 13) and compares them with it."""
     from legs.data.loading import load
 
     for name in names or paper_statistics():
@@ -128,11 +112,7 @@ def check(names: Sequence[str] = ()) -> Iterator[tuple[Statistics, list[Comparis
 
 @cache
 def paper_statistics() -> dict[str, dict[str, str]]:
-    """The paper's Table I as printed: by set, then by quantity as in :class:`Statistics`.
-
-    >>> paper_statistics()["NCI1"]["edges"]
-    '32.30'
-    """
+    """The paper's Table I as printed: by set, then by quantity as in :class:`Statistics`."""
     text = (files("legs.data") / "paper_dataset_stats.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return {row["row"]: {ours: row[theirs] for ours, theirs in PRINTED.items()} for row in rows}

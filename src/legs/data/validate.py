@@ -32,16 +32,6 @@ def check_graphs(
 ) -> None:
     """Every graph has nodes, finite non-negative weights, and both directions of every edge.
 
-    Args:
-        ptr: node offsets of the graphs, ``[graphs + 1]``.
-        edge_index: edges of all graphs, numbered through, ``[2, edges]``.
-        edge_weight: ``[edges]``, or ``None`` for ones.
-        where: what to call a graph, by its number (default ``graph 0``, ``graph 1``, …).
-        symmetrise: advice about a directed graph.
-
-    Raises:
-        DataError: for the first graph at fault.
-
     >>> import torch
     >>> check_graphs(torch.tensor([0, 2, 4]), torch.tensor([[0, 1, 2], [1, 0, 3]]))
     Traceback (most recent call last):

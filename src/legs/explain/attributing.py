@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,7 @@ from legs.training.task import Task
 
 Floats = npt.NDArray[np.float64]
 Baseline = Literal["shuffled", "mean", "zero"] | Tensor
-# Network outputs [graphs, outputs] -> what is explained [graphs].
-Read = Callable[[Tensor], Tensor]
+Function = Callable[[Tensor], Tensor]
 # Nodes of all copies of a graph that pass through a network at a time.
 AT_ONCE = 20_000
 
@@ -120,23 +119,16 @@ def attribute(
             return of_features(network.embed(*_copies(graph, x)))
 
         by_node = [integrate(_slopes(of_nodes, start, x), miss, most) for start in starts]
-        by_feature = [
-            integrate(_slopes(of_features, start, embedded[0]), miss) for start in embedded[1:]
-        ]
+        end = embedded[0]
+        by_feature = [integrate(_slopes(of_features, start, end), miss) for start in embedded[1:]]
     channels = torch.stack([integral.shares for integral in by_node]).mean(0).numpy()
     features = torch.stack([integral.shares for integral in by_feature]).mean(0).tolist()
     columns = path_columns(network, len(features))
+    paths = _summed((path for path, _ in columns), features)
+    moments = _summed((moment for _, moment in columns), features)
     nodes = channels.sum(1)
-    return Attribution(
-        name,
-        value,
-        before,
-        nodes,
-        channels,
-        _summed([column.path for column in columns], features),
-        _summed([column.moment for column in columns], features),
-        value - before - float(nodes.sum()),
-    )
+    gap = value - before - float(nodes.sum())
+    return Attribution(name, value, before, nodes, channels, paths, moments, gap)
 
 
 def _copies(graph: Data, x: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor, int]:
@@ -150,7 +142,7 @@ def _copies(graph: Data, x: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tens
 
 
 def _slopes(
-    function: Callable[[Tensor], Tensor], start: Tensor, end: Tensor
+    function: Function, start: Tensor, end: Tensor
 ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Values at points of a line, and how much each entry contributes to the slope there."""
 
@@ -170,10 +162,9 @@ def _slopes(
 def _baselines(baseline: Baseline, x: Tensor, draws: int) -> Tensor:
     """What a graph with node features ``x`` is compared with, ``[baselines, nodes, channels]``."""
     if isinstance(baseline, Tensor):
-        if baseline.shape != x.shape:
-            raise ValueError(
-                f"the baseline has shape {list(baseline.shape)}, the graph {list(x.shape)}"
-            )
+        shape = list(baseline.shape)
+        if shape != list(x.shape):
+            raise ValueError(f"the baseline has shape {shape}, the graph {list(x.shape)}")
         return baseline.to(x).unsqueeze(0)
     if baseline == "shuffled":
         if draws < 1:
@@ -181,66 +172,56 @@ def _baselines(baseline: Baseline, x: Tensor, draws: int) -> Tensor:
         generator = torch.Generator().manual_seed(0)
         return torch.stack([x[torch.randperm(len(x), generator=generator)] for _ in range(draws)])
     if baseline == "mean":
-        return x.mean(0, keepdim=True).expand_as(x).clone().unsqueeze(0)
+        return x.mean(0).repeat(1, len(x), 1)
     if baseline == "zero":
         return torch.zeros_like(x).unsqueeze(0)
     raise ValueError(f'baseline must be "shuffled", "mean", "zero" or a tensor; got {baseline!r}')
 
 
-def _reader(task: Task | None, target: str | int | None, out: Tensor) -> tuple[Read, str]:
+def _reader(task: Task | None, target: str | int | None, out: Tensor) -> tuple[Function, str]:
     """What is explained, as a function of the network's outputs, and its name."""
     names = tuple(map(str, range(out.shape[1]))) if task is None else task.names
+    classes = task is not None and task.kind == "classification"
     if target is None:
-        classes = task is not None and task.kind == "classification"
-        index = int(out[0].argmax()) if classes else 0
-    elif isinstance(target, str):
+        target = int(out[0].argmax()) if classes else 0
+    if isinstance(target, str):
         if target not in names:
             raise ValueError(f"no target is called {target!r}; there are {', '.join(names)}")
-        index = names.index(target)
-    elif not -len(names) <= target < len(names):
+        target = names.index(target)
+    if not -len(names) <= target < len(names):
         raise ValueError(f"target {target} of {len(names)}")
-    else:
-        index = target % len(names)
-    if task is None:
-        return (lambda out: out[:, index]), names[index]
-    if task.kind == "regression":
-        return (lambda out: task.answers(out)[:, index]), names[index]
-    others = [k for k in range(out.shape[1]) if k != index]
-    return (lambda out: out[:, index] - out[:, others].logsumexp(1)), names[index]
+    index = target % len(names)
+    if classes:
+        others = [k for k in range(out.shape[1]) if k != index]
+        return (lambda out: out[:, index] - out[:, others].logsumexp(1)), names[index]
+    return (lambda out: (task.answers(out) if task else out)[:, index]), names[index]
 
 
-class PathColumn(NamedTuple):
-    """Path and moment of a graph feature, by name."""
-
-    path: str
-    moment: str
-
-
-def path_columns(network: Network, width: int) -> list[PathColumn]:
-    """Paths of a network's graph features, ``width`` of them; empty if it has no scattering.
+def path_columns(network: Network, width: int) -> list[tuple[str, str]]:
+    """Path and moment of each graph feature, ``width`` of them; empty without scattering.
 
     >>> from legs.models import create
     >>> network = create("legs-fcn", 1, 2)
     >>> path_columns(network, network.scattering.out_channels)[-1]
-    PathColumn(path='Ψ3 Ψ4', moment='kurtosis')
+    ('Ψ3 Ψ4', 'kurtosis')
     """
     second = network.second if isinstance(network, Ensemble) else network
     if not isinstance(second, LEGSNet | MPLEGS):
         return []
-    columns, last = second.scattering.columns(), second.scattering.selection.num_scales
+    last = second.scattering.selection.num_scales
     named = []
-    for column in columns:
+    for column in second.scattering.columns():
         path = " ".join("Φ" if j == last else f"Ψ{j}" for j in column.path) or "x"
         if column.channel < 0:
             path = "size" if column in SIZE_COLUMNS else "mixed"
-        named.append(PathColumn(path, column.moment))
+        named.append((path, column.moment))
     # Features of the first network of an ensemble have no path.
-    other = [PathColumn("other network", "other network")] * (width - len(named))
+    other = [("other network", "other network")] * (width - len(named))
     return [*other, *named] if second is not network else named
 
 
-def _summed(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
-    sums = dict.fromkeys(names, 0.0)
+def _summed(names: Iterable[str], values: Sequence[float]) -> dict[str, float]:
+    sums: dict[str, float] = {}
     for name, value in zip(names, values, strict=False):  # no names: no scattering
-        sums[name] += value
+        sums[name] = sums.get(name, 0.0) + value
     return sums

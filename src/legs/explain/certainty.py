@@ -9,16 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from legs.io import parse_json, with_digest
+from legs.io import parse_json, with_digest, write_atomically
 from legs.models import ModelError
-from legs.models.saving import write_atomically
 from legs.report.folders import CERTAINTY, read_cv
 from legs.training.cv.protocol import stacks
 from legs.training.cv.results import vote
-from legs.training.cv.store import Store, Trained
-from legs.training.methods import ENSEMBLES
-
-DIGITS = 4
+from legs.training.cv.store import Store, file_names
 
 
 def write_certainty(folder: str | Path) -> Path | None:
@@ -45,7 +41,7 @@ def write_certainty(folder: str | Path) -> Path | None:
     sure = torch.cat([certainty(answers) for answers in by_set]).tolist()
     if len(sure) != len(run.predictions):
         return None
-    content = {"method": run.lead, "sure": [round(value, DIGITS) for value in sure]}
+    content = {"method": run.lead, "sure": [round(value, 4) for value in sure]}
     write_atomically(folder / CERTAINTY, json.dumps(with_digest(content)).encode())
     return folder / CERTAINTY
 
@@ -69,30 +65,17 @@ def kept_answers(
     settings = dict(parse_json((folder / "settings.json").read_bytes()))
     store = Store(folder, settings)
     count = len(chosen) if method == "gs-svm" else len(settings["splits"])
-    models = {k: _kept(store, method, grid, k, count) for k in set(chosen)}
+    models: dict[int, list[Tensor]] = {}
+    for setting in set(chosen):
+        group = [0] if method == "gs-svm" else next(g for g in stacks(grid) if setting in g)
+        loaded = store.load_all(file_names(method, grid, group, count))
+        answers = [model.answers for model in loaded if model is not None]
+        if len(answers) < len(loaded):
+            raise ModelError(f"{folder} does not hold all models of {method}")
+        first = 0 if method == "gs-svm" else count * group.index(setting)
+        models[setting] = answers[first : first + count]
     each = count // len(chosen)
     return [
-        torch.stack([m.answers for m in models[setting][number * each : (number + 1) * each]])
+        torch.stack(models[setting][number * each : (number + 1) * each])
         for number, setting in enumerate(chosen)
     ]
-
-
-def _kept(
-    store: Store, method: str, grid: list[dict[str, Any]], setting: int, count: int
-) -> list[Trained]:
-    """All models of a setting, in the order of the splits."""
-    if method == "gs-svm" or method in ENSEMBLES:
-        name = method if method == "gs-svm" or grid == [{}] else f"{method}-{setting}"
-        return [_part(store, f"{name}-{k}")[0] for k in range(count)]
-    group = next(some for some in stacks(grid) if setting in some)
-    models: list[Trained] = []
-    while len(models) < count * len(group):
-        models += _part(store, f"{method}-{group[0]}-{len(models)}")
-    first = count * group.index(setting)
-    return models[first : first + count]
-
-
-def _part(store: Store, name: str) -> list[Trained]:
-    if part := store.load(name):
-        return part
-    raise ModelError(f"{name} is not in {store.directory}")

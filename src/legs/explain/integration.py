@@ -32,19 +32,15 @@ Evaluate = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class Integral(NamedTuple):
-    """Shares of a difference, and what they miss of it: ``difference - sum(shares)``."""
+    """Over a part of the line: shares of a difference, and ``difference - sum(shares)``."""
 
-    shares: Tensor
-    gap: float
-
-
-class _Panel(NamedTuple):
     left: float
     right: float
     shares: Tensor
     gap: float
 
     def halves(self) -> list[tuple[float, float]]:
+        """Where to cut, were it inaccurate."""
         left, right = self.left, self.right
         middle = math.sqrt(left * right) if right > 4 * left else (left + right) / 2
         middle = middle if left else right / LEAP
@@ -72,19 +68,18 @@ def integrate(evaluate: Evaluate, tolerance: float = 1e-6, most: int = 4000) -> 
         panels = panels[:good] + _measure(evaluate, cuts)
         count += len(cuts) * (POINTS + 2)
     shares = torch.stack([panel.shares for panel in panels]).sum(0)
-    return Integral(shares, sum(panel.gap for panel in panels))
+    return Integral(0.0, 1.0, shares, sum(panel.gap for panel in panels))
 
 
-def _measure(evaluate: Evaluate, spans: list[tuple[float, float]]) -> list[_Panel]:
+def _measure(evaluate: Evaluate, spans: list[tuple[float, float]]) -> list[Integral]:
     """Gauss-Legendre quadrature on each span, with the values at its ends."""
     points, weights = np.polynomial.legendre.leggauss(POINTS)
     at = [[*(a + (b - a) * (p + 1) / 2 for p in points), a, b] for a, b in spans]
     values, slopes = evaluate(torch.tensor(at).double().flatten())
-    values = values.view(len(spans), -1)
-    slopes = slopes.view(len(spans), POINTS + 2, *slopes.shape[1:])[:, :POINTS].double()
     panels = []
-    for (left, right), value, slope in zip(spans, values, slopes, strict=True):
+    parts = zip(values.view(len(spans), -1), slopes.split(POINTS + 2), strict=True)
+    for (left, right), (value, slope) in zip(spans, parts, strict=True):
         weight = torch.as_tensor(weights * (right - left) / 2)
-        shares = torch.tensordot(weight, slope, dims=1)
-        panels.append(_Panel(left, right, shares, float(value[-1] - value[-2] - shares.sum())))
+        shares = torch.tensordot(weight, slope[:POINTS].double(), dims=1)
+        panels.append(Integral(left, right, shares, float(value[-1] - value[-2] - shares.sum())))
     return panels

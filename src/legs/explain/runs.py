@@ -14,18 +14,25 @@ from torch_geometric.data import Data
 
 from legs.explain.attributing import attribute
 from legs.explain.certainty import write_certainty
-from legs.io import FileWarning, expand_user, file_digests, read_arrays, with_digest
-from legs.models.saving import DESCRIPTION, WEIGHTS, write_atomically
+from legs.io import (
+    FileWarning,
+    expand_user,
+    file_digests,
+    read_arrays,
+    with_digest,
+    write_atomically,
+)
+from legs.models import Network
+from legs.models.saving import DESCRIPTION, WEIGHTS
 from legs.report import folders
 from legs.report.folders import EXPLAINED, GRAPHS, RESULTS, read_json, reading
-from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
 
 # Larger graphs would take minutes.
 LARGEST = 400
 # Enough for a picture: a graph takes about a second.
 QUALITY: dict[str, Any] = {"draws": 4, "tolerance": 0.01, "most": 300}
-DIGITS = 5
 
 
 def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
@@ -44,7 +51,7 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
     if not (folder / "model" / DESCRIPTION).is_file():
         return None
     predictor = load_predictor(find_model(folder))
-    if not isinstance(predictor.answerer, NetworkAnswerer) or not (folder / GRAPHS).is_file():
+    if not isinstance(predictor.answerer, Network) or not (folder / GRAPHS).is_file():
         return None
     names = _targets(predictor, targets, folder)
     weights = _weights(folder)  # before anything is computed
@@ -56,12 +63,8 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
             for index, graph in enumerate(graphs)
             if int(graph.num_nodes or 0) <= LARGEST
         ]
-    content = {
-        "kind": predictor.task.kind,
-        "graphs": rows,
-        "weights": weights,
-        "files": file_digests(folder, [GRAPHS]),
-    }
+    content: dict[str, Any] = {"kind": predictor.task.kind, "graphs": rows, "weights": weights}
+    content["files"] = file_digests(folder, [GRAPHS])
     write_atomically(folder / EXPLAINED, json.dumps(with_digest(content)).encode())
     return folder / EXPLAINED
 
@@ -75,38 +78,35 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
         targets: as in :func:`explain_run`.
     """
     folder = expand_user(folder)
-    kind = folders.kind_of(folder)
+    kind, run = folders.kind_of(folder), folder
+    if kind == "demo":
+        run = folders.runs_in(folder)[0]
     if kind == "cv":
-        one, certainty = folder / folders.ONE, folder / folders.CERTAINTY
-        explained = _explained(one, targets) if "scores" in read_json(one / RESULTS) else None
-        if not _whole(certainty):
+        run, certainty = folder / folders.ONE, folder / folders.CERTAINTY
+        if not _is_whole(certainty):
             certainty.unlink()
-        if not _newer(certainty, folder / RESULTS):
+        if not _is_newer(certainty, folder / RESULTS):
             with reading(folder, folders.CLEAR):
                 write_certainty(folder)
-        return explained
-    return _explained(folders.runs_in(folder)[0] if kind == "demo" else folder, targets)
+        if "scores" not in read_json(run / RESULTS):
+            return None
+    if targets or not _is_current(run):
+        return explain_run(run, targets)
+    return run / EXPLAINED
 
 
-def _explained(folder: Path, targets: Sequence[str]) -> Path | None:
-    if targets or not _current(folder):
-        return explain_run(folder, targets)
-    return folder / EXPLAINED
-
-
-def _current(folder: Path) -> bool:
+def _is_current(folder: Path) -> bool:
     """Whether the graphs of a run have been explained by its model, and the file is whole."""
-    if not _whole(folder / EXPLAINED):
+    if not _is_whole(folder / EXPLAINED):
         return False
     explained = read_json(folder / EXPLAINED)
     if "weights" not in explained:  # of version 0.1.0
-        return _newer(folder / EXPLAINED, folder / GRAPHS)
-    files = file_digests(folder, [GRAPHS])
+        return _is_newer(folder / EXPLAINED, folder / GRAPHS)
     same = _weights(folder) in (None, explained["weights"])
-    return same and bool(explained.get("files") == files)
+    return same and bool(explained.get("files") == file_digests(folder, [GRAPHS]))
 
 
-def _whole(file: Path) -> bool:
+def _is_whole(file: Path) -> bool:
     """Whether a file is as it was written, or is missing; a warning if it is damaged."""
     try:
         read_json(file)
@@ -116,15 +116,15 @@ def _whole(file: Path) -> bool:
     return True
 
 
+def _is_newer(file: Path, source: Path) -> bool:
+    there = file.is_file() and source.is_file()
+    return there and file.stat().st_mtime >= source.stat().st_mtime
+
+
 def _weights(folder: Path) -> str | None:
     """The digest of the weights of a run's model; ``None`` if the model was deleted."""
     model = folders.read_model(folder, folders.read_results(folder))
     return str(model[folders.DIGEST][WEIGHTS]) if model else None
-
-
-def _newer(file: Path, source: Path) -> bool:
-    there = file.is_file() and source.is_file()
-    return there and file.stat().st_mtime >= source.stat().st_mtime
 
 
 def drawn_graphs(file: Path) -> list[Data]:
@@ -144,7 +144,7 @@ def drawn_graphs(file: Path) -> list[Data]:
     return graphs
 
 
-def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> list[str | None]:
+def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> Sequence[str | None]:
     """What to explain: ``None`` for the predicted class."""
     task = predictor.task
     if task.kind == "classification":
@@ -153,7 +153,7 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> list
         if name not in task.names:
             raise ValueError(f"the model predicts no {name!r}; it predicts {', '.join(task.names)}")
     if targets:
-        return list(targets)
+        return targets
     # There is little to learn from why wrong predictions were made.
     assert task.deviation is not None
     with reading(folder, folders.CLEAR):
@@ -163,15 +163,14 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> list
 
 
 def _explain(predictor: Predictor, graph: Data, target: str | None) -> dict[str, Any]:
-    attribution = attribute(predictor, graph, target, **QUALITY)
-    names = ("value", "baseline", "gap", "nodes", "paths", "moments")
-    rounded = {name: _rounded(getattr(attribution, name)) for name in names}
-    return {"target": attribution.target, **rounded}
+    result = attribute(predictor, graph, target, **QUALITY)
+    numbers = {"value": result.value, "baseline": result.baseline, "gap": result.gap}
+    rounded = {name: _rounded(value) for name, value in numbers.items()}
+    rounded["nodes"] = [_rounded(share) for share in result.nodes]
+    for name in ("paths", "moments"):
+        rounded[name] = {key: _rounded(share) for key, share in getattr(result, name).items()}
+    return {"target": result.target, **rounded}
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, np.ndarray):
-        return [_rounded(part) for part in value.tolist()]
-    return float(f"{value:.{DIGITS}g}")
+def _rounded(value: float) -> Any:
+    return float(f"{value:.5g}")

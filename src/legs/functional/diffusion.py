@@ -36,11 +36,6 @@ class Walk(NamedTuple):
     leak: Tensor  # [nodes] (d_i - Σ_j W_ij) / d_i: zero for undirected graphs, up to rounding
     degree: Tensor  # [nodes] d_i, 1 for nodes of degree zero
 
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self.degree.shape[0]
-
 
 def random_walk(
     edge_index: Tensor,
@@ -87,7 +82,7 @@ def random_walk(
 
 
 def masses(
-    x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, copies: Tensor
+    x: Tensor, edge_index: Tensor, edge_weight: Tensor | None, multiplicity: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""Merged nodes (:func:`legs.data.merge_equivalent`) as an undirected graph again.
 
@@ -100,12 +95,12 @@ def masses(
         x: signals, ``[nodes, channels]``.
         edge_index: ``[2, edges]``.
         edge_weight: :math:`W'`, ``[edges]``; ``None`` for ones.
-        copies: multiplicities :math:`n`, ``[nodes]``.
+        multiplicity: :math:`n`, ``[nodes]``.
 
     Returns:
         Masses, weights :math:`E`, and :math:`n` as a column of the dtype of ``x``.
     """
-    times = copies.to(x.dtype).unsqueeze(-1)
+    times = multiplicity.to(x.dtype).unsqueeze(-1)
     weight = times.squeeze(-1).index_select(0, edge_index[1])
     if edge_weight is not None:
         weight = weight * edge_weight.to(x.dtype)
@@ -120,10 +115,8 @@ def diffuse(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
         walk: from :func:`random_walk`.
         laziness: :math:`\alpha`, one value or ``[channels]``.
     """
-    moved = spmm(walk.pattern, walk.forth, x)
-    if isinstance(laziness, Tensor):
-        return torch.lerp(moved, x, laziness.expand_as(x))
-    return torch.lerp(moved, x, laziness)
+    weight = laziness.expand_as(x) if isinstance(laziness, Tensor) else laziness
+    return torch.lerp(spmm(walk.pattern, walk.forth, x), x, weight)
 
 
 def high_pass(x: Tensor, walk: Walk, laziness: Tensor | float) -> Tensor:
@@ -207,28 +200,25 @@ def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = Non
     example = torch.empty(()) if like is None else like
     if not isinstance(laziness, Tensor):
         return _fixed_mixture(laziness, steps, example.dtype, example.device)
-    return _mixture(laziness.double(), steps).to(laziness.dtype)
-
-
-@lru_cache(maxsize=64)
-def _fixed_mixture(laziness: float, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    # Cached: a copy to the GPU at every step would make it wait.
-    return _mixture(torch.full((), laziness, dtype=torch.float64, device=device), steps).to(dtype)
-
-
-def _mixture(laziness: Tensor, steps: int) -> Tensor:
     # Through logarithms, in float64: binomials alone overflow beyond some hundred steps.
     binomial, stays, moves = _log_binomials(steps, laziness.device)
-    alpha = laziness[..., None, None]
-    return torch.exp(binomial + torch.xlogy(stays, alpha) + moves * torch.log1p(-alpha))
+    alpha = laziness.double()[..., None, None]
+    mixture = torch.exp(binomial + torch.xlogy(stays, alpha) + moves * torch.log1p(-alpha))
+    return mixture.to(laziness.dtype)
+
+
+# Both are cached: a copy to the GPU at every step would make it wait.
+@lru_cache(maxsize=64)
+def _fixed_mixture(laziness: float, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    alpha = torch.full((), laziness, dtype=torch.float64, device=device)
+    return lazy_mixture(alpha, steps).to(dtype)
 
 
 @lru_cache(maxsize=64)
 def _log_binomials(steps: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Of t over s (minus infinity for s > t), and the exponents of α and 1 - α."""
-    t = torch.arange(steps, dtype=torch.float64).unsqueeze(-1)
     s = torch.arange(steps, dtype=torch.float64)
-    binomial = torch.lgamma(t + 1) - torch.lgamma(s + 1) - torch.lgamma((t - s).clamp_min(0) + 1)
+    t, stays = s.unsqueeze(-1), (s.unsqueeze(-1) - s).clamp_min(0)
+    binomial = torch.lgamma(t + 1) - torch.lgamma(s + 1) - torch.lgamma(stays + 1)
     binomial = binomial.masked_fill(s > t, -torch.inf)
-    stays = (t - s).clamp_min(0)
     return binomial.to(device), stays.to(device), (s + 1).expand(steps, -1).to(device)

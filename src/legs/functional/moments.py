@@ -20,6 +20,7 @@ zero with zero gradient on constants.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -47,7 +48,7 @@ def moment_names(kind: MomentKind = "normalized", order: int = 4) -> tuple[str, 
 
 
 def graph_mean(
-    x: Tensor, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
+    x: Tensor, batch: Tensor | None, num_graphs: int, multiplicity: Tensor | None = None
 ) -> Tensor:
     """Mean over the nodes of each graph, ``[graphs, ...]`` from ``[nodes, ...]``.
 
@@ -55,29 +56,30 @@ def graph_mean(
         x: ``[nodes, ...]``.
         batch: the graph of each node; ``None`` for a single graph.
         num_graphs: number of graphs.
-        copies: how many nodes each one stands for, ``[nodes]`` (default one).
+        multiplicity: how many nodes each one stands for, ``[nodes]`` (default one).
 
     >>> graph_mean(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
     tensor([2., 5.])
     """
-    if batch is None and copies is None:
+    if batch is None and multiplicity is None:
         return x.mean(0, keepdim=True)
     # Counted by index_add: bincount looks at its result, which makes a GPU wait.
-    ones = torch.ones(x.shape[0], dtype=x.dtype, device=x.device) if copies is None else copies
-    count = graph_sum(ones, batch, num_graphs).clamp_min(1)
-    return graph_sum(x, batch, num_graphs, copies) / count.view(-1, *[1] * (x.dim() - 1))
+    ones = torch.ones(len(x), dtype=x.dtype, device=x.device)
+    each = ones if multiplicity is None else multiplicity
+    count = graph_sum(each, batch, num_graphs).clamp_min(1)
+    return graph_sum(x, batch, num_graphs, multiplicity) / count.view(-1, *[1] * (x.dim() - 1))
 
 
 def graph_sum(
-    x: Tensor, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
+    x: Tensor, batch: Tensor | None, num_graphs: int, multiplicity: Tensor | None = None
 ) -> Tensor:
     """Sum over the nodes of each graph; as :func:`graph_mean`.
 
     >>> graph_sum(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), 2)
     tensor([4., 5.])
     """
-    if copies is not None:
-        x = x * copies.view(-1, *[1] * (x.dim() - 1))
+    if multiplicity is not None:
+        x = x * multiplicity.view(-1, *[1] * (x.dim() - 1))
     if batch is None:
         return x.sum(0, keepdim=True)
     return x.new_zeros(num_graphs, *x.shape[1:]).index_add(0, batch, x)
@@ -89,7 +91,7 @@ def graph_size(
     num_nodes: int,
     num_graphs: int = 1,
     edge_weight: Tensor | None = None,
-    copies: Tensor | None = None,
+    multiplicity: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Numbers of nodes and edges of every graph, ``[graphs, 2]``.
@@ -100,9 +102,9 @@ def graph_size(
         batch: the graph of each node, or ``None`` for a single graph.
         num_nodes: number of nodes.
         num_graphs: number of graphs (default 1).
-        edge_weight: with ``copies``, how many neighbours like its source the target has; else
-            not used.
-        copies: multiplicity of each node (default one; :func:`legs.data.merge_equivalent`).
+        edge_weight: of merged nodes: how many neighbours like its source the target has.
+        multiplicity: how many nodes each one stands for (default one;
+            :func:`legs.data.merge_equivalent`).
         dtype: of the result (default float32).
 
     >>> triangle = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])
@@ -110,22 +112,20 @@ def graph_size(
     tensor([[3., 3.]])
     """
     target = edge_index[1]
-    if batch is None:
-        batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
     nodes = torch.ones(num_nodes, dtype=dtype, device=edge_index.device)
     halves = torch.full(target.shape, 0.5, dtype=dtype, device=edge_index.device)
-    if copies is not None:
-        nodes = copies.to(dtype)
+    if multiplicity is not None:
+        nodes = multiplicity.to(dtype)
         halves = halves * nodes[target]
         halves = halves if edge_weight is None else halves * edge_weight.to(dtype)
     # Multiples of one half: their sum is the same in any order.
-    empty = nodes.new_zeros(num_graphs)
-    counts = empty.index_add(0, batch, nodes), empty.index_add(0, batch[target], halves)
+    ends = None if batch is None else batch[target]
+    counts = graph_sum(nodes, batch, num_graphs), graph_sum(halves, ends, num_graphs)
     return torch.stack(counts, dim=1)
 
 
 def signal_energy(
-    x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int, copies: Tensor | None = None
+    x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int, multiplicity: Tensor | None = None
 ) -> Tensor:
     r"""The energy of a signal on its graph, ``[graphs, channels]``: the scale of rounding errors.
 
@@ -135,13 +135,13 @@ def signal_energy(
 
     The second term bounds :math:`(Ax)_i^2`: a hub collects the mass of all its neighbours, with a
     rounding error of that size. The mean square of :math:`x` alone is too small there. With
-    ``copies``, the walk is that of all nodes' mass: see :func:`masses`.
+    ``multiplicity``, the walk is that of all nodes' mass: see :func:`masses`.
     """
-    times = torch.ones_like(x[:, :1]) if copies is None else copies.unsqueeze(-1)
+    times = torch.ones_like(x[:, :1]) if multiplicity is None else multiplicity.unsqueeze(-1)
     inflow = spmm(walk.pattern, walk.forth, times) / times
     square = x * x
     spread = spmm(walk.pattern, walk.forth, times * square) / times
-    return graph_mean(square + inflow * spread, batch, num_graphs, copies)
+    return graph_mean(square + inflow * spread, batch, num_graphs, multiplicity)
 
 
 def moments(
@@ -152,7 +152,7 @@ def moments(
     kind: MomentKind = "normalized",
     order: int = 4,
     energy: Tensor | None = None,
-    copies: Tensor | None = None,
+    multiplicity: Tensor | None = None,
 ) -> Tensor:
     r"""Moments of each column over the nodes of each graph.
 
@@ -164,7 +164,7 @@ def moments(
         order: number of moments (default 4; at most 4 for ``"normalized"``).
         energy: of the signals that ``z`` came from (:func:`signal_energy`), broadcastable to
             ``[graphs, ...]``; sets the variance floor. Default: the mean square of ``z``.
-        copies: how many nodes each one stands for, ``[nodes]`` (default one).
+        multiplicity: how many nodes each one stands for, ``[nodes]`` (default one).
 
     Returns:
         ``[graphs, ..., order]``; zeros for a graph without nodes.
@@ -175,14 +175,10 @@ def moments(
     if num_graphs is None:
         num_graphs = 1 if batch is None else int(batch.max()) + 1
     if kind == "normalized":
-        return _normalized(z, order, energy, batch, num_graphs, copies)
-    absolute = z.abs()
-    powers = [absolute]
-    for _ in range(order - 1):
-        powers.append(powers[-1] * absolute)
-    stacked = torch.stack(powers, dim=-1)
+        return _normalized(z, order, energy, batch, num_graphs, multiplicity)
+    powers = torch.stack(list(accumulate([z.abs()] * order, torch.mul)), dim=-1)
     pool = graph_mean if kind == "mean" else graph_sum
-    return pool(stacked, batch, num_graphs, copies)
+    return pool(powers, batch, num_graphs, multiplicity)
 
 
 def _normalized(

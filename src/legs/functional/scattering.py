@@ -87,15 +87,10 @@ def scattering(
         diffused = list(range(len(paths))) if lowpass else parents
         if not diffused:
             break
-        inputs = _take(signal, diffused)
+        bank = (walk, laziness, cumulative)
+        first = powers if k == 0 else None
         out = wavelet_transform(
-            inputs,
-            walk,
-            laziness,
-            cumulative,
-            wavelets=bool(parents),
-            lowpass=lowpass,
-            powers=powers if k == 0 else None,
+            _take(signal, diffused), *bank, wavelets=bool(parents), lowpass=lowpass, powers=first
         )
         if lowpass:
             lows.append(out[-1])
@@ -103,15 +98,11 @@ def scattering(
         if not parents:
             break
         # Slices, not lists of indices: those would be copied to a GPU at every step.
-        chosen = torch.cat(
-            [
-                out[_children(paths[i], num_scales, policy).start :, :, diffused.index(i)]
-                for i in parents
-            ]
-        ).movedim(0, 1)
-        paths = [(*paths[i], j) for i in parents for j in _children(paths[i], num_scales, policy)]
-        outputs.append(chosen)
-        signal = chosen.abs()
+        children = {i: _children(paths[i], num_scales, policy) for i in parents}
+        parts = [out[children[i].start :, :, diffused.index(i)] for i in parents]
+        paths = [(*paths[i], j) for i in parents for j in children[i]]
+        outputs.append(torch.cat(parts).movedim(0, 1))
+        signal = outputs[-1].abs()
     return torch.cat(outputs + lows, dim=1)
 
 

@@ -21,9 +21,8 @@ Product = Callable[["Pattern", Tensor, Tensor], Tensor | None]
 class Pattern(NamedTuple):
     """Where the entries of a sparse matrix are, in row order and in column order.
 
-    ``to_columns`` takes values in row order to column order, ``to_rows`` back. ``product``, if
-    given, computes :math:`S x` from pattern, values and ``x``, or returns ``None`` where PyTorch's
-    own product is the better choice.
+    ``to_columns`` takes values in row order to column order, ``to_rows`` back. A ``product`` may
+    return ``None`` where PyTorch's own is the better choice.
     """
 
     rowptr: Tensor  # [rows + 1]
@@ -61,18 +60,11 @@ def build_pattern(row: Tensor, col: Tensor, rows: int, columns: int) -> tuple[Pa
     row, order = torch.sort(row, stable=True)
     col = col.index_select(0, order)
     row_t, to_columns = torch.sort(col, stable=True)
+    col_t = row.index_select(0, to_columns)
     places = torch.arange(row.shape[0], device=row.device)
-    pattern = Pattern(
-        rowptr=row_pointers(row, rows),
-        row=row,
-        col=col,
-        to_columns=to_columns,
-        rowptr_t=row_pointers(row_t, columns),
-        row_t=row_t,
-        col_t=row.index_select(0, to_columns),
-        to_rows=places.scatter(0, to_columns, places),
-    )
-    return pattern, order
+    to_rows = places.scatter(0, to_columns, places)
+    by_row = (row_pointers(row, rows), row, col, to_columns)
+    return Pattern(*by_row, row_pointers(row_t, columns), row_t, col_t, to_rows), order
 
 
 def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
@@ -94,8 +86,7 @@ def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
             [ 3.]])
     """
     flat = x.reshape(x.shape[0], x.shape[1:].numel())
-    # Compiled code takes the operator, which the compiler can see through; it costs some 20 µs a
-    # call, and its gradient does not map over models. Everything else takes the function.
+    # For the compiler, the operator: it costs some 20 µs per call, and its gradient does not map.
     out: Tensor
     if torch.compiler.is_compiling():
         out = _product_op(values, flat, pattern[:8])
@@ -120,10 +111,9 @@ class _Spmm(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        values, x, *rest = inputs
+        values, x, pattern = *inputs[:2], Pattern(*inputs[2:])
         if any(dim is not None for dim in in_dims[2:]):
             raise RuntimeError("The graph must be the same for all models mapped over.")
-        pattern = Pattern(*rest)
         if in_dims[1] is None:
             x = x.unsqueeze(1).expand(-1, info.batch_size, -1)
         else:
@@ -156,17 +146,15 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, lis
 
 
 def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
-    rows, columns = pattern.rowptr.numel() - 1, x.shape[0]
+    shape = (pattern.rowptr.numel() - 1, x.shape[0])
     if values.numel() == 0 or x.numel() == 0:
-        return x.new_zeros(rows, x.shape[1])
+        return x.new_zeros(shape[0], x.shape[1])
     out = None if pattern.product is None else pattern.product(pattern, values, x)
     if out is not None:
         return out
     _hear_beta_warning_once()
-    matrix = torch.sparse_csr_tensor(
-        pattern.rowptr, pattern.col, values, (rows, columns), check_invariants=False
-    )
-    return matrix @ x
+    entries = (pattern.rowptr, pattern.col, values)
+    return torch.sparse_csr_tensor(*entries, shape, check_invariants=False) @ x
 
 
 @torch.library.custom_op("legs::spmm", mutates_args=())

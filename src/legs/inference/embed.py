@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from safetensors.torch import save
@@ -21,7 +21,7 @@ from legs.models import Ensemble, LEGSNet, Network, create
 from legs.nn.columns import columns_of_features
 from legs.training.inputs import embed
 from legs.training.methods import methods
-from legs.training.predictor import NetworkAnswerer, Predictor, load_predictor
+from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
 from legs.training.svm import ScatteringSVM
 
@@ -32,23 +32,15 @@ CHUNK = 2_000
 
 @dataclass(frozen=True)
 class Embedder:
-    """Turns graphs into features with names.
+    """Turns graphs into features with names."""
 
-    Args:
-        reading: how files become graphs.
-        features_of: graphs to features, ``[graphs, features]``.
-        names_of: names of these, from the names of the node features and the number of features.
-        identity: what distinguishes it from others, as JSON values.
-    """
-
-    reading: Reading
-    features_of: Callable[[GraphDataset], Tensor]
-    names_of: Callable[[Sequence[str], int], list[str]]
-    identity: dict[str, Any] = field(default_factory=dict)
+    reading: Reading  # how files become graphs
+    features_of: Callable[[GraphDataset], Tensor]  # [graphs, features]
+    names_of: Callable[[Sequence[str], int], list[str]]  # of node features, and their number
+    identity: dict[str, Any] = field(default_factory=dict)  # JSON values that tell it from others
 
 
-@dataclass(frozen=True)
-class Embedded:
+class Embedded(NamedTuple):
     """What :func:`embed_file` did: rows and columns written, rows skipped and their list."""
 
     rows: int
@@ -82,18 +74,16 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
     def names_of(names: Sequence[str], width: int) -> list[str]:
-        answerer, network = predictor.answerer, None
-        if isinstance(answerer, NetworkAnswerer):
-            network = answerer.network
-        elif isinstance(answerer, ScatteringSVM):
+        network = predictor.answerer
+        if isinstance(network, ScatteringSVM):
             network = create(UNTRAINED, len(names), 2)
         return network_names(network, names, width)
 
     def features_of(data: GraphDataset) -> Tensor:
         predictor.check(data)
-        return predictor.answerer.embedding(data)
+        return predictor.embedding(data)
 
-    _, tensors = predictor.answerer.saved()
+    tensors = predictor.answerer.state_dict()
     weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})
     identity = {"model": predictor.method, "weights": hashlib.sha256(weights).hexdigest()}
     return Embedder(Reading.of(predictor, **asked), features_of, names_of, identity)
@@ -112,15 +102,8 @@ def open_embedder(
 ) -> Embedder:
     """An embedder by name: ``legs-fixed``, or the directory of a run or model.
 
-    Args:
-        model: the name or path.
-        features: blocks of node features (``legs-fixed`` only; a model knows its own).
-        hydrogens: make hydrogens nodes (``legs-fixed`` only).
-        smiles_column: of the input (default: found).
-        id_column: of the input (default: found).
-        directed: ``"symmetrize"`` takes directed edges as undirected ones.
-        options: of scattering (``legs-fixed`` only).
-        device: where to compute.
+    A trained model knows its own blocks of node ``features``, ``hydrogens`` and scattering
+    ``options``; these are for ``legs-fixed`` alone. Columns of the input are found by default.
     """
     columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
     if model == UNTRAINED:
@@ -151,7 +134,7 @@ def embed_file(
     chunk: int = CHUNK,
     report: Callable[[int], None] = lambda rows: None,
 ) -> Embedded:
-    """Writes features of graphs to a table: the column ``id``, then a column a feature.
+    """Writes features of graphs to a table: the column ``id``, then a column per feature.
 
     Tables of molecules are read, embedded and written in parts: memory does not grow with the file.
 

@@ -24,28 +24,19 @@ from legs.training.fit import fingerprint
 from legs.training.predictor import not_finite, overflow_reason
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from legs.training.predictor import Predictor
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files become graphs with the node features that a model reads.
+    """How files become graphs with the node features that a model reads."""
 
-    Args:
-        features: blocks of node features (default: what suits the file).
-        feature_names: what the node features must be called (default: anything).
-        options: of the reader, such as ``hydrogens`` and ``smiles_column``.
-        targets: columns that hold the truth, if they are there.
-        asked: names of the options that a user chose: such a column must be there, while one that
-            training had may be called otherwise in a new file.
-    """
-
-    features: tuple[str, ...] | None = None
-    feature_names: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    targets: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None  # blocks of node features; None: what suits the file
+    feature_names: tuple[str, ...] = ()  # what the node features must be called; (): anything
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the reader, such as hydrogens
+    targets: tuple[str, ...] = ()  # columns that hold the truth, if they are there
+    # Options that a user chose: such a column must be there, while one that training had may be
+    # called otherwise in a new file.
     asked: tuple[str, ...] = ()
 
     @classmethod
@@ -64,27 +55,11 @@ class Reading:
         )
 
 
-@dataclass(frozen=True)
-class InputPart:
-    """Rows of an input in its order, including those that cannot be used.
+@dataclass(frozen=True, eq=False)
+class InputPart(Rows):
+    """Rows with their graphs, which have the node features of the model."""
 
-    Args:
-        ids: per row.
-        smiles: per row, as written in the input; empty for graphs that are not molecules.
-        errors: why a row cannot be used, or ``""``.
-        data: the graphs of the other rows, or ``None`` if there are none.
-        rows: the row of each graph.
-        where: what messages call each row: a line of the file, a file of the folder.
-        truth: target columns that the input has, a row per graph, or ``None``.
-    """
-
-    ids: list[str]
-    smiles: list[str]
-    errors: list[str]
-    data: GraphDataset | None
-    rows: list[int]
-    where: list[str]
-    truth: pd.DataFrame | None = None
+    data: GraphDataset | None = None  # None where no row can be used
 
     def bad(self) -> list[tuple[str, str]]:
         """Where the rows are that cannot be used, and why."""
@@ -95,28 +70,30 @@ class InputPart:
 
     def select(self, graphs: list[int], rows: slice = slice(None)) -> InputPart:
         """Some rows, and the graphs at some positions, all of which lie in these rows."""
-        start = rows.start or 0
         return replace(
             self,
             ids=self.ids[rows],
             smiles=self.smiles[rows],
             errors=self.errors[rows],
-            data=None if self.data is None or not graphs else self.data.subset(graphs),
-            rows=[self.rows[k] - start for k in graphs],
             where=self.where[rows],
-            truth=None if self.truth is None else self.truth.iloc[graphs],
+            index=[self.index[k] - (rows.start or 0) for k in graphs],
+            targets=None if self.targets is None else self.targets.iloc[graphs],
+            data=None if self.data is None or not graphs else self.data.subset(graphs),
         )
 
-    def pieces(self, size: int) -> Iterator[InputPart]:
-        """The same rows in the same order, ``size`` at a time."""
+    def pieces(self, size: int | None) -> Iterator[InputPart]:
+        """The same rows in the same order, ``size`` at a time, or all."""
+        if size is None or size >= len(self):
+            yield self
+            return
         for start in range(0, len(self), size):
-            graphs = [k for k, row in enumerate(self.rows) if start <= row < start + size]
+            graphs = [k for k, row in enumerate(self.index) if start <= row < start + size]
             yield self.select(graphs, slice(start, start + size))
 
     def digest(self) -> str:
         """A digest of everything the result depends on."""
         graphs = "" if self.data is None else fingerprint(self.data)
-        text = repr((graphs, self.ids, self.errors, self.rows))
+        text = repr((graphs, self.ids, self.errors, self.index))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -126,13 +103,9 @@ Batch = TableRows | InputPart  # rows to be read, or that were read already
 def iter_input(
     reading: Reading, path: str | Path, *, chunk: int | None = None, on_error: OnError = "raise"
 ) -> Iterator[InputPart]:
-    """The rows of an input in order, in parts; tables of any length are never in memory whole.
+    """The rows of a file, a folder or a named data set in order, ``chunk`` at a time (or all).
 
-    Args:
-        reading: how to read it.
-        path: a file, a folder or the name of a data set.
-        chunk: rows in a part (default: all).
-        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` continues.
+    Tables of any length are never in memory whole. ``on_error="raise"`` stops at the first bad row.
     """
     batches = iter_batches(reading, path, chunk=chunk, on_error=on_error)
     return (read_batch(reading, batch) for batch in batches)
@@ -150,25 +123,28 @@ def iter_batches(
     source.take(dict.fromkeys(reading.asked))
     options = {k: v for k, v in reading.options.items() if k in source.reader.options}
     if source.reader.iter_batches is None:
-        yield from _cut(_named_set(reading, source, path, on_error, options), chunk)
+        yield from _named_set(reading, source, path, on_error, options).pieces(chunk)
         return
+    options |= {"targets": reading.targets, "asked": reading.asked}
     for batch in source.reader.iter_batches(
-        *source.arguments(),
-        chunk=chunk,
-        on_error=on_error,
-        targets=reading.targets,
-        asked=reading.asked,
-        **options,
+        *source.arguments(), chunk=chunk, on_error=on_error, **options
     ):
         if isinstance(batch, Rows):
-            yield from _cut(_with_features(reading, batch), chunk)
+            yield from read_batch(reading, batch).pieces(chunk)
         else:
             yield batch
 
 
-def read_batch(reading: Reading, batch: Batch) -> InputPart:
+def read_batch(reading: Reading, batch: TableRows | Rows) -> InputPart:
     """The graphs of a batch, with the node features of the model."""
-    return batch if isinstance(batch, InputPart) else _with_features(reading, batch.read())
+    if isinstance(batch, InputPart):
+        return batch
+    rows = batch if isinstance(batch, Rows) else batch.read()
+    data = None
+    if rows.index and rows.build is not None:
+        data = _fitting(reading, assemble(rows.build(range(len(rows.index))), reading.features))
+    # Without what builds graphs, which cannot be sent to another process.
+    return InputPart(**{**vars(rows), "build": None}, data=data)
 
 
 def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
@@ -204,16 +180,9 @@ def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
 def finite_part(
     part: InputPart, compute: Callable[[GraphDataset], Tensor], on_error: OnError
 ) -> tuple[InputPart, Tensor | None]:
-    """Features or predictions for a part of an input; a row that overflows is a bad one.
+    """Features or predictions ``[graphs, columns]``; a row that overflows is a bad one.
 
-    Args:
-        part: rows of the input.
-        compute: graphs to ``[graphs, columns]``.
-        on_error: ``"raise"`` stops at the first row that overflows; ``"skip"`` marks it as bad.
-
-    Returns:
-        The part without the graphs that overflow, and the results of the others (``None`` if there
-        are none).
+    Returns the part without such graphs, and the results of the others, ``None`` without any.
     """
     if part.data is not None:
         part = _without(part, overflows(part.data), on_error)
@@ -221,16 +190,10 @@ def finite_part(
         return part, None
     result = compute(part.data)
     reasons = {graph: overflow_reason(part.data, graph) for graph in not_finite(result)}
+    if not reasons:
+        return part, result
     finite = [k for k in range(len(result)) if k not in reasons]
-    part = _without(part, reasons, on_error)
-    return part, None if part.data is None else result[finite]
-
-
-def _with_features(reading: Reading, rows: Rows) -> InputPart:
-    data = None
-    if rows.index:
-        data = _fitting(reading, assemble(rows.build(range(len(rows.index))), reading.features))
-    return InputPart(rows.ids, rows.smiles, rows.errors, data, rows.index, rows.where, rows.targets)
+    return _without(part, reasons, on_error), result[finite] if finite else None
 
 
 def _named_set(
@@ -255,11 +218,11 @@ def _named_set(
     return InputPart(
         names,
         [*data.smiles, *[""] * len(bad)] if data.smiles else [],
-        [*[""] * len(ids), *(reason for _, reason in bad)],
-        _fitting(reading, data),
-        list(range(len(ids))),
         names,
-        truth,
+        [*[""] * len(ids), *(reason for _, reason in bad)],
+        list(range(len(ids))),
+        targets=truth,
+        data=_fitting(reading, data),
     )
 
 
@@ -275,18 +238,14 @@ def _fitting(reading: Reading, data: GraphDataset) -> GraphDataset:
     return align(data, reading.feature_names)
 
 
-def _cut(part: InputPart, chunk: int | None) -> Iterator[InputPart]:
-    return iter([part]) if chunk is None else part.pieces(chunk)
-
-
 def _without(part: InputPart, reasons: Mapping[int, str], on_error: OnError) -> InputPart:
     """The same part, in which some graphs are bad rows."""
     if not reasons:
         return part
     bad, errors = BadRows(on_error), list(part.errors)
     for graph, reason in reasons.items():
-        row = part.rows[graph]
+        row = part.index[graph]
         bad.add(part.where[row], reason)
         errors[row] = reason
-    others = [k for k in range(len(part.rows)) if k not in reasons]
+    others = [k for k in range(len(part.index)) if k not in reasons]
     return replace(part, errors=errors).select(others)

@@ -29,27 +29,16 @@ CHUNK = 5_000  # rows of a table that are read and predicted at a time
 
 @dataclass(frozen=True)
 class Predicted:
-    """What :func:`predict_file` did.
+    """What :func:`predict_file` did."""
 
-    Args:
-        rows: of the output, one for each of the input.
-        skipped: rows without a prediction.
-        scored: rows whose truth is known.
-        scores: of these, by name; empty if there are none.
-        unscored: truths that are no class of the model, or no number.
-        bad_file: lists the rows without a prediction, if there are any.
-        seen: of the scored rows, those in the training data; ``None`` if the model does not know.
-        unseen_scores: of the other rows, by name; empty if there are none.
-    """
-
-    rows: int
-    skipped: int
-    scored: int
-    scores: dict[str, float]
-    unscored: tuple[str, ...]
-    bad_file: Path | None = None
-    seen: int | None = None
-    unseen_scores: dict[str, float] = field(default_factory=dict)
+    rows: int  # of the output, one for each of the input
+    skipped: int  # rows without a prediction
+    scored: int  # rows whose truth is known
+    scores: dict[str, float]  # of these, by name; empty if there are none
+    unscored: tuple[str, ...]  # truths that are no class of the model, or no number
+    bad_file: Path | None = None  # lists the rows without a prediction, if there are any
+    seen: int | None = None  # scored rows of the training data; None if the model does not know
+    unseen_scores: dict[str, float] = field(default_factory=dict)  # of the other rows
 
 
 def predict_file(
@@ -85,16 +74,17 @@ def predict_file(
 
     def compute(data: GraphDataset) -> Tensor:
         predictor.check(data)
-        return predictor.answerer.answers(data, task, BATCH)
+        return predictor.answers(data, BATCH)
 
     with ResultWriter(out, path, on_error) as writer:
         for part in iter_input(reading, path, chunk=chunk, on_error=on_error):
             part, result = finite_part(part, compute, on_error)
             answers = torch.empty(0, len(task.names)) if result is None else result
             table = _table(task, answers, part)
-            if part.truth is not None:
-                seen = None if part.data is None else predictor.in_training(part.data)
-                truths.add(table, part, part.truth, answers, seen)
+            if part.targets is not None:
+                truths.add(table, part, answers)
+                if part.data is not None and (seen := predictor.in_training(part.data)) is not None:
+                    truths.seen.append(seen)
             if on_error == "skip":
                 table["error"] = pd.array([e or None for e in part.errors], dtype="string")
             writer.table.add(table)
@@ -119,7 +109,7 @@ def _table(task: Task, answers: Tensor, part: InputPart) -> pd.DataFrame:
         columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
     names = [f"probability:{n}" for n in task.names] if columns else task.names
     columns |= {name: answers[:, k].numpy() for k, name in enumerate(names)}
-    predicted = pd.DataFrame(columns, index=part.rows).reindex(range(len(part)))
+    predicted = pd.DataFrame(columns, index=part.index).reindex(range(len(part)))
     if task.kind == "classification":
         predicted["prediction"] = predicted["prediction"].astype("string")
     texts = {"id": part.ids, **({"smiles": part.smiles} if part.smiles else {})}
@@ -138,36 +128,29 @@ class _Truths:
         self.commas: dict[str, bool | None] = {}  # whether they are decimal, by column
         self.seen: list[Tensor] = []
 
-    def add(
-        self,
-        table: pd.DataFrame,
-        part: InputPart,
-        truth: pd.DataFrame,
-        answers: Tensor,
-        seen: Tensor | None,
-    ) -> None:
+    def add(self, table: pd.DataFrame, part: InputPart, answers: Tensor) -> None:
         """Adds the truths of a part, and puts them into its table."""
+        truth = part.targets
+        assert truth is not None
         if self.task.kind == "classification":
             number = {name: k for k, name in enumerate(self.task.names)}
             names = [_name(value, number) for value in truth.iloc[:, 0]]
             y = torch.tensor([number.get(name or "", -1) for name in names], dtype=torch.long)
             self.unscored |= {name for name in names if name is not None and name not in number}
-            column = pd.Series(names, index=part.rows, dtype="string")
+            column = pd.Series(names, index=part.index, dtype="string")
             table["truth"] = column.reindex(range(len(table)))
         else:
-            where = [part.where[row] for row in part.rows]
+            where = [part.where[row] for row in part.index]
             columns = []
             for name in self.task.names:
                 columns.append(np.full(len(answers), np.nan))
                 if name in truth:
                     columns[-1] = self._numbers(truth[name], where)
-                    column = pd.Series(columns[-1], index=part.rows, dtype="float64")
+                    column = pd.Series(columns[-1], index=part.index, dtype="float64")
                     table[f"truth:{name}"] = column.reindex(range(len(table)))
             y = torch.from_numpy(np.stack(columns, axis=1)).float()
         self.answers.append(answers)
         self.truths.append(y)
-        if seen is not None:
-            self.seen.append(seen)
 
     def _numbers(self, values: pd.Series[Any], where: Sequence[str]) -> Array:
         """A column as in training; what is no number there is not scored."""
@@ -182,11 +165,7 @@ class _Truths:
         return np.where(odd, np.nan, column.number)
 
     def scores(self, unseen: bool = False) -> tuple[int, dict[str, float]]:
-        """How many rows have a truth, and the scores of these.
-
-        Args:
-            unseen: only of rows that were not in the training data.
-        """
+        """How many rows have a truth, and their scores; ``unseen``: outside the training data."""
         if not self.truths:
             return 0, {}
         answers, truth = torch.cat(self.answers), torch.cat(self.truths)

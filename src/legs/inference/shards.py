@@ -47,28 +47,20 @@ from legs.training.checkpoint import check_settings, plain
 PART = 20_000
 # Readers of Parquet folders pass over names that begin so.
 SETTINGS, DONE, BAD = "_settings.json", "_done.json", "_bad_rows.csv"
-PARTS = "_parts.jsonl"
+PARTS, ALL = "_parts.jsonl", "part-*.parquet"
 _KEY = b"legs"  # of the header, in the footer of a Parquet file
 _WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
 class PartHeader:
-    """What a part records about itself.
+    """What a part records about itself."""
 
-    Args:
-        first: number of its first row in the input, from 0.
-        rows: of the input in it, including those that cannot be used.
-        source: digest of these rows in the input.
-        settings: digest of how they were embedded.
-        bad: number in the input, place and reason of each row that could not be used.
-    """
-
-    first: int
-    rows: int
-    source: str
-    settings: str
-    bad: tuple[tuple[int, str, str], ...] = ()
+    first: int  # number of its first row in the input, from 0
+    rows: int  # of the input in it, including those that cannot be used
+    source: str  # digest of these rows in the input
+    settings: str  # digest of how they were embedded
+    bad: tuple[tuple[int, str, str], ...] = ()  # number in the input, place and reason of each
 
 
 class Task(NamedTuple):
@@ -79,8 +71,7 @@ class Task(NamedTuple):
     header: PartHeader
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(NamedTuple):
     """What every part needs."""
 
     embedder: Embedder
@@ -138,9 +129,8 @@ def embed_folder(
         # Workers may have been started elsewhere.
         shared = Shared(embedder, columns, folder.absolute(), digest_of(settings), on_error)
         plan = _Plan(shared, batches, report)
-        for _, (file, header, digest) in (engine or LocalEngine()).run(make_part, shared, plan):
-            plan.add_checksum(file, digest)
-            plan.count(header)
+        for _, made in (engine or LocalEngine()).run(make_part, shared, plan):
+            plan.add(*made)
         return plan.finish(path, folder)
 
 
@@ -173,16 +163,9 @@ def write_part(
     header: PartHeader,
     blocks: Iterable[tuple[InputPart, Tensor | None]],
 ) -> PartHeader:
-    """Writes a part, all of it or nothing.
+    """Writes a part, all of it or nothing; returns its header, to which bad rows are added.
 
-    Args:
-        path: of the file; one that is there is replaced.
-        columns: names of the features.
-        header: what to record in the file, except ``bad``.
-        blocks: rows of the input in order, and the features of those that can be used.
-
-    Returns:
-        The header with the bad rows of the blocks.
+    ``blocks`` are rows of the input in order, and the features of those that can be used.
     """
     bad: list[tuple[int, str, str]] = []
     with TableWriter(path, write_statistics=["row"], write_page_checksum=True) as writer:
@@ -205,27 +188,19 @@ def _table(part: InputPart, features: Tensor | None, columns: Sequence[str], fir
     values = np.empty((0, len(columns)), np.float32)
     if features is not None:
         values = np.asfortranarray(features.float().numpy())  # written by column
-    if len(part.rows) < count:
+    if len(part.index) < count:
         whole = np.zeros((count, len(columns)), np.float32, order="F")
-        whole[part.rows] = values
-        values, missing = whole, ~np.isin(np.arange(count), part.rows)
-    arrays = [
-        pa.array(np.arange(first, first + count)),
-        pa.array(part.ids, pa.string()),
-        *(pa.array(values[:, k], pa.float32(), mask=missing) for k in range(len(columns))),
-    ]
-    return pa.Table.from_arrays(arrays, names=["row", "id", *columns])
+        whole[part.index] = values
+        values, missing = whole, ~np.isin(np.arange(count), part.index)
+    numbers, ids = pa.array(np.arange(first, first + count)), pa.array(part.ids, pa.string())
+    features_ = (pa.array(values[:, k], pa.float32(), mask=missing) for k in range(len(columns)))
+    return pa.Table.from_arrays([numbers, ids, *features_], names=["row", "id", *columns])
 
 
 def read_header(path: Path, *, pages: bool = False) -> PartHeader | None:
     """What a part records about itself, or ``None`` if there is none.
 
-    Args:
-        path: of the file.
-        pages: also read its rows, and verify the checksums that Parquet keeps of their pages.
-
-    Raises:
-        FileError: the file is damaged, or another program's.
+    With ``pages``, also reads its rows, and verifies the checksums that Parquet keeps of them.
     """
     from pyarrow import ArrowException, parquet
 
@@ -258,14 +233,15 @@ class _Plan:
         self, shared: Shared, batches: Iterator[Batch], report: Callable[[int], None]
     ) -> None:
         self.shared, self.batches, self.report = shared, batches, report
-        self.read = self.done = self.parts = 0
+        self.read = self.done = 0
+        self.expected: set[str] = set()
         self.bad: list[tuple[int, str, str]] = []
         self.digests: dict[str, str] = {}
         self.log = shared.folder / PARTS
         self.legacy = not self.log.exists()  # version 0.1.0 kept no checksums
         if self.legacy:
             write_atomically(self.log, b"")
-            if any(shared.folder.glob("part-*.parquet")):
+            if any(shared.folder.glob(ALL)):
                 warnings.warn(
                     f"{shared.folder} was begun by an earlier version, which kept no checksums of "
                     "its parts; they are used, but damage to them may go unnoticed",
@@ -284,12 +260,13 @@ class _Plan:
         for number, rows in enumerate(self.batches):
             header = PartHeader(self.read, len(rows), rows.digest(), self.shared.settings)
             self.read += len(rows)
-            self.parts += 1
-            finished = self._finished(part_file(self.shared.folder, number), header)
+            file = part_file(self.shared.folder, number)
+            self.expected.add(file.name)
+            finished = self._finished(file, header)
             if finished is None:
                 yield Task(number, rows, header)
             else:
-                self.count(finished)
+                self.add(file.name, finished)
 
     def _finished(self, file: Path, expected: PartHeader) -> PartHeader | None:
         """The header of a part that is there, whole and of the same rows."""
@@ -302,38 +279,32 @@ class _Plan:
             )
             return None
         header = read_header(file, pages=self.legacy)
-        if header is None:
-            return None
-        if replace(header, bad=()) != expected:
+        if header is not None and replace(header, bad=()) != expected:
             raise FileError(
                 f"{file} was made from other rows: the input has changed since. Choose another "
                 "folder, or delete this one to start again"
             )
-        if self.legacy:
-            self.add_checksum(file.name, file_digest(file))
-        elif digest is None:  # stopped before it was recorded
-            return None
-        return header
+        # Without a checksum, it was stopped before that was recorded.
+        return header if digest is not None or self.legacy else None
 
-    def add_checksum(self, part: str, digest: str) -> None:
-        """Records a finished part."""
-        append(self.log, json.dumps({"part": part, "sha256": digest}) + "\n")
-
-    def count(self, header: PartHeader) -> None:
-        """Counts a part that is there."""
+    def add(self, part: str, header: PartHeader, digest: str | None = None) -> None:
+        """Counts a part that is there, and records its checksum if that is new."""
+        if digest is None and self.legacy:
+            digest = file_digest(self.shared.folder / part)
+        if digest is not None:
+            append(self.log, json.dumps({"part": part, "sha256": digest}) + "\n")
         self.done += header.rows
         self.bad += header.bad
         self.report(self.done)
 
     def finish(self, path: str | Path, folder: Path) -> Embedded:
         """Checks that all parts are there, and lists the rows that could not be used."""
-        expected = {part_file(folder, number).name for number in range(self.parts)}
-        present = {file.name for file in folder.glob("part-*.parquet")}
-        if expected != present or self.done != self.read:
-            odd = ", ".join(sorted(expected ^ present)[:3])
+        odd = sorted(self.expected ^ {file.name for file in folder.glob(ALL)})
+        if odd or self.done != self.read:
             raise FileError(
                 f"{folder}: {self.done:,} of {self.read:,} rows are there; parts that miss or are "
-                f"too many: {odd}. Delete what is too much, and run the same command again"
+                f"too many: {', '.join(odd[:3])}. Delete what is too much, and run the same "
+                "command again"
             )
         skipped, bad_file = len(self.bad), folder / BAD
         if skipped == self.done:
@@ -342,7 +313,7 @@ class _Plan:
             write_bad_rows(bad_file, [(where, why) for _, where, why in sorted(self.bad)])
         else:
             bad_file.unlink(missing_ok=True)
-        facts = {"rows": self.done, "parts": self.parts, "bad_rows": skipped}
+        facts = {"rows": self.done, "parts": len(self.expected), "bad_rows": skipped}
         write_atomically(folder / DONE, json.dumps(with_digest(facts), indent=1).encode())
         return Embedded(self.done, len(self.shared.columns), skipped, bad_file if skipped else None)
 
@@ -373,7 +344,7 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
         except ValueError as error:
             raise FileError(f"{file} is damaged: {error}; {advice}") from error
         check_settings(folder, check_digest(recorded, file, advice), settings)
-    elif any(folder.glob("part-*.parquet")):
+    elif any(folder.glob(ALL)):
         raise FileError(f"{folder} holds parts, but no {SETTINGS}; choose another folder")
     else:
         # First the list: a folder with settings but without it is of 0.1.0.
@@ -385,6 +356,6 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
 def _is_ours(folder: Path) -> bool:
     return (
         has_keys(folder / SETTINGS, ("embedder", "reading", "part", "columns"))
-        or any(folder.glob("part-*.parquet"))  # these are checked one by one
+        or any(folder.glob(ALL))  # these are checked one by one
         or contents(folder) == [folder / PARTS]  # killed before the settings were written
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import pandas as pd
@@ -19,14 +18,10 @@ GROUP_BYTES = 64 * 2**20
 
 
 class TableWriter:
-    """Writes a CSV, TSV or Parquet file (by its ending), part by part.
+    """Writes a CSV, TSV or Parquet file (by its ending), part by part; an older one is replaced.
 
     The file is written under another name and renamed at the end of the ``with`` block; after an
-    error there is none.
-
-    Args:
-        path: of the file; an older one is replaced.
-        options: of :class:`pyarrow.parquet.ParquetWriter`.
+    error there is none. ``options`` are those of :class:`pyarrow.parquet.ParquetWriter`.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "table.csv")
@@ -50,6 +45,7 @@ class TableWriter:
         self.metadata: dict[bytes, bytes] = {}  # for the footer of a Parquet file
         self._options = options
         self._parquet: Any = None
+        self._schema: Any = None  # of the first part
         self._waiting: list[Any] = []
 
     def __enter__(self) -> Self:
@@ -60,21 +56,22 @@ class TableWriter:
 
     def add(self, part: Any) -> None:
         """Writes some rows, a DataFrame or an Arrow table; every part has the same columns."""
+        import pyarrow as pa
+
         with writing(self.path):
-            if self.ending == ".parquet":
-                self._add_parquet(part)
-            else:
+            if self.ending != ".parquet":
                 separator = "\t" if self.ending == ".tsv" else ","
-                text = csv_table(part, separator, header=not self.rows)
-                self._file.write(text.encode())
+                self._file.write(csv_table(part, separator, header=not self.rows).encode())
+            else:
+                if isinstance(part, pd.DataFrame):
+                    part = pa.Table.from_pandas(part, schema=self._schema, preserve_index=False)
+                self._schema = part.schema
+                self._waiting.append(part)
+                if sum(table.nbytes for table in self._waiting) >= GROUP_BYTES:
+                    self._flush()
         self.rows += len(part)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         try:
             if kind is None:
                 with writing(self.path):
@@ -92,19 +89,8 @@ class TableWriter:
                 self._file.close()
             self._temporary.drop()
 
-    def _add_parquet(self, part: Any) -> None:
-        import pyarrow as pa
-
-        if isinstance(part, pd.DataFrame):
-            schema = self._waiting[0].schema if self._waiting else None
-            if self._parquet is not None:
-                schema = self._parquet.schema
-            part = pa.Table.from_pandas(part, schema=schema, preserve_index=False)
-        self._waiting.append(part)
-        if sum(table.nbytes for table in self._waiting) >= GROUP_BYTES:
-            self._flush()
-
     def _flush(self) -> None:
+        """Writes the parts that wait for a large group of rows."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -122,16 +108,9 @@ class TableWriter:
 
 
 class ResultWriter(ExitStack):
-    """A table of results, and ``OUT.bad_rows.csv`` beside it where rows cannot be used.
+    """A table of results, and with ``"skip"`` ``OUT.bad_rows.csv`` of rows that cannot be used.
 
-    Args:
-        out: the table, as in :class:`TableWriter`.
-        source: path of the input.
-        on_error: only ``"skip"`` writes a list of bad rows.
-
-    Raises:
-        FileError: the table, or the list, would replace the input.
-        DataError: the list would replace another file.
+    Neither may replace the input (``source``), nor the list a file that is no such list.
     """
 
     def __init__(self, out: str | Path, source: str | Path, on_error: OnError) -> None:

@@ -13,21 +13,19 @@ from typing import IO, NamedTuple
 
 # Other programs hide temporary files under similar names, so ours say whose they are.
 _LEFTOVER = re.compile(r"\.(.+)\.legs-[a-z0-9_]{8}\.tmp")
-# What hinders writing, in words: where no file would fit, and at the very path.
+_FULL = "no space is left on the disk; make room, and run the same command again"
 _LIMITS = {
-    errno.ENOSPC: "no space is left on the disk; make room, and run the same command again",
-    errno.EDQUOT: "no space is left on the disk; make room, and run the same command again",
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
     errno.EFBIG: "a file would grow larger than is allowed there (see ulimit -f)",
 }
-_OBSTACLES = {
-    **dict.fromkeys(
-        (errno.ELOOP, errno.ENXIO), "a link or a pipe is there in place of a file; remove it"
-    ),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "no permission to write there"),
-    **dict.fromkeys(
-        (errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
-        "a part of this path is a file, or the path itself a folder",
-    ),
+_LINK = "a link or a pipe is there in place of a file; remove it"
+_DENIED = "no permission to write there"
+_TAKEN = "a part of this path is a file, or the path itself a folder"
+_OBSTACLES = {  # at the very path
+    **{errno.ELOOP: _LINK, errno.ENXIO: _LINK},
+    **{errno.EROFS: _DENIED, errno.EACCES: _DENIED, errno.EPERM: _DENIED},
+    **{errno.ENOTDIR: _TAKEN, errno.EEXIST: _TAKEN, errno.EISDIR: _TAKEN},
     errno.ENOENT: "the place does not exist and cannot be made, or was removed meanwhile",
 }
 
@@ -110,10 +108,11 @@ def open_temporary(path: Path) -> Temporary:
     while True:
         temporary = path.with_name(f".{path.name}.legs-{secrets.token_hex(4)}.tmp")
         handle = os.open(temporary, flags, 0o666)
+        locked = True
         with suppress(OSError):  # some network disks have no locks
-            try_lock(handle)
-        # Another process may have taken it for a leftover before it was locked.
-        if os.fstat(handle).st_nlink or os.name == "nt":
+            locked = try_lock(handle)
+        # Before it was locked, another writer may have taken it for a leftover, or be about to.
+        if locked and (os.fstat(handle).st_nlink or os.name == "nt"):
             return Temporary(os.fdopen(handle, "wb"), temporary)
         os.close(handle)
 
@@ -156,13 +155,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reasons = dict(_LIMITS)
         name = error.filename
-        if name is None or Path(os.fsdecode(name)).is_relative_to(path.parent):
-            reasons |= _OBSTACLES
-        if error.errno not in reasons:
+        here = name is None or Path(os.fsdecode(name)).is_relative_to(path.parent)
+        reason = (_LIMITS | _OBSTACLES if here else _LIMITS).get(error.errno or 0)
+        if reason is None:
             raise
-        raise OSError(f"{path}: {reasons[error.errno]}") from error
+        raise OSError(f"{path}: {reason}") from error
 
 
 def try_lock(handle: int) -> bool:

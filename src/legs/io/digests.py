@@ -37,10 +37,7 @@ def check_digest(
 ) -> dict[str, Any]:
     """The values that :func:`with_digest` got; raises :class:`FileError` where they changed.
 
-    Args:
-        values: as read from ``path``. Files of older versions have no digest, and pass.
-        path: for the message.
-        advice: the end of the message.
+    Files of older versions have no digest, and pass. ``advice`` ends the message.
     """
     if not isinstance(values, dict):
         raise FileError(f"{path} is damaged: it holds no table; {advice}")
@@ -80,21 +77,11 @@ def check_files(folder: Path, expected: Any) -> None:
 
 
 def check_weights(path: Path, results: Mapping[str, Any], digest: Any) -> None:
-    """Verifies that the weights with this digest are those of a run.
-
-    Args:
-        path: of the run's ``results.json``; the model is in ``model`` beside it.
-        results: what it holds. Those of version 0.1.0 do not name their model: a warning.
-        digest: of the model's weights.
-    """
+    """Verifies that ``results``, read from ``path``, name the weights with this digest."""
     model = path.parent / "model"
     if WEIGHTS not in results:
-        warnings.warn(
-            f"{path} was written by an earlier version and does not say which model it belongs "
-            f"to; {model} is taken for it",
-            FileWarning,
-            stacklevel=1,
-        )
+        message = "was written by an earlier version and does not say which model it belongs to"
+        warnings.warn(f"{path} {message}; {model} is taken for it", FileWarning, stacklevel=1)
     elif results[WEIGHTS] != digest:
         raise FileError(
             f"{model} is not the model of this run, or damaged: {path} names other weights"

@@ -22,7 +22,6 @@ LOCK = ".lock"
 OWNER = ".lock.owner"
 
 _threads: dict[Path, int] = {}  # the thread of this process that writes a folder
-_guard = threading.Lock()
 
 
 def contents(folder: Path) -> list[Path]:
@@ -59,25 +58,12 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder} is a file; a run needs a directory")
     place, thread = folder.resolve(), threading.get_ident()
-    with _guard:
-        owner = _threads.get(place)
-        if owner is None:
-            lock, fresh = _acquire(folder, ours)
-            _threads[place] = thread
-        elif owner != thread:
-            raise _busy(folder, "another thread of this process")
-    if owner is not None:  # a caller of ours holds the lock
+    holder = _threads.get(place)
+    if holder == thread:  # a caller holds the lock
         yield folder
         return
-    try:
-        yield folder
-    finally:
-        with _guard:
-            del _threads[place]
-        _release(folder, lock, fresh)
-
-
-def _acquire(folder: Path, ours: Callable[[Path], bool] | None) -> tuple[BinaryIO, bool]:
+    if holder is not None:
+        raise _busy(folder, "another thread of this process")
     with writing(folder):
         if ours is not None and (entries := contents(folder)) and not ours(folder):
             names = ", ".join([path.name for path in entries[:3]] + ["…"] * (len(entries) > 3))
@@ -89,10 +75,11 @@ def _acquire(folder: Path, ours: Callable[[Path], bool] | None) -> tuple[BinaryI
         lock = lock_file(folder / LOCK)
         if lock is None:
             raise _busy(folder, _owner(folder))
+    _threads[place] = thread
     try:
         with writing(folder):
-            for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
-                clear_leftovers(place)
+            for each in (folder, *filter(Path.is_dir, folder.iterdir())):
+                clear_leftovers(each)
             words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
             me = {
                 "process": os.getpid(),
@@ -103,10 +90,16 @@ def _acquire(folder: Path, ours: Callable[[Path], bool] | None) -> tuple[BinaryI
             # Not in the lock file: whoever tries the lock may empty that. And under a new name
             # first: a link that came with the folder is replaced, not followed.
             write_atomically(folder / OWNER, json.dumps(me).encode())
-    except BaseException:
-        _release(folder, lock, fresh)
-        raise
-    return lock, fresh
+        yield folder
+    finally:
+        del _threads[place]
+        with suppress(OSError):
+            (folder / OWNER).unlink(missing_ok=True)
+        lock.close()
+        with suppress(OSError):
+            if fresh and all(path.name == LOCK for path in folder.iterdir()):
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
 
 
 def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
@@ -117,26 +110,12 @@ def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
     # Never through a link, which may have come with the folder.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(path, flags, 0o644), "r+b", buffering=0)
-    try:
-        while not (locked := try_lock(file.fileno())) and wait:
-            time.sleep(0.05)
-    except BaseException:
-        file.close()
-        raise
-    if locked:
-        return file
-    file.close()
-    return None
-
-
-def _release(folder: Path, lock: BinaryIO, fresh: bool) -> None:
-    with suppress(OSError):
-        (folder / OWNER).unlink(missing_ok=True)
-    lock.close()
-    with suppress(OSError):
-        if fresh and all(path.name == LOCK for path in folder.iterdir()):
-            (folder / LOCK).unlink(missing_ok=True)
-            folder.rmdir()
+    while not try_lock(file.fileno()):
+        if not wait:
+            file.close()
+            return None
+        time.sleep(0.05)
+    return file
 
 
 def _owner(folder: Path) -> str:

@@ -26,7 +26,6 @@ walk and its adjoint are those of all nodes, both being equal at equivalent node
 from __future__ import annotations
 
 import warnings
-from types import TracebackType
 from typing import Any, Literal
 
 import torch
@@ -72,12 +71,7 @@ class use:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         global _default
         _default = self.before
 
@@ -184,11 +178,12 @@ class _Scatter(Mapped):
     @staticmethod
     def forward(filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any) -> Tensor:
         batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
-        flat = filters.reshape(-1, *filters.shape[-2 if logits else -3 :])
+        models = filters.shape[: -2 if logits else -3]
+        flat = filters.reshape(-1, *filters.shape[len(models) :])
         if logits:
             flat = bank.forward(flat, batch.x.shape[1])
         out: Tensor = kernels.forward(batch, flat, policy)
-        return out.view(*filters.shape[: -2 if logits else -3], *out.shape[1:])
+        return out.view(*models, *out.shape[1:])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -200,8 +195,8 @@ class _Scatter(Mapped):
         out, filters, *batch = ctx.saved_tensors
         args = (grads[0], out, filters, ctx.logits, ctx.policy, *batch)
         plain = not (torch.is_grad_enabled() or torch._C._are_functorch_transforms_active())
-        found = _ScatterGrad.forward(*args) if plain else _ScatterGrad.apply(*args)  # type: ignore[no-untyped-call]
-        return found, None, None, *(None for _ in batch)
+        change = _ScatterGrad.forward(*args) if plain else _ScatterGrad.apply(*args)  # type: ignore[no-untyped-call]
+        return change, None, None, *(None for _ in batch)
 
 
 class _ScatterGrad(Mapped):
@@ -217,8 +212,8 @@ class _ScatterGrad(Mapped):
         grad, out = (t.reshape(-1, *t.shape[-4:]) for t in (grad, out))
         flat = filters.reshape(-1, *filters.shape[-2 if logits else -3 :])
         mixed = bank.forward(flat, batch.x.shape[1]) if logits else flat
-        found: Tensor = kernels.backward(batch, mixed, grad, out, policy)
-        return (bank.backward(flat, found) if logits else found).view(filters.shape)
+        change: Tensor = kernels.backward(batch, mixed, grad, out, policy)
+        return (bank.backward(flat, change) if logits else change).view(filters.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

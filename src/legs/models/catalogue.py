@@ -112,8 +112,7 @@ def nearest(name: str, names: list[str]) -> str:
 
 
 def _options_of(build: Callable[..., Network]) -> set[str]:
-    parameters = inspect.signature(build).parameters
-    names = {p.name for p in parameters.values() if p.kind is not p.VAR_KEYWORD}
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        names |= set(inspect.signature(Scattering.__init__).parameters) - {"self"}
-    return names - {"in_channels", "out_channels"}
+    names = set(inspect.signature(build).parameters)
+    if "scattering" in names:  # its options, by keyword
+        names |= set(inspect.signature(Scattering).parameters)
+    return names - {"in_channels", "out_channels", "scattering"}

@@ -44,7 +44,7 @@ class GNN(Network):
     torch.Size([1, 3])
     """
 
-    takes_copies = True
+    takes_multiplicity = True
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class GNN(Network):
         self.head = nn.Linear(hidden_channels, out_channels)
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        x, layer, merged = graphs.x, self.description["layer"], graphs.copies is not None
+        x, layer, merged = graphs.x, self.description["layer"], graphs.multiplicity is not None
         # Of merged nodes, weights are numbers of neighbors; else they count in GCN alone.
         weight = graphs.edge_weight if layer == "gcn" or merged else None
         loops: mp.Loops = "edges" if layer == "graphsage" else "more"

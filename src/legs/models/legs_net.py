@@ -27,7 +27,7 @@ class LEGSNet(Network):
     torch.Size([1, 2])
     """
 
-    takes_copies = True
+    takes_multiplicity = True
 
     def __init__(self, scattering: Scattering, head: nn.Module) -> None:
         super().__init__()
@@ -41,7 +41,8 @@ class LEGSNet(Network):
 
     def _embed(self, graphs: Graphs) -> Tensor:
         powers, multiplicity = graphs[5:]
-        return self.scattering.scatter(*graphs[:5], powers=powers, multiplicity=multiplicity)
+        out: Tensor = self.scattering(*graphs[:5], powers=powers, multiplicity=multiplicity)
+        return out
 
     @property
     def power_steps(self) -> int | None:

@@ -105,7 +105,7 @@ class Pooling(NamedTuple):
     def build(graphs: Graphs, dtype: torch.dtype, mean: bool = True) -> Pooling:
         """Means over the nodes of each graph, zero without nodes; or sums."""
         batch, num_graphs = graphs.segments()
-        weights = torch.ones_like(batch) if graphs.copies is None else graphs.copies
+        weights = torch.ones_like(batch) if graphs.multiplicity is None else graphs.multiplicity
         pooling = Pooling(batch, num_graphs, weights.to(dtype))
         if mean:
             count = pooling.totals.squeeze(-1).clamp_min(1)
@@ -203,8 +203,10 @@ class GAT:
         source, target = scores.split(conv.heads, dim=-1)
         drops = conv.training and conv.dropout > 0
         if launch.applies(states) and not drops and 32 % conv.heads == 0:
+            from legs.kernels.gpu.attention import attend
+
             matrix = (adjacency.values, adjacency.pattern)
-            return gpu.attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
+            return attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
         row, col = adjacency.pattern.row, adjacency.pattern.col
         score = source.index_select(0, col) + target.index_select(0, row)
         score = F.leaky_relu(score, conv.negative_slope)

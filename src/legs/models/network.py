@@ -25,7 +25,7 @@ class Graphs(NamedTuple):
     batch: Tensor | None = None
     batch_size: int | None = None
     powers: Tensor | None = None
-    copies: Tensor | None = None
+    multiplicity: Tensor | None = None
 
     def segments(self) -> tuple[Tensor, int]:
         """The graph of each node, and the number of graphs."""
@@ -38,8 +38,8 @@ class Graphs(NamedTuple):
 
     def mean(self, states: Tensor) -> Tensor:
         """Mean of node states over each graph, ``[graphs, channels]``; zero without nodes."""
-        copies = None if self.copies is None else self.copies.to(states.dtype)
-        return fn.graph_mean(states, *self.segments(), copies)
+        multiplicity = None if self.multiplicity is None else self.multiplicity.to(states.dtype)
+        return fn.graph_mean(states, *self.segments(), multiplicity)
 
 
 class Network(nn.Module, ABC):
@@ -47,15 +47,15 @@ class Network(nn.Module, ABC):
 
     ``forward`` takes what PyG layers take. Three more arguments serve training: ``powers``
     (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set), ``mask`` (the graphs of
-    a batch whose statistics batch norm may see) and ``copies`` (the multiplicity of nodes, where
-    equivalent ones were merged, :func:`legs.data.merge_equivalent`).
+    a batch whose statistics batch norm may see) and ``multiplicity`` (how many equivalent nodes
+    each one stands for, :func:`legs.data.merge_equivalent`).
     """
 
     head: nn.Module
     #: The arguments of ``__init__``, for :meth:`describe`.
     description: dict[str, Any]
-    #: Whether merged nodes count as often as they stand for others.
-    takes_copies = False
+    #: Whether merged nodes count by their multiplicity.
+    takes_multiplicity = False
     kinds: ClassVar[dict[str, type[Network]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -70,23 +70,21 @@ class Network(nn.Module, ABC):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         powers: Tensor | None = None,
-        copies: Tensor | None = None,
+        multiplicity: Tensor | None = None,
     ) -> Tensor:
         """Features ``[graphs, features]`` that the head reads."""
-        if copies is not None:
-            self._check_copies()
-        return self._embed(Graphs(x, edge_index, edge_weight, batch, batch_size, powers, copies))
+        graphs = Graphs(x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        if multiplicity is not None:
+            if not self.takes_multiplicity:
+                raise ValueError(f"{type(self).__name__} does not take merged nodes")
+            layers = (child.modules() for child in self.children() if child is not self.head)
+            drops = (m for part in layers for m in part if isinstance(m, nn.Dropout) and m.p > 0)
+            if any(module.training for module in drops):
+                raise ValueError("merged nodes would be dropped together: no dropout with these")
+        return self._embed(graphs)
 
     @abstractmethod
     def _embed(self, graphs: Graphs) -> Tensor: ...
-
-    def _check_copies(self) -> None:
-        if not self.takes_copies:
-            raise ValueError(f"{type(self).__name__} does not take merged nodes: no copies")
-        layers = (child.modules() for child in self.children() if child is not self.head)
-        drops = (m for part in layers for m in part if isinstance(m, nn.Dropout) and m.p > 0)
-        if any(module.training for module in drops):
-            raise ValueError("merged nodes would be dropped together: no dropout with copies")
 
     def forward(
         self,
@@ -97,10 +95,10 @@ class Network(nn.Module, ABC):
         batch_size: int | None = None,
         powers: Tensor | None = None,
         mask: Tensor | None = None,
-        copies: Tensor | None = None,
+        multiplicity: Tensor | None = None,
     ) -> Tensor:
         """Predictions, ``[graphs, out_channels]``."""
-        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, copies)
+        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
         return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -168,6 +166,6 @@ class Network(nn.Module, ABC):
 
     def save(self, directory: str | Path) -> None:
         """Writes the network into a directory; :func:`legs.load` reads it."""
-        from legs.models.saving import save_network
+        from legs.models.saving import describe_network, save_directory
 
-        save_network(self, directory)
+        save_directory(directory, {"network": describe_network(self)}, self.state_dict())

@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from legs.io import (
     write_together,
     writing,
 )
-from legs.io import write_atomically as write_atomically
 from legs.models.bounds import check_shapes, check_sizes
 from legs.models.network import Network
 
@@ -84,14 +83,10 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
     folder = Path(directory)
     if not (folder / DESCRIPTION).is_file():
         raise ModelError(f"{folder} holds no model: {DESCRIPTION} is missing")
-    try:
+    with _reading(folder / DESCRIPTION):
         description = parse_json(read_file(folder / DESCRIPTION, LARGEST_DESCRIPTION))
         file_format, digests = description["format"], description["sha256"]
         expected = digests[WEIGHTS]
-    except FileError as error:
-        raise ModelError(str(error)) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder / DESCRIPTION} is damaged: {_short(error)}") from error
     if file_format != FORMAT:
         about = description.get("versions")
         writer = about.get("torch-legs") if isinstance(about, dict) else None
@@ -104,12 +99,21 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
     if digests.get(DESCRIPTION, digest := digest_of(rest)) != digest:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: its checksum is wrong")
     content = _read_weights(folder, str(expected))
-    try:
+    with _reading(folder / WEIGHTS):
         tensors = load_tensors(content)
-    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(f"{folder / WEIGHTS} is damaged: {_short(error)}") from error
     _check_finite(folder, tensors)
     return description, tensors
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raises :class:`ModelError` for whatever is wrong with a file."""
+    try:
+        yield
+    except FileError as error:
+        raise ModelError(str(error)) from error
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(f"{path} is damaged: {_short(error)}") from error
 
 
 def _check_finite(folder: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -136,10 +140,8 @@ def _read_weights(folder: Path, digest: str) -> bytes:
     if not files:
         raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
     for path in files:
-        try:
+        with _reading(path):
             content = read_file(path)
-        except FileError as error:
-            raise ModelError(str(error)) from error
         if _digest(content) == digest:
             return content
     raise ModelError(f"{files[0]} is damaged: its checksum is wrong")
@@ -167,11 +169,6 @@ def rebuild_network(described: Mapping[str, Any], tensors: Mapping[str, Tensor])
 def _short(error: Exception) -> str:
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
-
-
-def save_network(network: Network, directory: str | Path) -> None:
-    """Writes a network into a directory."""
-    save_directory(directory, {"network": describe_network(network)}, network.state_dict())
 
 
 def load_network(directory: str | Path) -> Network:

@@ -36,7 +36,7 @@ class Snowball(Network):
     torch.Size([1, 3])
     """
 
-    takes_copies = True
+    takes_multiplicity = True
     #: Whether a self-loop makes a node one of its own neighbors: it is one in any case, once.
     counts_loops = False
 
@@ -58,7 +58,7 @@ class Snowball(Network):
         self.head = nn.Linear(hidden_channels, out_channels)
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        loops: Loops = "every" if graphs.copies is None else "more"
+        loops: Loops = "every" if graphs.multiplicity is None else "more"
         # Sums over neighbors are not rounded.
         with torch.autocast(graphs.x.device.type, enabled=False):
             states = self.scale(graphs.x)

@@ -180,27 +180,15 @@ class Scattering(nn.Module):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
-    ) -> Tensor:
-        """Scatters the signals ``x`` on a graph or a batch of graphs."""
-        return self.scatter(x, edge_index, edge_weight, batch, batch_size)
-
-    def scatter(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
         *,
         powers: Tensor | None = None,
         multiplicity: Tensor | None = None,
     ) -> Tensor:
-        """As :meth:`forward`, with values that were computed once for a data set.
+        """Scatters the signals ``x`` on a graph or a batch of graphs.
 
-        Args:
-            powers: :meth:`walk_powers` of the same nodes: the first order needs no diffusion then.
-            multiplicity: how many equivalent nodes each one stands for, ``[nodes]``
-                (:func:`legs.data.merge_equivalent`): moments are those of all nodes.
+        Two more arguments are computed once for a data set. ``powers``: :meth:`walk_powers` of the
+        same nodes; the first order needs no diffusion then. ``multiplicity``: how many equivalent
+        nodes each one stands for (:func:`legs.data.merge_equivalent`); moments are those of all.
         """
         if x.dim() != 2 or x.shape[1] != self.in_channels:
             raise ValueError(
@@ -216,27 +204,30 @@ class Scattering(nn.Module):
         with torch.autocast(x.device.type, enabled=False) if enabled else nullcontext():
             if dtype in (torch.float16, torch.bfloat16):
                 x = x.float()
-            graph = (x, edge_index, edge_weight, batch, self._num_graphs(x, batch, batch_size))
+            num_graphs = 1 if batch is None else batch_size
+            if num_graphs is None:
+                assert batch is not None
+                if batch.shape != x.shape[:1]:
+                    fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
+                num_graphs = int(batch[-1]) + 1
+            graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
             unsupported = self._unsupported()
-            if use_fused(self.backend, x, edge_weight, graph[-1], multiplicity, unsupported):
-                prepared = make_batch(*graph, powers, multiplicity, self.validate, self.is_sorted)
-                out = self._fused(prepared)
+            if use_fused(self.backend, x, edge_weight, num_graphs, multiplicity, unsupported):
+                out = self._fused(make_batch(*graph, self.validate, self.is_sorted))
             else:
                 if self.validate and not torch.compiler.is_compiling():
                     check_graphs(*graph[1:4], len(x), batch_size, multiplicity is not None)
-                out = self._reference(*graph, powers, multiplicity)
+                out = self._reference(*graph)
             if self.append_graph_size:
-                sizes = (edge_index, batch, len(x), graph[-1], edge_weight, multiplicity, out.dtype)
-                out = torch.cat([out, fn.graph_size(*sizes)], dim=1)
+                sizes = (batch, len(x), num_graphs, edge_weight, multiplicity, out.dtype)
+                out = torch.cat([out, fn.graph_size(edge_index, *sizes)], dim=1)
             return out.to(dtype)
 
-    @staticmethod
-    def _num_graphs(x: Tensor, batch: Tensor | None, batch_size: int | None) -> int:
-        if batch is None:
-            return 1
-        if batch_size is None and batch.shape != x.shape[:1]:
-            fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
-        return int(batch[-1]) + 1 if batch_size is None else batch_size
+    def scatter(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Deprecated: call the module."""
+        _warn("Scattering.scatter()", "the module itself")
+        out: Tensor = self(*args, **kwargs)
+        return out
 
     def _unsupported(self) -> str | None:
         """What the fused operator does not compute; ``None`` if it computes everything."""
@@ -278,9 +269,10 @@ class Scattering(nn.Module):
         powers: Tensor | None,
         multiplicity: Tensor | None,
     ) -> Tensor:
+        mass, times, counts = x, None, None
         powers = None if powers is None else powers.to(x.dtype)
-        mass, times = x, None
         if multiplicity is not None:
+            counts = multiplicity.to(x.dtype)
             mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
             powers = None if powers is None else powers * times.unsqueeze(-1)
         walk = self._walk(edge_index, edge_weight, x.shape[0], x.dtype)
@@ -289,9 +281,9 @@ class Scattering(nn.Module):
             # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
             # the backward graph; a tensor is not.
             laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
-        cumulative, policy = self.selection().to(x.dtype), self.path_policy
-        options: Any = {"order": self.order, "policy": policy, "lowpass": self.lowpass}
-        coefficients = fn.scattering(mass, walk, laziness, cumulative, **options, powers=powers)
+        cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
+        bank = (walk, laziness, self.selection().to(x.dtype))
+        coefficients = fn.scattering(mass, *bank, **cascade, powers=powers)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
         if self.aggr is None:
@@ -304,10 +296,9 @@ class Scattering(nn.Module):
                 raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
             pooled: Tensor = self.aggr(absolute.flatten(1), batch, dim_size=num_graphs)
             return pooled
-        counts = None if multiplicity is None else multiplicity.to(x.dtype)
         energy = fn.signal_energy(x, walk, batch, num_graphs, counts).unsqueeze(1)
-        options = {"kind": self.aggr.kind, "order": self.aggr.order, "energy": energy}
-        return fn.moments(absolute, batch, num_graphs, **options, copies=counts).flatten(1)
+        options: Any = {"kind": self.aggr.kind, "order": self.aggr.order, "energy": energy}
+        return fn.moments(absolute, batch, num_graphs, **options, multiplicity=counts).flatten(1)
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness

@@ -1,6 +1,13 @@
 """Plots of what was learned, and a page about a run."""
 
-from legs.report.heatmaps import coefficient_figure, scale_map
+from legs.report.figures import (
+    atom_drawing,
+    coefficient_figure,
+    node_figure,
+    scale_map,
+    wavelet_drawing,
+    wavelet_figure,
+)
 from legs.report.maps import map_figure, map_places
 from legs.report.molecules import Drawing
 from legs.report.page import write_page, write_pictures
@@ -14,7 +21,6 @@ from legs.report.plots import (
 )
 from legs.report.responses import filter_bank, response_figure, response_panels
 from legs.report.theme import NoPictures, save
-from legs.report.wavelets import atom_drawing, node_figure, wavelet_drawing, wavelet_figure
 
 __all__ = [
     "Drawing",

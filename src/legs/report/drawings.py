@@ -9,7 +9,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
-Floats = npt.NDArray[np.float64]
+from legs.report.theme import Floats
+
 Pairs = npt.NDArray[np.integer]
 # Components of a graph stand side by side, this far apart.
 GAP = 1.5
@@ -30,9 +31,8 @@ def graph_svg(
     """
     places = graph_layout(edges, nodes)
     width, height = size
-    margin = 14.0
     span = np.maximum(np.ptp(places, axis=0), 1e-9) if nodes else np.ones(2)
-    scale = min((width - 2 * margin) / span[0], (height - 2 * margin) / span[1], 40.0)
+    scale = min((width - 28) / span[0], (height - 28) / span[1], 40.0)
     at = places * scale + [width / 2, height / 2]
     radius = float(np.clip(0.26 * scale, 1.6, 6.5))
     lines = "".join(
@@ -77,16 +77,13 @@ def graph_layout(edges: Pairs, nodes: int, rounds: int = 80) -> Floats:
     if not nodes:
         return places
     distance = graph_distances(edges, nodes)
-    offset, done = 0.0, np.zeros(nodes, dtype=bool)
-    for start in range(nodes):
-        if done[start]:
-            continue
-        inside = np.flatnonzero(np.isfinite(distance[start]))
+    first = np.isfinite(distance).argmax(1)  # node of each component
+    offset = 0.0
+    for inside in (np.flatnonzero(first == start) for start in np.unique(first)):
         part = _majorize(distance[np.ix_(inside, inside)], rounds)
         part[:, 0] += offset - part[:, 0].min()
         offset = part[:, 0].max() + GAP
         places[inside] = part
-        done[inside] = True
     return np.asarray(places - (places.max(0) + places.min(0)) / 2, dtype=np.float64)
 
 
@@ -94,31 +91,23 @@ def _majorize(distance: Floats, rounds: int) -> Floats:
     """The layout of one component, its longest direction horizontal."""
     if len(distance) == 1:
         return np.zeros((1, 2))
-    places = _classical(distance)
-    with np.errstate(divide="ignore"):
-        weight = np.where(distance > 0, distance**-2.0, 0.0)
-    laplacian = np.diag(weight.sum(1)) - weight
-    # Without the last node, which stays at the origin, the matrix is invertible.
-    inverse = np.linalg.inv(laplacian[:-1, :-1])
-    pull = weight * distance
-    for _ in range(rounds):
-        apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
-        ratio = pull / np.maximum(apart, 1e-9)
-        np.fill_diagonal(ratio, 0)
-        right = np.diag(ratio.sum(1)) - ratio
-        places = np.vstack([inverse @ (right @ places)[:-1], np.zeros(2)])
-    places = places - places.mean(0)
-    _, _, axes = np.linalg.svd(places, full_matrices=False)
-    turned = places @ axes.T
-    # The orientation is arbitrary: the first node is left of the last.
-    return np.asarray(turned if turned[0, 0] <= turned[-1, 0] else -turned, dtype=np.float64)
-
-
-def _classical(distance: Floats) -> Floats:
     square = distance**2
     centered = square - square.mean(0) - square.mean(1)[:, None] + square.mean()
     values, vectors = np.linalg.eigh(-centered / 2)
     places = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
     # Nodes with equal distances to all others would stay at the same point.
-    nudge = 1e-3 * np.random.default_rng(0).standard_normal(places.shape)
-    return np.asarray(places + nudge, dtype=np.float64)
+    places = places + 1e-3 * np.random.default_rng(0).standard_normal(places.shape)
+    with np.errstate(divide="ignore"):
+        weight = np.where(distance > 0, distance**-2.0, 0.0)
+    # Without the last node, which stays at the origin, the Laplacian is invertible.
+    inverse = np.linalg.inv((np.diag(weight.sum(1)) - weight)[:-1, :-1])
+    pull = weight * distance
+    for _ in range(rounds):
+        apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
+        ratio = pull / np.maximum(apart, 1e-9)
+        right = np.diag(ratio.sum(1)) - ratio
+        places = np.vstack([inverse @ (right @ places)[:-1], np.zeros(2)])
+    places = places - places.mean(0)
+    turned = places @ np.linalg.svd(places, full_matrices=False)[2].T
+    # The orientation is arbitrary: the first node is left of the last.
+    return np.asarray(turned if turned[0, 0] <= turned[-1, 0] else -turned, dtype=np.float64)

@@ -28,10 +28,12 @@ from legs.io import (
     plain_cells,
     read_arrays,
 )
+from legs.report.theme import Floats
 
 RESULTS, EXPLAINED, CERTAINTY = "results.json", "explained.json", "certainty.json"
 DEMO, GRAPHS, MODEL, WEIGHTS = "demo.json", "shown.npz", "model.json", "weights.safetensors"
-POINTERS = ("ptr", "edge_ptr", "edges")
+# Of the graphs that are shown, see legs.training.shown.
+ARRAYS = {"numbers", "parts", "ptr", "edge_ptr", "edges", "places", "share", "best", "worst"}
 # A run of legs train inside the folder of a cross-validation; its model is explained.
 ONE = "one-model"
 DIGEST = "sha256"
@@ -40,7 +42,6 @@ CLEAR = (BoundedError, ImportError, MemoryError, OSError)
 MADE = "run the command that made it again"
 # The model of a demonstration that is shown in detail comes first.
 DEMO_ORDER = ("legs-fcn", "legs-fixed", "gcn", "baseline")
-Floats = npt.NDArray[np.float64]
 # A folder that no page can be made of; the message says why.
 ReportError = FileError
 
@@ -50,32 +51,31 @@ class Shown:
     """Graphs kept for display; the best and worst predictions come first."""
 
     table: pd.DataFrame  # one row per graph: id, smiles of molecules, and the predictions
-    numbers: npt.NDArray[np.int64]  # indices of the graphs in the data set
-    parts: npt.NDArray[np.int8]  # 0 training, 1 validation, 2 test
-    ptr: npt.NDArray[np.int64]  # where the nodes of each graph begin, [graphs + 1]
-    edge_ptr: npt.NDArray[np.int64]  # where its edges begin, [graphs + 1]
-    edges: npt.NDArray[np.int32]  # pairs of nodes within a graph, [edges, 2]
-    features: Floats  # principal components of the graphs' features, [graphs, components]
-    share: Floats  # of the variance that each component explains
-    best: int  # number of best predictions
-    worst: int
-    aligned: list[bool]  # for these, whether nodes are in the order of the atoms of the SMILES
+    arrays: dict[str, npt.NDArray[Any]]
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.arrays["numbers"])
+
+    @property
+    def drawn(self) -> tuple[range, range]:
+        """Indices of the best and of the worst predictions."""
+        best, worst = (int(self.arrays[name]) for name in ("best", "worst"))
+        return range(best), range(best, best + worst)
 
     def graph(self, index: int) -> tuple[npt.NDArray[np.int32], int]:
         """Edges and number of nodes of a graph."""
-        edges = self.edges[self.edge_ptr[index] : self.edge_ptr[index + 1]]
-        return edges, int(self.ptr[index + 1] - self.ptr[index])
+        (start, end), (first, last) = (
+            self.arrays[name][index : index + 2].tolist() for name in ("ptr", "edge_ptr")
+        )
+        return self.arrays["edges"][first:last], end - start
 
     def smiles(self, index: int) -> str:
         """SMILES of a graph; empty if it is no molecule."""
         return str(self.table["smiles"].iloc[index]) if "smiles" in self.table else ""
 
     def is_aligned(self, index: int) -> bool:
-        """Whether nodes of a graph are known to be in the order of its SMILES."""
-        return index < len(self.aligned) and self.aligned[index]
+        """Whether nodes of a drawn graph are known to be in the order of its SMILES."""
+        return bool(self.arrays["aligned"][index : index + 1].any())
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,16 @@ class CrossValidation:
         return sorted(self.results["methods"], key=lambda m: sign * float(m["mean"]))
 
     @property
-    def scales(self) -> dict[str, Floats]:
+    def scales(self) -> dict[str, Scales]:
         """Learned scales by method, the mean over the models of each test set."""
-        weights = self.about.get("scales", {})
-        return {str(name): np.array(values, dtype=np.float64) for name, values in weights.items()}
+        return {
+            str(name): Scales(
+                list(range(1, len(weights) + 1)),
+                np.array(weights, dtype=np.float64),
+                np.full(len(weights), 0.5),
+            )
+            for name, weights in self.about.get("scales", {}).items()
+        }
 
 
 @contextmanager
@@ -217,8 +223,8 @@ def read_json(path: Path, warn: bool = False) -> dict[str, Any]:
         return content
     checked = check_digest(content, path, MADE)
     if warn and DIGEST not in content:
-        lacking = f"{path} has no checksum, as an earlier version wrote it; "
-        warnings.warn(f"{lacking}damage to it would go unnoticed", FileWarning, stacklevel=1)
+        lacking = f"{path} has no checksum, as an earlier version wrote it"
+        warnings.warn(f"{lacking}; damage would go unnoticed", FileWarning, stacklevel=1)
     return checked
 
 
@@ -254,7 +260,7 @@ def read_train(folder: Path) -> Run:
     return Run(
         folder,
         results,
-        pd.DataFrame(columns=["epoch", "train_loss"]) if history is None else history,
+        pd.DataFrame() if history is None else history,
         read_table(folder / "test_predictions.csv", words),
         read_scales(folder / "scales.jsonl"),
         read_shown(folder, words),
@@ -324,14 +330,12 @@ def read_scales(path: Path) -> Scales | None:
             with suppress(ValueError, KeyError, TypeError, OverflowError):
                 row = parse_json(line)
                 rows[int(row["epoch"])] = row
-        if not rows:
-            return None
         epochs = sorted(rows)
         weights = np.array([rows[epoch]["weights"] for epoch in epochs], dtype=np.float64)
-        if weights.ndim != 3:
+        if rows and weights.ndim != 3:
             raise ValueError("scales that are no tables")
         laziness = np.array([np.mean(rows[epoch].get("laziness", 0.5)) for epoch in epochs])
-    return Scales(epochs, weights, laziness)
+    return Scales(epochs, weights, laziness) if rows else None
 
 
 def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown | None:
@@ -341,14 +345,9 @@ def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown
         return None
     with reading(folder / GRAPHS):
         arrays = read_arrays(folder / GRAPHS)
-        return Shown(
-            table,
-            features=arrays["places"].astype(np.float64),
-            best=int(arrays["best"]),
-            worst=int(arrays["worst"]),
-            aligned=arrays["aligned"].tolist(),
-            **{name: arrays[name] for name in ("numbers", "parts", "share", *POINTERS)},
-        )
+        if lacking := ARRAYS - set(arrays):
+            raise KeyError(*lacking)
+        return Shown(table, arrays)
 
 
 def kind_of(folder: Path) -> str:
@@ -360,14 +359,11 @@ def kind_of(folder: Path) -> str:
         return "cv"
     if _is_train(results):
         return "train"
-    runs = runs_in(folder)
-    if runs and (folder / DEMO).is_file():
-        return "demo"
-    if runs:
-        raise ReportError(
-            f"{folder} is no run itself, but contains {len(runs)}: legs report "
-            f"{shlex.quote(str(runs[0]))}"
-        )
+    if runs := runs_in(folder):
+        if (folder / DEMO).is_file():
+            return "demo"
+        command = f"legs report {shlex.quote(str(runs[0]))}"
+        raise ReportError(f"{folder} is no run itself, but contains {len(runs)}: {command}")
     if any(folder.glob("*checkpoint.bin")) or (folder / "models").is_dir():
         raise ReportError(f"{folder} holds a run that has not ended; run the same command again")
     if (folder / "cells").is_dir():

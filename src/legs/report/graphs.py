@@ -12,9 +12,10 @@ from legs.report.drawings import graph_svg
 from legs.report.folders import CrossValidation, Run, Shown
 from legs.report.maps import FEWEST, HOW, How, available_maps, map_places, map_plot
 from legs.report.molecules import molecule_svg
-from legs.report.plots import numbers, with_frames
+from legs.report.plots import numbers, path_bars, with_frames
 from legs.report.words import joined, method_name, number
 
+View = dict[str, Any]
 PARTS = ("training", "validation", "test")
 # Larger graphs are not drawn.
 LARGEST = 200
@@ -43,7 +44,7 @@ def graph_drawing(
 
 def map_view(
     shown: Shown, colors: Mapping[str, Sequence[str] | Sequence[float]], lines: list[list[str]]
-) -> dict[str, Any] | None:
+) -> View | None:
     """The map of a run's graphs, with lines about each; ``None`` if there are no colors for them.
 
     Colors are classes or numbers, one per graph, by name.
@@ -51,66 +52,79 @@ def map_view(
     if not colors:
         return None
     hows: list[How] = available_maps() if len(shown) >= FEWEST else ["pca"]
-    train, every = shown.parts == 0, range(len(shown))
+    train, features = shown.arrays["parts"] == 0, shown.arrays["places"].astype(np.float64)
     return {
         "hows": {how: HOW[how] for how in hows},
-        "share": float(shown.share[:2].sum()),
+        "share": float(shown.arrays["share"][:2].sum()),
         "hollow": bool(train.any()),
         "figure": with_frames({k: map_plot(values, k, train) for k, values in colors.items()}),
         "data": {
-            "places": {how: numbers(map_places(shown.features, how), 4) for how in hows},
-            "drawings": [graph_drawing(shown, k, size=(240, 170)) for k in every],
-            "names": [_title(shown, k) for k in every],
+            "places": {how: numbers(map_places(features, how), 4) for how in hows},
+            "drawings": [graph_drawing(shown, k, size=(240, 170)) for k in range(len(shown))],
+            "names": shown.table["id"].astype(str).tolist(),
             "lines": lines,
         },
     }
 
 
-def run_map(run: Run) -> dict[str, Any] | None:
+def run_map(run: Run) -> View | None:
     """The map of a trained model; ``None`` if the run has kept no graphs."""
-    shown = run.shown
-    if shown is None:
+    if (shown := run.shown) is None:
         return None
     table = shown.table
     if run.classes:
         truth, predicted = table["truth"].astype(str), table["prediction"].astype(str)
         correct = np.where(truth == predicted, "correct", "wrong").tolist()
-        colors: dict[str, Any] = {"class": truth.tolist(), "correct or wrong": correct}
+        colors: View = {"class": truth.tolist(), "correct or wrong": correct}
     else:
         columns = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
         colors = {name: table[f"truth:{name}"].tolist() for name in columns}
     lines = [
-        [*_prediction(run, k, run.names), f"{PARTS[shown.parts[k]]}; {_size(shown, k)}"]
-        for k in range(len(shown))
+        [*_prediction(run, table.iloc[k], run.names), f"{PARTS[part]}; {_size(shown, k)}"]
+        for k, part in enumerate(shown.arrays["parts"])
     ]
     return map_view(shown, colors, lines)
 
 
-def run_cards(run: Run) -> dict[str, Any]:
-    """Best and worst predictions of a trained model, and what was explained."""
-    shown, attributions, target, cards = run.shown, explanations(run), "", []
-    if shown is None:
+def run_cards(run: Run, figures: View) -> View:
+    """Best and worst predictions of a trained model, and what was explained.
+
+    Adds a plot of the mean contribution of each scattering path, where there are explanations.
+    """
+    if (shown := run.shown) is None:
         return {"cards": None, "explained": ""}
-    for k in range(shown.best + shown.worst):
-        names, error, nodes = run.names, _error(run, k), None
+    attributions = explanations(run)
+    target = next((one["target"] for one in attributions.values()), "")
+    paths = pd.DataFrame([one.get("paths", {}) for one in attributions.values()]).abs().mean()
+    # Moments of the signal itself do not change when it is shuffled.
+    if sizes := {str(k): float(v) for k, v in paths.items() if v > 1e-9 * paths.max()}:
+        figures["paths"] = path_bars(sizes, "mean size of the contribution")
+
+    def card(k: int) -> View:
+        row, names, nodes = shown.table.iloc[k], run.names, None
         if k in attributions:
-            target, nodes = attributions[k]["target"], np.array(attributions[k]["nodes"])
+            nodes = np.array(attributions[k]["nodes"])
             names = names if run.classes else list(dict.fromkeys([target, *names]))
-        words = [*_prediction(run, k, names[:1] if error else names), *error]
-        cards.append(_card(shown, k, words, nodes))
+        error = _error(run, row)
+        lines = _prediction(run, row, names[:1] if error else names)
+        return _card(shown, k, [*lines, *error], nodes)
+
     what = "log-odds of the predicted class" if run.classes else f"predicted {target}"
-    return {"cards": _groups(shown, cards), "explained": what if attributions else ""}
+    best, worst = ([card(k) for k in group] for group in shown.drawn)
+    cards = {"best": best, "worst": worst}
+    return {"cards": cards, "explained": what if attributions else ""}
 
 
-def cv_graphs(run: CrossValidation) -> dict[str, Any]:
+def cv_graphs(run: CrossValidation) -> View:
     """Map, and graphs that the best method predicts best and worst, of a cross-validation."""
     shown, table = run.shown, run.predictions
     if shown is None or table is None:
         return {"map": None, "cards": None}
     first = table.drop_duplicates("graph").set_index("graph", drop=False)
-    rows = [first.loc[n] if n in first.index else None for n in shown.numbers.tolist()]
+    numbers = shown.arrays["numbers"].tolist()
+    rows = [first.loc[n] if n in first.index else None for n in numbers]
     lines = [_methods(row, run.classes) for row in rows]
-    colors: dict[str, Any] = {}
+    colors: View = {}
     if run.classes:
         colors["class"] = ["unknown" if row is None else str(row["truth"]) for row in rows]
     else:
@@ -118,24 +132,16 @@ def cv_graphs(run: CrossValidation) -> dict[str, Any]:
             values = [np.nan if row is None else float(row[name]) for row in rows]
             colors[name.removeprefix("truth:")] = values
     sized = [[*words, _size(shown, k)] for k, words in enumerate(lines)]
-    cards = [_card(shown, k, lines[k]) for k in range(shown.best + shown.worst)]
-    return {"map": map_view(shown, colors, sized), "cards": _groups(shown, cards)}
+    best, worst = ([_card(shown, k, lines[k]) for k in group] for group in shown.drawn)
+    return {"map": map_view(shown, colors, sized), "cards": {"best": best, "worst": worst}}
 
 
-def _groups(shown: Shown, cards: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    return {"best": cards[: shown.best], "worst": cards[shown.best :]}
-
-
-def _card(shown: Shown, index: int, lines: list[str], values: Any = None) -> dict[str, Any]:
+def _card(shown: Shown, index: int, lines: list[str], values: Any = None) -> View:
     svg = graph_drawing(shown, index, values)
     lines = [*lines, _size(shown, index), *([] if svg else ["Too large to draw."])]
     if values is not None and not np.any(values):
         lines.append("All nodes have the same features, so none contributes more than another.")
-    return {"svg": svg, "title": _title(shown, index), "lines": lines}
-
-
-def _title(shown: Shown, index: int) -> str:
-    return str(shown.table["id"].iloc[index])
+    return {"svg": svg, "title": str(shown.table["id"].iloc[index]), "lines": lines}
 
 
 def _size(shown: Shown, index: int) -> str:
@@ -145,31 +151,26 @@ def _size(shown: Shown, index: int) -> str:
     return f"{nodes:,} {node}, {len(edges):,} {edge}" if len(edges) else f"{nodes:,} {node}"
 
 
-def _prediction(run: Run, index: int, names: Sequence[str]) -> list[str]:
+def _prediction(run: Run, row: Any, names: Sequence[str]) -> list[str]:
     """Truth and prediction for a graph."""
-    assert run.shown is not None
-    row = run.shown.table.iloc[index]
     if run.classes:
         probability = row.get(f"probability:{row['prediction']}")
         sure = "" if probability is None else f" (probability {float(probability):.2f})"
         if str(row["truth"]) == str(row["prediction"]):
             return [f"class {row['truth']}: correct{sure}"]
         return [f"class {row['truth']}, predicted {row['prediction']}{sure}"]
-    lines = []
-    for name in names[:MOST_TARGETS]:
-        if name in row and f"truth:{name}" in row:
-            truth = row[f"truth:{name}"]
-            true = "unknown" if pd.isna(truth) else number(float(truth))
-            lines.append(f"{name}: {true}, predicted {number(float(row[name]))}")
-    return lines
+    return [
+        f"{name}: {number(row[f'truth:{name}']) or 'unknown'}, predicted {number(row[name])}"
+        for name in names[:MOST_TARGETS]
+        if name in row and f"truth:{name}" in row
+    ]
 
 
-def _error(run: Run, index: int) -> list[str]:
+def _error(run: Run, row: Any) -> list[str]:
     """Of many targets, the error over all of them, in standard deviations of the training set."""
     deviation = run.model.get("task", {}).get("deviation")
-    if run.classes or len(run.names) <= MOST_TARGETS or not deviation or run.shown is None:
+    if run.classes or len(run.names) <= MOST_TARGETS or not deviation:
         return []
-    row = run.shown.table.iloc[index]
     error = [float(row[name]) - float(row[f"truth:{name}"]) for name in run.names]
     size = np.sqrt(np.nanmean((np.array(error) / np.array(deviation)) ** 2))
     return [f"all {len(run.names)} targets: error of {size:.2f} standard deviations"]
@@ -190,17 +191,9 @@ def _methods(row: Any, classes: bool) -> list[str]:
     return [f"class {truth}", *right, *wrong[:MOST_METHODS]]
 
 
-def explanations(run: Run) -> dict[int, dict[str, Any]]:
+def explanations(run: Run) -> dict[int, View]:
     """Attributions of the drawn graphs, by index."""
     if run.shown is None or run.explained is None:
         return {}
     first = {int(row["place"]): row["found"][0] for row in run.explained["graphs"] if row["found"]}
     return {k: one for k, one in first.items() if len(one["nodes"]) == run.shown.graph(k)[1]}
-
-
-def mean_paths(run: Run) -> dict[str, float]:
-    """The mean size of the contribution of each scattering path; empty without explanations."""
-    paths = pd.DataFrame([one.get("paths", {}) for one in explanations(run).values()])
-    sizes = {str(name): float(size) for name, size in paths.abs().mean().items()}
-    # Moments of the signal itself do not change when it is shuffled.
-    return {name: size for name, size in sizes.items() if size > 1e-9 * max(sizes.values())}

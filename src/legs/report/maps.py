@@ -7,19 +7,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from legs.report.plots import SYMBOLS, label, new_plot, numbers
 from legs.report.static import to_matplotlib
-from legs.report.theme import ThemeName
+from legs.report.theme import Floats, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 How = Literal["pca", "tsne", "umap"]
 HOW = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
-SEED = 0
 # With fewer graphs every map is a PCA.
 FEWEST = 12
 # Classes in the legend; the rest is one color.
@@ -35,7 +32,7 @@ def available_maps() -> list[How]:
     return ["tsne", "pca", "umap"] if find_spec("umap") else ["tsne", "pca"]
 
 
-def map_places(features: Floats, how: How = "pca", seed: int = SEED) -> Floats:
+def map_places(features: Floats, how: How = "pca", seed: int = 0) -> Floats:
     """Coordinates of graphs on a map, ``[graphs, 2]``.
 
     Args:
@@ -90,8 +87,6 @@ def map_plot(values: Sequence[str] | Sequence[float] | Floats, name: str, train:
         groups = {one: np.flatnonzero(words == one) for one in classes.tolist()}
     data: list[dict[str, Any]] = []
     for k, (one, inside) in enumerate(groups.items()):
-        if not len(inside):
-            continue
         symbol = SYMBOLS[k % len(SYMBOLS)]
         marker: dict[str, Any] = {"size": 8, "opacity": 0.85}
         marker["symbol"] = [f"{symbol}-open" if h else symbol for h in hollow[inside]]
@@ -99,7 +94,7 @@ def map_plot(values: Sequence[str] | Sequence[float] | Floats, name: str, train:
             marker |= {"color": numbers(amounts[inside]), "coloraxis": "coloraxis"}
         trace = {"name": label(one, 28), "marker": marker, "customdata": inside.tolist()}
         shown = {"mode": "markers", "hoverinfo": "none", "showlegend": "color" not in marker}
-        data.append({**trace, **shown})
+        data += [{**trace, **shown}] if len(inside) else []
     hidden = {"showticklabels": False, "zeroline": False, "showgrid": False}
     return new_plot(data, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
 

@@ -10,11 +10,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-import numpy.typing as npt
 
-from legs.report.theme import NoPictures, ThemeName, theme_of
+from legs.report.theme import Floats, NoPictures, ThemeName, theme_of
 
-Floats = npt.NDArray[np.float64]
 Color = tuple[float, float, float]
 ADVICE = "drawings of molecules need RDKit: pip install torch-legs[chem]"
 # Highlights to which the page gives its own colors.
@@ -39,10 +37,10 @@ class Drawing:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         contents = {".svg": self.svg.encode(), ".png": self.png}
-        files = [path.with_name(path.name + end) for end, content in contents.items() if content]
-        for file in files:
-            file.write_bytes(contents[file.suffix])
-        return files
+        files = {path.with_name(path.name + end): data for end, data in contents.items() if data}
+        for file, data in files.items():
+            file.write_bytes(data)
+        return list(files)
 
 
 def molecule_svg(
@@ -68,9 +66,8 @@ def molecule_svg(
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size)
-    options = _options(canvas)
+    options = _options(canvas, clearBackground=False)
     options.useBWAtomPalette()
-    options.clearBackground = False
     marks = {} if values is None else _marks(np.asarray(values, dtype=np.float64), PLUS, MINUS)
     rdMolDraw2D.PrepareAndDrawMolecule(canvas, mol, highlightBonds=[], **marks)
     canvas.FinishDrawing()
@@ -128,14 +125,12 @@ def read_molecule(smiles: str, hydrogens: bool = False) -> Any:
     return Chem.AddHs(mol) if mol is not None and hydrogens else mol
 
 
-def _options(canvas: Any) -> Any:
+def _options(canvas: Any, **more: Any) -> Any:
     options = canvas.drawOptions()
-    options.atomHighlightsAreCircles = True
-    options.standardColoursForHighlightedAtoms = True
-    options.padding = 0.04
-    options.bondLineWidth = 1.4
-    options.fixedBondLength = 30
-    options.legendFontSize = 15
+    lengths = {"bondLineWidth": 1.4, "fixedBondLength": 30, "legendFontSize": 15, "padding": 0.04}
+    circles = {"atomHighlightsAreCircles": True, "standardColoursForHighlightedAtoms": True}
+    for name, value in {**lengths, **circles, **more}.items():
+        setattr(options, name, value)
     return options
 
 

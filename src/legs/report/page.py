@@ -15,15 +15,14 @@ import numpy as np
 
 from legs.io import expand_user, write_atomically, writing
 from legs.report import words
+from legs.report.figures import atom_drawing, node_figure, scale_map
 from legs.report.folders import CLEAR, ReportError, kind_of, read_cv, read_train, reading, runs_in
-from legs.report.graphs import explanations
-from legs.report.heatmaps import scale_map
+from legs.report.graphs import View, explanations
 from legs.report.molecules import Drawing, read_molecule
 from legs.report.plots import MOST_CLASSES
 from legs.report.static import to_matplotlib
 from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, save
-from legs.report.views import Paper, View, cv_view, demo_view, train_view
-from legs.report.wavelets import atom_drawing, node_figure
+from legs.report.views import Paper, cv_view, demo_view, train_view
 
 FILE, PICTURES = "report.html", "pictures"
 BRAND = b'<span class="brand">torch-legs</span>'

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from legs.report.static import to_matplotlib, to_panels
-from legs.report.theme import ADVICE, NoPictures, ThemeName
+from legs.report.theme import ADVICE, Floats, NoPictures, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 # More symbols than colors, so that the ninth series differs from the first.
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"]
@@ -116,32 +115,26 @@ def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[st
     shown = [label(names[k], 14) for k in most]
     # Shortened names may be equal: classes are distinguished by their index.
     at = list(range(len(shown)))
-    few = len(at) <= 20
-    heat = {
-        "type": "heatmap",
-        "x": at,
-        "y": at,
-        "z": numbers(counts / total[:, None], 3),
-        "zmin": 0,
-        "zmax": 1,
-        "showscale": False,
-        "xgap": 2 if few else 0.5,
-        "ygap": 2 if few else 0.5,
-        "hoverinfo": "text",
-        "hovertext": [
-            [f"{shown[i]} predicted as {shown[j]}: {counts[i, j]} of {total[i]}" for j in at]
-            for i in at
-        ],
-        **({"text": counts.astype(str).tolist(), "texttemplate": "%{text}"} if few else {}),
-    }
+    gap = 2 if len(at) <= 20 else 0.5
+    heat = heatmap(counts / total[:, None], at, at, gap, gap)
+    heat |= {"showscale": False, "hoverinfo": "text"}
+    heat["hovertext"] = [
+        [f"{shown[i]} predicted as {shown[j]}: {counts[i, j]} of {total[i]}" for j in at]
+        for i in at
+    ]
+    if len(at) <= 20:
+        heat |= {"text": counts.astype(str).tolist(), "texttemplate": "%{text}"}
     ticks = {"tickvals": at, "ticktext": shown, "showgrid": False, "zeroline": False}
     turned = {"tickangle": -45} if max(map(len, shown), default=0) > 4 else {}
-    return new_plot(
-        [heat],
-        xaxis={"title": {"text": "predicted"}, **ticks, **turned},
-        yaxis={"title": {"text": "true"}, "autorange": "reversed", **ticks},
-        height=min(300 + 16 * len(at), 640),
-    )
+    across = {"title": {"text": "predicted"}, **ticks, **turned}
+    up = {"title": {"text": "true"}, "autorange": "reversed", **ticks}
+    return new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
+
+
+def heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: float) -> dict[str, Any]:
+    """A trace of shares between 0 and 1, ``[y, x]``."""
+    cells = {"x": x, "y": y, "z": numbers(shares, 3), "zmin": 0, "zmax": 1}
+    return {"type": "heatmap", **cells, "xgap": xgap, "ygap": ygap}
 
 
 def confusion_figure(
@@ -191,20 +184,11 @@ def reliability(probability: Floats, right: npt.NDArray[np.bool_], bins: int = 1
 def reliability_plot(binned: Reliability) -> Any:
     """Accuracy against confidence."""
     size = 8 + 22 * np.sqrt(binned.graphs / max(binned.graphs.max(initial=0), 1))
-    points = {
-        "x": numbers(binned.sure),
-        "y": numbers(binned.right),
-        "mode": "lines+markers",
-        "marker": {"size": numbers(size)},
-        "line": {"width": 1.5},
-    }
-    figure = new_plot(
-        [points],
-        showlegend=False,
-        xaxis={"title": {"text": "confidence"}, "range": [0, 1.04]},
-        yaxis={"title": {"text": "share correct"}, "range": [0, 1.08]},
-        height=360,
-    )
+    points = {"x": numbers(binned.sure), "y": numbers(binned.right), "mode": "lines+markers"}
+    points |= {"marker": {"size": numbers(size)}, "line": {"width": 1.5}}
+    across = {"title": {"text": "confidence"}, "range": [0, 1.04]}
+    up = {"title": {"text": "share correct"}, "range": [0, 1.08]}
+    figure = new_plot([points], showlegend=False, xaxis=across, yaxis=up, height=360)
     return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
 
 
@@ -234,21 +218,11 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
     finite = np.isfinite(true) & np.isfinite(ours)
     true, ours = true[finite], ours[finite]
     some = np.random.default_rng(0).permutation(len(true))[:MOST_POINTS]
-    points = {
-        "x": numbers(true[some]),
-        "y": numbers(ours[some]),
-        "mode": "markers",
-        "marker": {"size": 6, "opacity": 0.6},
-    }
-    errors = {
-        "x": numbers(ours - true),
-        "type": "histogram",
-        "nbinsx": 40,
-        "xaxis": "x2",
-        "yaxis": "y2",
-    }
+    points = {"x": numbers(true[some]), "y": numbers(ours[some]), "mode": "markers"}
+    points["marker"] = {"size": 6, "opacity": 0.6}
+    errors = {"type": "histogram", "x": numbers(ours - true), "nbinsx": 40}
     figure = new_plot(
-        [points, errors],
+        [points, {**errors, "xaxis": "x2", "yaxis": "y2"}],
         showlegend=False,
         grid={"rows": 1, "columns": 2, "pattern": "independent"},
         xaxis_title=f"true {label(name)}".strip(),
@@ -288,22 +262,18 @@ def residual_figure(
 def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
     """Scores of every method on every test set, and their means; the first method at the top."""
     names = list(scores)[::-1]
+    labels = [label(name) for name in names]
     every = {
         "x": numbers([value for name in names for value in scores[name]]),
-        "y": [label(name) for name in names for _ in scores[name]],
-        "mode": "markers",
+        "y": [text for text, name in zip(labels, names, strict=True) for _ in scores[name]],
         "name": "test sets",
         "marker": {"size": 8, "opacity": 0.45},
     }
-    mean = {
-        "x": numbers([np.mean(scores[name]) for name in names]),
-        "y": [label(name) for name in names],
-        "mode": "markers",
-        "name": "mean",
-        "marker": {"size": 16, "symbol": "line-ns-open", "line": {"width": 3}},
-    }
+    mean = {"x": numbers([np.mean(scores[name]) for name in names]), "y": labels, "name": "mean"}
+    mean["marker"] = {"size": 16, "symbol": "line-ns-open", "line": {"width": 3}}
+    data = [{**trace, "mode": "markers"} for trace in (every, mean)]
     category = {"type": "category"}
-    return new_plot([every, mean], xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
+    return new_plot(data, xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
 
 
 Point = tuple[str, int, float, float]

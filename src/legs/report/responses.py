@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from legs.functional.frame import filter_responses, frame_bounds
 from legs.report.folders import Scales
-from legs.report.plots import new_plot, numbers, with_frames
+from legs.report.plots import heatmap, new_plot, numbers, with_frames
 from legs.report.static import to_matplotlib, to_panels
-from legs.report.theme import ThemeName
+from legs.report.theme import Floats, ThemeName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
-POINTS = 101
 # States of a slider, and points of a response in each.
 STATES, FEWER = 80, 61
 
@@ -66,7 +63,7 @@ def cumulative_scales(weights: Floats) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([np.zeros_like(rows[:, :1]), sums], axis=1))
 
 
-def filter_bank(weights: Floats, laziness: float = 0.5, points: int = POINTS) -> Bank:
+def filter_bank(weights: Floats, laziness: float = 0.5, points: int = 101) -> Bank:
     """Responses and frame bounds of a selection of scales.
 
     Args:
@@ -98,14 +95,13 @@ def response_plot(bank: Bank, fixed: Bank | None = None) -> Any:
     for k, response in enumerate(() if fixed is None else fixed.responses):
         dashed = {"meta": k, "line": {"dash": "dash", "width": 1}, "showlegend": False}
         data.append({**across, "y": numbers(response, 3), **dashed})
+    bounds = f"between {bank.lower:.3f} and {bank.upper:.3f}: the frame bounds."
     return new_plot(
         data,
         xaxis_title="graph frequency 1 − λ",
         yaxis={"title": {"text": "response"}, "range": [0, 1.06]},
         height=300,
-        # The caption on a page.
-        meta=f"The sum of squares is between {bank.lower:.3f} and {bank.upper:.3f}: "
-        "the frame bounds.",
+        meta=f"The sum of squares is {bounds}",  # the caption on a page
     )
 
 
@@ -166,16 +162,7 @@ def scale_figures(scales: Scales, best: int) -> tuple[dict[str, Any], list[int]]
 
 def _weights_plot(weights: Floats) -> Any:
     at = list(range(len(weights)))
-    heat = {
-        "type": "heatmap",
-        "z": numbers(weights, 3),
-        "x": list(range(1, weights.shape[1] + 1)),
-        "y": at,
-        "zmin": 0,
-        "zmax": 1,
-        "xgap": 1,
-        "ygap": 3,
-    }
+    heat = heatmap(weights, list(range(1, weights.shape[1] + 1)), at, 1, 3)
     names = {"tickvals": at, "ticktext": [f"scale {k + 1}" for k in at]}
     across = {"title": {"text": "diffusion steps"}, "showgrid": False}
     up = {"autorange": "reversed", "showgrid": False, **names}

@@ -58,7 +58,6 @@ def to_panels(figures: Mapping[str, Any], theme: ThemeName = "light") -> Figure:
 
 
 def _draw(axes: list[Axes], spec: dict[str, Any], colors: Theme) -> None:
-    layout = spec["layout"]
     for number, trace in enumerate(spec["data"]):
         color = colors.color(trace.get("meta", number))  # meta: another number than the trace's
         axis = axes[_number(trace.get("xaxis"))]
@@ -72,35 +71,31 @@ def _draw(axes: list[Axes], spec: dict[str, Any], colors: Theme) -> None:
                 axis.hist(np.array(trace["x"], float), bins, color=colors.series[0])
             case _:
                 _scatter(axis, trace, colors, color)
-    for shape in layout.get("shapes", ()):
-        axis = axes[_number(shape.get("xref"))]
-        style: dict[str, Any] = {"color": colors.muted, "ls": ":", "lw": 1.2}
-        x, y = ([shape[f"{name}0"], shape[f"{name}1"]] for name in "xy")
-        axis.plot(x, y, transform=_transform(axis, shape), **style)
-    for note in layout.get("annotations", ()):
-        axis = axes[_number(note.get("xref"))]
-        place = {"ha": note.get("xanchor", "center"), "va": note.get("yanchor", "bottom")}
-        axis.text(note["x"], note["y"], note["text"], transform=_transform(axis, note), fontsize=8,
-                  color=colors.muted, **place)  # fmt: skip
+    layout = spec["layout"]
+    for mark in [*layout.get("shapes", ()), *layout.get("annotations", ())]:
+        axis = axes[_number(mark.get("xref"))]
+        # Coordinates of the data, or of the axes where a mark refers to their domain.
+        inside = axis.transData
+        if str(mark.get("yref", "")).endswith("domain"):
+            inside = axis.get_xaxis_transform()
+        elif str(mark.get("xref", "")).endswith("domain"):
+            inside = axis.get_yaxis_transform()
+        if "text" in mark:
+            place = {"ha": mark.get("xanchor", "center"), "va": mark.get("yanchor", "bottom")}
+            style: dict[str, Any] = {"color": colors.muted, "fontsize": 8, "transform": inside}
+            axis.text(mark["x"], mark["y"], mark["text"], **style, **place)
+        else:
+            x, y = ([mark[f"{name}0"], mark[f"{name}1"]] for name in "xy")
+            axis.plot(x, y, color=colors.muted, ls=":", lw=1.2, transform=inside)
     for number, axis in enumerate(axes):
-        suffix = "" if number == 0 else str(number + 1)
         for name in "xy":
-            _style(axis, name, layout.get(f"{name}axis{suffix}", {}))
+            _style(axis, name, layout.get(f"{name}axis{number + 1 if number else ''}", {}))
 
 
 def _number(name: str | None) -> int:
     """Index of the subplot of an axis called ``"x"``, ``"x2"``, …"""
     digits = (name or "").removesuffix(" domain")[1:]
     return int(digits) - 1 if digits.isdigit() else 0
-
-
-def _transform(axis: Axes, shape: dict[str, Any]) -> Any:
-    """Coordinates of a shape: of the data, or of the axes where it refers to their domain."""
-    if str(shape.get("yref", "")).endswith("domain"):
-        return axis.get_xaxis_transform()
-    if str(shape.get("xref", "")).endswith("domain"):
-        return axis.get_yaxis_transform()
-    return axis.transData
 
 
 def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, color: str) -> None:
@@ -113,15 +108,13 @@ def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, color: str) -> No
         axis.plot(x, y, dash, color=color, label=label, lw=width)
         label = None
     if "markers" in mode:
-        symbol = marker.get("symbol", "circle")
-        symbol = symbol if isinstance(symbol, str) else symbol[0]
+        symbol = np.atleast_1d(marker.get("symbol", "circle"))[0]
         style: dict[str, Any] = {"zorder": 3, "label": label, "alpha": marker.get("opacity")}
         style["s"] = (0.75 * np.asarray(marker.get("size", 6))) ** 2
         style["marker"] = MARKERS[symbol.removesuffix("-open")]
         if "color" in marker:
-            values = marker["color"]
-            dots = axis.scatter(x, y, c=values, cmap=colors.colormap("points"), **style)
-            axis.figure.colorbar(dots, ax=axis, label=trace.get("name", ""))
+            style |= {"c": marker["color"], "cmap": colors.colormap("points")}
+            axis.figure.colorbar(axis.scatter(x, y, **style), ax=axis, label=trace.get("name", ""))
         else:
             axis.scatter(x, y, color=color, **style)
     if "error_y" in trace:
@@ -129,20 +122,14 @@ def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, color: str) -> No
 
 
 def _heatmap(axis: Axes, trace: dict[str, Any], colors: Theme) -> None:
-    z = np.array(trace["z"], dtype=np.float64)
-    x, y = trace["x"], trace["y"]
+    z, x, y = np.array(trace["z"], dtype=np.float64), trace["x"], trace["y"]
     extent = (x[0] - 0.5, x[-1] + 0.5, y[0] - 0.5, y[-1] + 0.5)
-    style: dict[str, Any] = {
-        "cmap": colors.colormap(),
-        "vmin": trace["zmin"],
-        "vmax": trace["zmax"],
-    }
-    image = axis.imshow(z, origin="lower", aspect="auto", extent=extent, **style)
+    limits = {"vmin": trace["zmin"], "vmax": trace["zmax"], "extent": extent}
+    image = axis.imshow(z, colors.colormap(), aspect="auto", origin="lower", **limits)
     light = "#ffffff" if colors.name == "light" else "#10141a"
-    for row, texts in enumerate(trace.get("text", ())):
-        for column, text in enumerate(texts):
-            ink = light if z[row, column] > 0.55 else colors.ink
-            axis.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
+    for (row, column), text in np.ndenumerate(np.array(trace.get("text", ()), dtype=object)):
+        ink = light if z[row, column] > 0.55 else colors.ink
+        axis.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
     axis.grid(False)
     axis.figure.colorbar(image, ax=axis, shrink=0.8)
 

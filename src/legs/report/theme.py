@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
+Floats = npt.NDArray[np.float64]
 ThemeName = Literal["light", "dark"]
 ADVICE = "figures need plotly, matplotlib and Jinja2: pip install torch-legs[report]"
 
@@ -49,42 +53,36 @@ class Theme:
 
     def template(self) -> dict[str, Any]:
         """A template for Plotly."""
+        small = {"color": self.muted, "size": 12}
         axis = {
-            "gridcolor": self.grid,
-            "linecolor": self.grid,
-            "zerolinecolor": self.grid,
-            "tickfont": {"color": self.muted, "size": 12},
+            **dict.fromkeys(("gridcolor", "linecolor", "zerolinecolor"), self.grid),
+            **dict.fromkeys(("automargin", "fixedrange"), True),
+            "tickfont": small,
             "title": {"font": {"color": self.ink, "size": 13}, "standoff": 10},
-            "automargin": True,
-            "fixedrange": True,
         }
-        bar = {"thickness": 12, "len": 0.9, "outlinewidth": 0, "tickfont": axis["tickfont"]}
-        shades = [[k / 4, color] for k, color in enumerate(self.sequential)]
-        points = [[k / 4, color] for k, color in enumerate(self.points)]
-        note = {"showarrow": False, "font": {"color": self.muted, "size": 12}}
+        bar = {"thickness": 12, "len": 0.9, "outlinewidth": 0, "tickfont": small}
+        shades, points = (
+            {"colorscale": [[k / 4, color] for k, color in enumerate(colors)], "colorbar": bar}
+            for colors in (self.sequential, self.points)
+        )
         layout = {
+            **dict.fromkeys(("paper_bgcolor", "plot_bgcolor"), "rgba(0,0,0,0)"),
+            **dict.fromkeys(("xaxis", "yaxis"), axis),
             "colorway": self.series,
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
             "dragmode": False,
             "hovermode": "closest",
             "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
             "font": {"family": "system-ui, sans-serif", "color": self.ink, "size": 13},
             "hoverlabel": {"bgcolor": self.paper, "bordercolor": self.grid},
             "legend": {"orientation": "h", "x": 0, "y": 1.03, "yanchor": "bottom"},
-            "xaxis": axis,
-            "yaxis": axis,
-            "coloraxis": {"colorscale": points, "colorbar": bar},
+            "coloraxis": points,
             "shapedefaults": {"line": {"color": self.muted, "dash": "dot", "width": 1.5}},
-            "annotationdefaults": note,
+            "annotationdefaults": {"showarrow": False, "font": small},
         }
-        data = {
-            "heatmap": [{"colorscale": shades, "colorbar": bar}],
-            "histogram": [{"marker": {"color": self.series[0]}}],
-        }
-        return {"layout": layout, "data": data}
+        histogram = {"marker": {"color": self.series[0]}}
+        return {"layout": layout, "data": {"heatmap": [shades], "histogram": [histogram]}}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Any:
         """Settings of matplotlib."""
         from matplotlib.rcsetup import cycler
 
@@ -92,14 +90,11 @@ class Theme:
             **dict.fromkeys(("figure.facecolor", "axes.facecolor"), self.paper),
             **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), self.ink),
             **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), self.muted),
+            **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+            **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
             "axes.titlelocation": "left",
-            "axes.grid": True,
-            "axes.axisbelow": True,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
             "axes.prop_cycle": cycler(color=self.series),
             "grid.color": self.grid,
-            "legend.frameon": False,
             "font.size": 8.5,
             "text.parse_math": False,  # names of classes and targets may contain $
         }
@@ -140,13 +135,11 @@ def theme_of(name: ThemeName) -> Theme:
 @contextmanager
 def drawing(name: ThemeName) -> Iterator[Theme]:
     """Makes matplotlib draw in a theme, within the context."""
-    theme = theme_of(name)
     try:
         from matplotlib import rc_context
     except ImportError as error:
         raise NoPictures(ADVICE) from error
-    settings: Any = theme.settings()
-    with rc_context(settings):
+    with rc_context((theme := theme_of(name)).settings()):
         yield theme
 
 
@@ -186,10 +179,9 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    files = [path.with_name(path.name + ending) for ending in (".png", ".svg")]
     # Without dates and random ids, so that the same figure gives the same file.
-    more: dict[str, dict[str, Any]] = {".png": {"dpi": 150}, ".svg": {"metadata": {"Date": None}}}
-    files = [path.with_name(path.name + ending) for ending in more]
-    for file in files:
-        with rc_context({"svg.hashsalt": "legs"}):
-            figure.savefig(file, facecolor=figure.get_facecolor(), **more[file.suffix])
+    with rc_context({"svg.hashsalt": "legs"}):
+        figure.savefig(files[0], dpi=150, facecolor=figure.get_facecolor())
+        figure.savefig(files[1], metadata={"Date": None}, facecolor=figure.get_facecolor())
     return files

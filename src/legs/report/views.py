@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from legs.report import plots, words
-from legs.report.folders import DEMO, ONE, CrossValidation, Floats, Run, Scales, read_json
-from legs.report.graphs import cv_graphs, mean_paths, run_cards, run_map
+from legs.report.folders import DEMO, ONE, CrossValidation, Run, Scales, read_json
+from legs.report.graphs import View, cv_graphs, run_cards, run_map
 from legs.report.responses import scale_figures
+from legs.report.theme import Floats
 from legs.report.words import method_name, number
 
-View = dict[str, Any]
 Table = list[list[str]]
 # The paper's score (mean, std) for a data set and method; None if it has none.
 Paper = Callable[[str, str], Any]
@@ -43,9 +43,8 @@ def train_view(run: Run, paper: Paper) -> View:
         best = int(run.results.get("best_epoch") or 0) or None
         epochs, train = run.history["epoch"].tolist(), run.history["train_loss"].tolist()
         figures["curves"] = plots.curves(epochs, train, list(losses), best)
-    parts = [p for p in ("test", "guess", "validation", "train") if p in run.results["scores"]]
-    heads = {"guess": "baseline (test)", "train": "training"}
-    sizes = {part: f" ({run.size(part):,})" if run.size(part) else "" for part in parts}
+    heads = {"test": "test", "guess": "baseline (test)", "validation": "validation"}
+    heads = {p: h for p, h in {**heads, "train": "training"}.items() if run.scores(p)}
     settings, data = run.results["settings"], run.results["data"]
     training = settings.get("training", {})
     again = [
@@ -56,24 +55,26 @@ def train_view(run: Run, paper: Paper) -> View:
         ["training", words.setting_words(training)],
         ["model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())],
     ]
-    names = [f"probability:{name}" for name in run.names]
-    sure = None
+    names, sure = [f"probability:{name}" for name in run.names], None
     if names and run.predictions is not None and set(names) <= set(run.predictions.columns):
         sure = run.predictions[names].to_numpy(dtype=np.float64).max(1)
     return {
         **train_words(run),
-        **_explained(run, figures),
+        **run_cards(run, figures),
         "template": "train.html",
         "figures": figures,
         "map": run_map(run),
         "calibration": _predictions(run, run.names, "prediction", "", sure, figures),
-        "columns": ["", *(heads.get(part, part) + sizes[part] for part in parts)],
+        "columns": [
+            "",
+            *(h + (f" ({n:,})" if (n := run.size(p)) else "") for p, h in heads.items()),
+        ],
         "scores": [
-            [words.SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in parts)]
-            for name in run.scores(parts[0])
+            [words.SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in heads)]
+            for name in run.scores(next(iter(heads)))
             if ":" not in name
         ],
-        "targets": [] if run.classes else _target_rows(run),
+        "targets": _target_rows(run),
         "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
         "again": again + _origin(run.results, run.folder),
@@ -84,7 +85,7 @@ def train_words(run: Run) -> View:
     """What the title and the summary of a trained model are made of."""
     test, base, names = run.scores("test"), run.scores("guess"), run.names
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    accuracy, size = test.get("accuracy") or 0.0, run.size("test")
+    accuracy, r2, size = test.get("accuracy") or 0.0, test.get("r2"), run.size("test")
     if run.classes:
         what = f"classes of {run.results['data']['name'] or 'your data'}"
     else:
@@ -98,15 +99,13 @@ def train_words(run: Run) -> View:
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
         "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / size) if size else 0.0,
-        "useless": test.get("r2") is not None
-        and test["r2"] < NOTHING
-        and not words.loses(test, base),
+        "useless": r2 is not None and r2 < NOTHING and not words.loses(test, base),
     }
 
 
 def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     """The standard error of a mean absolute error."""
-    if table is None or not {name, f"truth:{name}"} <= set(table.columns):
+    if table is None or name not in table or f"truth:{name}" not in table:
         return math.nan
     error = (table[name].astype(float) - table[f"truth:{name}"].astype(float)).abs()
     return float(error.std() / math.sqrt(max(error.count(), 1)))
@@ -146,13 +145,6 @@ def _predictions(
     return binned.error
 
 
-def _explained(run: Run, figures: View) -> View:
-    """Drawings of the best and worst predictions, with attributions where there are any."""
-    if sizes := mean_paths(run):
-        figures["paths"] = plots.path_bars(sizes, "mean size of the contribution")
-    return run_cards(run)
-
-
 def _run_scales(run: Run, figures: View) -> View | None:
     """Learned or fixed scales of a trained model; ``None`` if it has none."""
     fixed, scales = run.scales is None, run.scales or run.fixed_scales
@@ -185,9 +177,8 @@ def _means(means: Floats) -> str:
 
 def _target_rows(run: Run) -> Table:
     """Errors of every target in its own units, beside the baseline's."""
-    test, base = run.scores("test"), run.scores("guess")
-    rows = []
-    for name in run.names if test else ():
+    test, base, rows = run.scores("test"), run.scores("guess"), []
+    for name in run.names if test and not run.classes else ():
         error, mean = test.get(f"rmse:{name}"), base.get(f"rmse:{name}")
         smaller = words.percent(1 - error / mean, 0) if error is not None and mean else ""
         rows.append([name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller])
@@ -206,18 +197,13 @@ def _origin(results: View, folder: Path) -> Table:
 
 def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
     """The page of ``legs demo``: all models, and the first in detail."""
-
-    def score(run: Run, name: str) -> float:
-        value = run.scores("test").get(name)
-        return math.nan if value is None else float(value)
-
-    run = runs[0]
-    names, base = ("r2", "whitened_mse"), run.scores("guess")
-    rows = [["mean of the training set", *(number(base.get(n)) for n in names), "0", ""]]
+    run, names = runs[0], ("r2", "whitened_mse")
+    base = [number(run.scores("guess").get(name)) for name in names]
+    rows = [["mean of the training set", *base, "0", ""]]
     for one in runs:
-        cells = [method_name(one.method), *(number(score(one, name)) for name in names)]
+        cells = [method_name(one.method), *(number(one.scores("test").get(n)) for n in names)]
         rows.append([*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"])
-    ranked = sorted(runs, key=lambda one: score(one, "whitened_mse"))
+    ranked = sorted(runs, key=lambda one: float(one.scores("test").get("whitened_mse") or math.inf))
     seed = str(run.results["settings"]["training"].get("seed", ""))
     other = f"legs report {folder}/MODEL makes the page of any of them"
     return {
@@ -226,7 +212,7 @@ def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
         "title": "Demonstration: properties of molecules",
         "models": rows,
         "ranked": [method_name(one.method) for one in ranked],
-        "best_r2": max(score(ranked[0], "r2"), 0),
+        "best_r2": max(ranked[0].scores("test").get("r2") or 0.0, 0.0),
         "command": str(read_json(folder / DEMO).get("command") or "legs demo"),
         "again": [["seed", seed], ["other models", other], *_origin(run.results, folder)],
     }
@@ -249,13 +235,13 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         ["node features", ", ".join(map(str, run.results.get("features", [])[:12]))],
         ["training", words.setting_words(training)],
     ]
-    table, sure = run.predictions, run.certainty.get("sure", ())
-    columns = () if table is None else table.columns
-    targets = [str(c).removeprefix("truth:") for c in columns if str(c).startswith("truth:")]
+    table = pd.DataFrame() if run.predictions is None else run.predictions
+    targets = [str(c).removeprefix("truth:") for c in table if str(c).startswith("truth:")]
     classes = [str(name) for name in run.about.get("names", [])]
-    same = run.certainty.get("method") == run.lead and table is not None and len(sure) == len(table)
-    certainty = np.array(sure, dtype=np.float64) if same else None
-    digits = 2 if run.classes else 4
+    prefix, sure = f"{run.lead}:", None
+    if run.certainty.get("method") == run.lead and len(run.certainty["sure"]) == len(table):
+        sure = np.array(run.certainty["sure"], dtype=np.float64)
+    signed = "{:+.2f}".format if run.classes else "{:+.4f}".format
     return {
         **cv_words(run),
         **cv_graphs(run),
@@ -264,20 +250,13 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         "scores": _cv_scores(run, printed if any(printed.values()) else {}),
         "has_paper": any(printed.values()),
         "pairs": [
-            [
-                names[r["first"]],
-                names[r["second"]],
-                f"{r['difference']:+.{digits}f}",
-                number(r["p"]),
-            ]
+            [names[r["first"]], names[r["second"]], signed(r["difference"]), number(r["p"])]
             for r in run.results.get("comparisons", ())
         ],
-        "calibration": _predictions(
-            run, classes or targets, run.lead, f"{run.lead}:", certainty, figures
-        ),
+        "calibration": _predictions(run, classes or targets, run.lead, prefix, sure, figures),
         "scales": _cv_scales(run, figures),
         "parts_of": _parts(run),
-        "one": {} if run.one is None else _explained(run.one, figures),
+        "one": {} if run.one is None else run_cards(run.one, figures),
         "again": again + _origin(run.results, run.folder),
     }
 
@@ -342,8 +321,7 @@ def _cv_scales(run: CrossValidation, figures: View) -> View | None:
     if not run.scales:
         return None
     method = run.lead if run.lead in run.scales else next(iter(run.scales))
-    weights = run.scales[method]
-    scales = Scales(list(range(1, len(weights) + 1)), weights, np.full(len(weights), 0.5))
+    scales = run.scales[method]
     slider = _slider(scales, "test set", 1, figures)
     return {**slider, "method": method_name(method), "deviation": _means(scales.means.std(0))}
 
@@ -394,6 +372,4 @@ def usual_setting(run: CrossValidation, method: str) -> View:
     """The setting of the tuning grid that was chosen most often for a method."""
     chosen = next(m for m in run.results["methods"] if m["method"] == method).get("chosen")
     grid = run.results["options"].get("grid") or [{}]
-    if method == "gs-svm" or not chosen:
-        return {}
-    return dict(grid[Counter(chosen).most_common(1)[0][0]])
+    return dict(grid[Counter(chosen).most_common(1)[0][0]]) if chosen else {}

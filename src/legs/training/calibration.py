@@ -24,15 +24,9 @@ HALVINGS = 50
 
 
 def calibrate(out: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The best scale of class scores, and the loss at it.
+    """The best scale of class scores, and the loss at it, ``[...]`` each, in float64.
 
-    Args:
-        out: scores, ``[..., graphs, classes]``.
-        target: classes, ``[..., graphs]``.
-        weight: of each graph in the loss, ``[..., graphs]``; zero leaves it out.
-
-    Returns:
-        Scale and loss, ``[...]`` each, in float64.
+    ``out`` are scores, ``[..., graphs, classes]``; a graph of ``weight`` zero is left out.
 
     >>> sure = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     >>> scale, loss = calibrate(sure, torch.tensor([0, 0, 1, 1]), torch.ones(4))
@@ -51,5 +45,4 @@ def calibrate(out: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tens
         low, high = torch.where(slope < 0, middle, low), torch.where(slope < 0, high, middle)
     scale = (low * high).sqrt()
     logs = torch.log_softmax(scale[..., None, None] * scores, -1)
-    chosen = logs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    return scale, -(weight * chosen).sum(-1)
+    return scale, -(weight * logs.gather(-1, target.unsqueeze(-1)).squeeze(-1)).sum(-1)

@@ -14,7 +14,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from legs.io import FileError, parse_json, read_file, write_atomically
+from legs import io
 from legs.models.saving import ModelError
 
 DIGEST = 32  # bytes of SHA-256, in front of a safetensors file
@@ -74,6 +74,27 @@ def check_settings(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> No
         )
 
 
+def keep_settings(folder: Path, settings: dict[str, Any]) -> None:
+    """Writes ``settings.json``; one that is there must hold the same."""
+    file = folder / "settings.json"
+    if file.exists():
+        check_settings(folder, read_json(file), settings)
+        return
+    with io.writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    io.write_atomically(file, json.dumps(plain(settings), indent=1).encode())
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON file with a table, checked where it has a checksum."""
+    try:
+        return io.check_digest(io.parse_json(io.read_file(file)), file, AGAIN)
+    except io.FileError as error:
+        raise ModelError(str(error)) from error
+    except ValueError as error:
+        raise ModelError(f"{file} is damaged: {error}; {AGAIN}") from error
+
+
 def plain(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as they come back from a file: JSON values, lists for tuples, text for objects."""
     values: dict[str, Any] = json.loads(json.dumps(settings, default=repr))
@@ -104,14 +125,14 @@ def write_checksummed(path: Path, key: str, values: Any, tensors: Mapping[str, T
     ({'epoch': 3}, {'weight': tensor([1., 1.])})
     """
     content = save_tensors(dict(tensors), metadata={key: json.dumps(values)})
-    write_atomically(path, hashlib.sha256(content).digest() + content)
+    io.write_atomically(path, hashlib.sha256(content).digest() + content)
 
 
 def read_checksummed(path: Path, key: str, advice: str = AGAIN) -> tuple[Any, dict[str, Tensor]]:
     """Values and tensors as :func:`write_checksummed` wrote them; ``advice`` ends an error."""
     try:
-        whole = read_file(path)
-    except FileError as error:
+        whole = io.read_file(path)
+    except io.FileError as error:
         raise ModelError(f"{error}; {advice}") from error
     digest, content = whole[:DIGEST], whole[DIGEST:]
     if hashlib.sha256(content).digest() != digest:
@@ -119,8 +140,8 @@ def read_checksummed(path: Path, key: str, advice: str = AGAIN) -> tuple[Any, di
     try:
         tensors = load_tensors(content)
         size = int.from_bytes(content[:8], "little")
-        header = parse_json(content[8 : 8 + size])
-        return parse_json(header["__metadata__"][key]), tensors
+        header = io.parse_json(content[8 : 8 + size])
+        return io.parse_json(header["__metadata__"][key]), tensors
     # A file with a right checksum may still be another program's.
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(f"{path} is damaged: {error}; {advice}") from error

@@ -32,15 +32,8 @@ def run(
 ) -> tuple[GraphDataset, dict[str, Fitted]]:
     """Trains every model of the demonstration on the compounds inside RDKit's package.
 
-    80 % of the molecules train, 10 % choose the best weights, 10 % test.
-
-    Args:
-        directory: for the runs, one folder per model.
-        limit: read only so many molecules (default: all).
-        progress: called with the model, its epoch and the number of epochs.
-
-    Returns:
-        The molecules, and the trained models by name.
+    80 % of the molecules train, 10 % choose the best weights, 10 % test. The directory gets a
+    folder per model. Returns the molecules, and the trained models by name.
     """
     data = load("nci-5k", features=FEATURES, limit=limit)
     fitted = {}

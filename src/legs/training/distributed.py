@@ -202,8 +202,8 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
         running: list[Any] = []
         try:
             for rank in range(processes):
-                given = (rank, processes, folder, work, dict(arguments))
-                running.append(context.Process(target=_work, args=given, daemon=True))
+                own = (rank, processes, folder, work, dict(arguments))
+                running.append(context.Process(target=_work, args=own, daemon=True))
                 running[-1].start()
             waiting = {process.sentinel: process for process in running}
             while waiting and not any(process.exitcode for process in running):

@@ -21,7 +21,6 @@ from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_abou
 from legs.data.loading import reading_options
 from legs.data.splits import Split
 from legs.data.validate import check_values
-from legs.io import write_atomically
 from legs.training import runs
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
@@ -134,44 +133,23 @@ def fit(
                 records.add(row)
             report(row)
 
-        answerer, state = fit_method(
-            model,
-            data,
-            split,
-            task,
-            options,
-            model_options=model_options,
-            device=device,
-            checkpoint=folder and folder / runs.CHECKPOINT,
-            settings=settings,
-            report=note,
-            watch=(lambda network: None) if records is None else records.watch,
-            group=group,
-        )
+        files: dict[str, Any] = {"settings": settings, "report": note}
+        if folder is not None and records is not None:
+            files |= {"checkpoint": folder / runs.CHECKPOINT, "watch": records.watch}
+        plan: dict[str, Any] = {"model_options": model_options, "device": device, "group": group}
+        answerer, state = fit_method(model, data, split, task, options, **plan, **files)
         seconds = time.monotonic() - start
         used = data.subset(np.concatenate([split.train, split.validation]))
-        predictor = Predictor(
-            answerer,
-            task,
-            tuple(data.info.get("features", ())),
-            data.feature_names,
-            model,
-            reading_options(data),
-            encode_keys(graph_keys(used)),
-        )
+        features = (tuple(data.info.get("features", ())), data.feature_names)
+        keys = encode_keys(graph_keys(used))
+        predictor = Predictor(answerer, task, *features, model, reading_options(data), keys)
         answers = predictor.predict(data)
         assert data.y is not None
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
         fitted = Fitted(predictor, split, scores, state, seconds, bool(epochs or not state.epoch))
-        if folder is not None and records is not None:
-            predictor.save(folder / "model")
-            parts = {name: part.tolist() for name, part in split._asdict().items()}
-            write_atomically(folder / "split.json", json.dumps([parts]).encode())
-            records.finish(state)
-            runs.write_results(
-                folder, fitted, settings, data, answers, device=device, command=command
-            )
+        if records is not None:
+            records.write_results(fitted, data, answers, device, command)
         return fitted
 
 
@@ -231,12 +209,10 @@ def check_split(split: Split, graphs: int) -> None:
     for name, part in split._asdict().items():
         if not len(part) and name != "test":
             raise DataError(f"the split has no {name} graphs")
-        wrong = part[(part < 0) | (part >= graphs)]
-        if len(wrong):
-            raise DataError(f"the split names graph {wrong[0]}, but there are {graphs} graphs")
-    shared = np.intersect1d(np.concatenate([split.train, split.validation]), split.test)
-    if len(shared):
-        raise DataError(f"graph {shared[0]} is in the test part of the split and in another")
+        for graph in part[(part < 0) | (part >= graphs)]:
+            raise DataError(f"the split names graph {graph}, but there are {graphs} graphs")
+    for graph in np.intersect1d(np.concatenate([split.train, split.validation]), split.test):
+        raise DataError(f"graph {graph} is in the test part of the split and in another")
 
 
 def fingerprint(data: GraphDataset) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,13 +27,8 @@ FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 MERGED_FROM = 1.8
 # What a network takes besides a batch of graphs: walk powers, and multiplicities of nodes.
 Known = dict[str, Any]
-
-
-class Reader(Protocol):
-    """Feeds a network: what training and prediction ask for outputs."""
-
-    def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The network's output for the graphs (or nodes) ``index``."""
+# The output of a network for graphs (or nodes) by number, and a mask of those that count.
+Reader = Callable[..., Tensor]
 
 
 class Inputs:
@@ -42,14 +37,8 @@ class Inputs:
     Where the network's embedding has nothing to learn, it is done once and batches are rows of a
     matrix. Else batches are gathered graphs, with the walk powers of the first scattering order;
     their nodes are classes of equivalent nodes, where that makes them much smaller
-    (:mod:`legs.data.merge`).
-
-    Args:
-        data: the data set.
-        network: reads the batches; its input scale must be set.
-        device: where batches go.
-        keep: whether what no parameter changes is computed once and kept (default). It pays from
-            the second pass over the data on, and costs memory.
+    (:mod:`legs.data.merge`). All this pays from the second pass over the data on, and costs memory;
+    without ``keep`` nothing is computed ahead. The network's input scale must be set.
     """
 
     def __init__(
@@ -66,14 +55,14 @@ class Inputs:
         if network.embedding_is_fixed:
             self.features = embed(network, self.data)
             return
-        copies = self._arrange(network)
+        multiplicity = self._arrange(network)
         columns = [self.data.x]
         steps = network.power_steps
         if steps and powers_fit(self.data.x, steps):
             self.steps = steps
-            columns.append(walk_powers(self.data, steps, copies))
-        if copies is not None:
-            columns.append(copies.unsqueeze(-1))
+            columns.append(walk_powers(self.data, steps, multiplicity))
+        if multiplicity is not None:
+            columns.append(multiplicity.unsqueeze(-1))
         if len(columns) > 1:  # side by side, so that one gather fetches all
             self.data = self.data.with_x(torch.cat(columns, dim=1))
 
@@ -103,19 +92,19 @@ class Inputs:
         return self.split(self.data.batch(index))
 
     def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Known]:
-        """Separates what lies side by side in the data set: signals, walk powers, copies."""
+        """Separates what lies side by side in the data set: signals, walk powers, multiplicity."""
         many = (self.steps or 0) * self.channels
-        x, powers, copies = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
+        x, powers, multiplicity = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
         more = {}
         if self.steps is not None:
             more["powers"] = powers.unflatten(1, (self.steps, self.channels))
         if self.merged:
             # Padding nodes have multiplicity zero, which nothing may be divided by.
-            more["copies"] = copies.squeeze(1).clamp_min(1)
+            more["multiplicity"] = multiplicity.squeeze(1).clamp_min(1)
         return graphs._replace(x=x), more
 
     def _arrange(self, network: Network) -> Tensor | None:
-        """Merges equivalent nodes if it pays, and returns their copies; else only sorts nodes.
+        """Merges equivalent nodes if it pays, and returns multiplicities; else only sorts nodes.
 
         The order of nodes changes no graph's features, and that is all the networks give here.
         """
@@ -130,11 +119,11 @@ class Inputs:
             return None
         data = self.data
         if data.edge_weight is None:
-            merged, copies = merge_equivalent(data)
+            merged, multiplicity = merge_equivalent(data)
             sizes = [each.num_nodes + len(each.col) for each in (data, merged)]
             if sizes[0] >= MERGED_FROM * sizes[1]:
                 self.data, self.merged = merged, True
-                return copies
+                return multiplicity
         self.data = longest_first(data)
         return None
 
@@ -205,7 +194,7 @@ def _chunks(data: GraphDataset) -> list[Tensor]:
 
 
 @torch.no_grad()
-def walk_powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor:
+def walk_powers(data: GraphDataset, steps: int, multiplicity: Tensor | None) -> Tensor:
     """Walk powers of all nodes, ``[nodes, steps * channels]``."""
     powers = data.x.new_empty(data.num_nodes, steps * data.in_channels)
     for index in _chunks(data):
@@ -213,8 +202,8 @@ def walk_powers(data: GraphDataset, steps: int, copies: Tensor | None) -> Tensor
         x, edge_index, weight = graphs[:3]
         start, end = int(data.ptr[index[0]]), int(data.ptr[index[-1] + 1])
         times = x.new_ones(1, 1)
-        if copies is not None:
-            x, weight, times = fn.masses(x, edge_index, weight, copies[start:end])
+        if multiplicity is not None:
+            x, weight, times = fn.masses(x, edge_index, weight, multiplicity[start:end])
         walk = accelerated(fn.random_walk(edge_index, weight, len(x), x.dtype))
         powers[start:end] = fn.walk_powers(x, walk, steps).flatten(1) / times
     return powers

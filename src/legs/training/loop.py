@@ -37,7 +37,7 @@ class TrainingError(ValueError):
 def train(
     network: Network,
     inputs: Reader,
-    target: Tensor,
+    y: Tensor,
     split: Split,
     task: Task,
     options: TrainingOptions,
@@ -54,17 +54,13 @@ def train(
     its number, the seed and the weights before it only, so a run that was killed resumes from its
     checkpoint and ends with the same weights.
 
-    Args:
-        network: initialized.
-        inputs: the data set for this network.
-        target: ``task.targets`` of all graphs.
-        checkpoint: file for the state of the run, or ``None``; process 0 alone needs one.
-        settings: what must not have changed when a run resumes.
-        report: called with a row of losses after every epoch.
-        batches: the batches of an epoch, by its number (default: :func:`random_batches`).
-        group: processes that share every batch, each calling this; default this one alone.
+    ``y`` are unscaled targets of all graphs. ``settings`` must not have changed when a run resumes.
+    ``batches`` are those of an epoch, by its number (default: :func:`random_batches`). Processes
+    of a ``group`` share every batch, each calling this; process 0 alone needs a ``checkpoint``.
     """
-    settings = settings or {}
+    settings, target = settings or {}, task.targets(y)
+    if target.is_floating_point():
+        target = target.to(next(network.parameters()).dtype)
     optimizer = torch.optim.Adam(
         network.parameters(), lr=options.lr, weight_decay=options.weight_decay
     )
@@ -79,6 +75,15 @@ def train(
     validation_index = torch.as_tensor(split.validation).to(target.device)
     if bool(target[validation_index].isnan().all()):
         raise TrainingError("no validation graph has a target: nothing decides when to stop")
+
+    def validate() -> tuple[float, float]:
+        """The scale of the scores, 1 where nothing is calibrated, and the loss at it."""
+        out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
+        truth = target[validation_index]
+        if not calibrates(task, network, options):
+            return 1.0, float(task.loss(out, truth))
+        scale, loss = calibrate(out, truth, task.terms(out, truth)[1])
+        return float(scale), float(loss)
 
     def save(path: Path) -> None:
         state.tensors["network"] = dict(network.state_dict())
@@ -103,13 +108,13 @@ def train(
             )
             row = {"epoch": epoch, "train_loss": loss}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
-                out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
-                scale, row["validation_loss"] = group.broadcast(
-                    _validation(task, network, out, target[validation_index], options)
-                )
+                scale, row["validation_loss"] = group.broadcast(validate())
                 if row["validation_loss"] < state.best_loss:
                     state.best_loss, state.best_epoch = row["validation_loss"], epoch
-                    state.tensors["best"] = _scaled(network, scale)
+                    best = state.tensors["best"] = copy.deepcopy(dict(network.state_dict()))
+                    for name in best:  # the last layer has the scale
+                        if scale != 1 and name.rpartition(".")[0] == network.output_layer:
+                            best[name] *= scale
             # After a finite loss the last step may still have sent the weights to infinity.
             norm = float(torch.nn.utils.get_total_norm(list(network.parameters())))
             if not all(map(math.isfinite, (*row.values(), norm))):
@@ -133,30 +138,10 @@ def train(
     return state
 
 
-def _validation(
-    task: Task, network: Network, out: Tensor, target: Tensor, options: TrainingOptions
-) -> tuple[float, float]:
-    """The scale of the scores, 1 where nothing is calibrated, and the loss at it."""
-    if not calibrates(task, network, options):
-        return 1.0, float(task.loss(out, target))
-    _, weights = task.terms(out, target)
-    scale, loss = calibrate(out, target, weights)
-    return float(scale), float(loss)
-
-
 def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:
     """Whether the scores of a network are brought to the best scale."""
     calibrated = options.calibrate and task.kind == "classification"
     return calibrated and network.output_layer is not None
-
-
-def _scaled(network: Network, scale: float) -> dict[str, Tensor]:
-    """A copy of the weights, with a last layer that gives scores times ``scale``."""
-    weights = copy.deepcopy(dict(network.state_dict()))
-    for name in weights:
-        if scale != 1 and name.rpartition(".")[0] == network.output_layer:
-            weights[name] *= scale
-    return weights
 
 
 def _epoch(

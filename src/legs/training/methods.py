@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
@@ -20,7 +21,6 @@ from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
-from legs.training.predictor import NetworkAnswerer
 from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
 
@@ -90,15 +90,12 @@ def fit_method(
     report: Report = lambda row: None,
     watch: Callable[[Network], None] = lambda network: None,
     group: Group = ALONE,
-) -> tuple[NetworkAnswerer | ScatteringSVM, State]:
+) -> tuple[Network | ScatteringSVM, State]:
     """Trains a method, one of :func:`methods`, on a split of a data set.
 
-    The arguments are those of :func:`legs.training.fit` and :func:`legs.training.loop.train`, and
-
-    Args:
-        task: of the data, scaled by the training graphs.
-        model_options: of the network (of the ensemble's head for ensembles).
-        watch: called with every network before it is trained.
+    The arguments are those of :func:`legs.training.fit` and :func:`legs.training.loop.train`.
+    ``model_options`` of ensembles are those of the head; ``watch`` is called with every network
+    before it is trained.
     """
     model_options = model_options or {}
     _check_names(name, model_options)
@@ -110,50 +107,55 @@ def fit_method(
         return fit_svm(data, task, train_index, validation_index, seed=options.seed), State()
     place = torch.device(device) if group.size == 1 else group.device
     assert data.y is not None
-    target = task.targets(data.y).to(place)
-    if target.is_floating_point():
-        target = target.to(options.dtype)
+    y, converted = data.y.to(place), data.with_x(data.x.to(options.dtype), data.feature_names)
 
     def fit_network(build: Callable[[], Network], file: Path | None) -> tuple[Network, State]:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(options.seed)
-            network = build()
-            if file is not None:
-                network.describe()  # raises for what cannot be saved, before it is trained
-            training = data.subset(train_index)
-            network.initialize(training.x, graphs=len(training))
-            if isinstance(network.head, RBF):
-                network.initialize(training.x, embed(network, training))
+        network = initialized(
+            build, data, train_index, options.seed, lambda net: embed(net, data.subset(train_index))
+        )
+        if file is not None:
+            network.describe()  # raises for what cannot be saved, before it is trained
         network.to(place, options.dtype)
-        converted = data.with_x(data.x.to(options.dtype), data.feature_names)
         inputs = Inputs(converted, network, place)
         watch(network)
+        files: dict[str, Any] = {"checkpoint": file, "settings": settings}
         with unchecked(network):
             state = train(
-                network,
-                inputs,
-                target,
-                split,
-                task,
-                options,
-                checkpoint=file,
-                settings=settings,
-                report=report,
-                group=group,
+                network, inputs, y, split, task, options, **files, report=report, group=group
             )
         return network.to("cpu", torch.float32), state
 
     channels, outputs = data.in_channels, len(task.names)
+    build: Callable[[], Network] = partial(create, name, channels, outputs, **model_options)
     if name in ENSEMBLES:
         parts = []
         for part in ENSEMBLES[name]:
             file = checkpoint and checkpoint.with_name(f"{part}-{checkpoint.name}")
             parts.append(fit_network(partial(create, part, channels, outputs), file)[0].eval())
         width = sum(embed(part, data.subset([0])).shape[1] for part in parts)
-        build: Callable[[], Network] = partial(
-            Ensemble, parts[0], parts[1], width, outputs, **model_options
-        )
-    else:
-        build = partial(create, name, channels, outputs, **model_options)
-    network, state = fit_network(build, checkpoint)
-    return NetworkAnswerer(network), state
+        build = partial(Ensemble, parts[0], parts[1], width, outputs, **model_options)
+    return fit_network(build, checkpoint)
+
+
+def initialized(
+    build: Callable[[], Network],
+    data: GraphDataset,
+    train_index: Tensor,
+    seed: int,
+    embedding: Callable[[Network], Tensor] | None = None,
+) -> Network:
+    """A seeded network that is initialized from its training graphs.
+
+    ``embedding`` computes their features, ``[training graphs, features]``, for the anchors of RBF
+    heads.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = build()
+        training = torch.zeros(len(data), dtype=torch.bool)
+        training[train_index] = True
+        x = data.x[torch.repeat_interleave(training, data.sizes)]
+        network.initialize(x, graphs=len(train_index))
+        if embedding is not None and isinstance(network.head, RBF):
+            network.initialize(x, embedding(network))
+    return network

@@ -17,17 +17,11 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError
+from legs.data.errors import DataError, listed
 from legs.data.validate import check_values, graph_name
+from legs.models import saving
 from legs.models.network import Network
-from legs.models.saving import (
-    ModelError,
-    describe_network,
-    load_directory,
-    load_network,
-    rebuild_network,
-    save_directory,
-)
+from legs.models.saving import ModelError
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.task import Task
 
@@ -35,40 +29,7 @@ if TYPE_CHECKING:
     from legs.training.svm import ScatteringSVM
 
 KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
-
-
-@dataclass(frozen=True)
-class NetworkAnswerer:
-    """A network that a predictor asks; :class:`~legs.training.svm.ScatteringSVM` is its twin."""
-
-    network: Network
-
-    def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
-        """Class probabilities or targets, ``[graphs, classes or targets]``."""
-        inputs = Inputs(data, self.network, self.device, keep=False)
-        out = predict(inputs, self.network, torch.arange(len(data), device=self.device), batch_size)
-        if out.shape[1] != len(task.names):
-            raise ModelError(
-                f"the model is damaged: {len(task.names):,} names for {out.shape[1]} outputs"
-            )
-        return task.answers(out.float().cpu())
-
-    def embedding(self, data: GraphDataset) -> Tensor:
-        """Features of graphs, ``[graphs, features]``."""
-        return embed(self.network, data.to(self.device)).cpu()
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network is, and computes."""
-        return next(self.network.parameters()).device
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Description and tensors to rebuild it from."""
-        return {"network": describe_network(self.network)}, dict(self.network.state_dict())
-
-    def num_parameters(self) -> int:
-        """Number of learned parameters."""
-        return self.network.num_parameters()
+SAVED = ("method", "features", "feature_names", "input")
 
 
 @dataclass(frozen=True)
@@ -87,7 +48,7 @@ class Predictor:
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
     """
 
-    answerer: NetworkAnswerer | ScatteringSVM
+    answerer: Network | ScatteringSVM
     task: Task
     features: tuple[str, ...]
     feature_names: tuple[str, ...]
@@ -98,9 +59,9 @@ class Predictor:
     @property
     def network(self) -> Network:
         """The trained network."""
-        if not isinstance(self.answerer, NetworkAnswerer):
+        if not isinstance(self.answerer, Network):
             raise ModelError(f"{self.method} is not a network")
-        return self.answerer.network
+        return self.answerer
 
     def num_parameters(self) -> int:
         """Number of learned parameters."""
@@ -108,17 +69,16 @@ class Predictor:
 
     def to(self, device: torch.device | str) -> Predictor:
         """Moves the network to a device, where it computes; results stay on the CPU."""
-        if isinstance(self.answerer, NetworkAnswerer):
-            self.answerer.network.to(device)
+        if isinstance(self.answerer, Network):
+            self.answerer.to(device)
         return self
 
     def check(self, data: GraphDataset) -> None:
         """Raises :class:`~legs.data.errors.DataError` unless the node features are the model's."""
         if data.feature_names != self.feature_names:
-            raise DataError(
-                f"the model reads {_listed(self.feature_names)}, but the data has "
-                f"{_listed(data.feature_names)}"
-            )
+            names = (self.feature_names, data.feature_names)
+            mine, others = (f"{len(some)} node features ({listed(some, 6)})" for some in names)
+            raise DataError(f"the model reads {mine}, but the data has {others}")
 
     def predict(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
         """Class probabilities, or targets in original units, ``[graphs, classes or targets]``.
@@ -128,7 +88,20 @@ class Predictor:
         """
         self.check(data)
         check_values(data)
-        return check_finite(data, self.answerer.answers(data, self.task, batch_size))
+        return check_finite(data, self.answers(data, batch_size))
+
+    def answers(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
+        """:meth:`predict` without its checks."""
+        network = self.answerer
+        if not isinstance(network, Network):
+            return network.answers(data, self.task)
+        device = next(network.parameters()).device
+        inputs = Inputs(data, network, device, keep=False)
+        out = predict(inputs, network, torch.arange(len(data), device=device), batch_size)
+        if out.shape[1] != len(self.task.names):
+            names = f"{len(self.task.names):,} names"
+            raise ModelError(f"the model is damaged: {names} for {out.shape[1]} outputs")
+        return self.task.answers(out.float().cpu())
 
     def embed(self, data: GraphDataset) -> Tensor:
         """The features that the model's head reads, ``[graphs, features]``.
@@ -138,7 +111,14 @@ class Predictor:
         """
         self.check(data)
         check_values(data)
-        return check_finite(data, self.answerer.embedding(data))
+        return check_finite(data, self.embedding(data))
+
+    def embedding(self, data: GraphDataset) -> Tensor:
+        """:meth:`embed` without its checks."""
+        network = self.answerer
+        if not isinstance(network, Network):
+            return network.embedding(data)
+        return embed(network, data.to(next(network.parameters()).device)).cpu()
 
     def in_training(self, data: GraphDataset) -> Tensor | None:
         """Which graphs it was trained or validated on, ``[graphs]``; ``None`` if unknown."""
@@ -148,17 +128,14 @@ class Predictor:
 
     def save(self, directory: str | Path) -> None:
         """Writes the model into a directory; :func:`legs.load` reads it."""
-        described, tensors = self.answerer.saved()
-        description = {
-            "method": self.method,
-            "task": self.task.to_json(),
-            "features": list(self.features),
-            "feature_names": list(self.feature_names),
-            "input": self.input,
-            **({"trained_on": self.trained_on} if self.trained_on else {}),
-            **described,
-        }
-        save_directory(directory, description, tensors)
+        description = {name: getattr(self, name) for name in SAVED} | {"task": self.task.to_json()}
+        if self.trained_on:
+            description["trained_on"] = self.trained_on
+        if isinstance(self.answerer, Network):
+            description["network"] = saving.describe_network(self.answerer)
+        else:
+            description["svm"] = self.answerer.describe()
+        saving.save_directory(directory, description, self.answerer.state_dict())
 
 
 def load_predictor(directory: str | Path) -> Predictor:
@@ -171,13 +148,13 @@ def load_predictor(directory: str | Path) -> Predictor:
 
 def load(directory: str | Path) -> Predictor | Network:
     """A saved model: a :class:`Predictor` from training, or a bare network."""
-    description, tensors = load_directory(directory)
+    description, tensors = saving.load_directory(directory)
     if "task" not in description:
-        return load_network(directory)
+        return saving.load_network(directory)
+    answerer: Network | ScatteringSVM
     try:
         if "network" in description:
-            network = rebuild_network(description["network"], tensors)
-            answerer: NetworkAnswerer | ScatteringSVM = NetworkAnswerer(network)
+            answerer = saving.rebuild_network(description["network"], tensors)
         else:
             from legs.training.svm import ScatteringSVM
 
@@ -198,11 +175,6 @@ def load(directory: str | Path) -> Predictor | Network:
     # A description may hold anything, and each part of a model refuses it with its own error.
     except Exception as error:
         raise ModelError(f"{directory} is damaged: {error!r} is missing or wrong") from error
-
-
-def _listed(names: tuple[str, ...], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return f"{len(names)} node features ({shown}{', …' if len(names) > most else ''})"
 
 
 def check_finite(

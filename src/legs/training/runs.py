@@ -15,30 +15,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from legs import io
 from legs.data.dataset import GraphDataset
 from legs.data.errors import is_bad_rows
-from legs.io import (
-    FileError,
-    append,
-    check_digest,
-    check_weights,
-    contents,
-    csv_table,
-    expand_user,
-    file_digest,
-    file_digests,
-    has_keys,
-    one_writer,
-    parse_json,
-    read_file,
-    with_digest,
-    write_atomically,
-    writing,
-)
 from legs.models import ModelError
 from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
 from legs.nn import Scattering
-from legs.training.checkpoint import AGAIN, State, check_settings, plain, read_checksummed
+from legs.training.checkpoint import State, keep_settings, plain, read_checksummed
 from legs.training.task import prediction_table
 
 if TYPE_CHECKING:
@@ -63,22 +46,20 @@ DIGITS = 4
 def run_directory(path: str | Path) -> Iterator[Path]:
     """The directory of a run, made if need be, with no other writer in it.
 
-    If nothing was written by the end, because of an error, a new directory is removed again.
-
-    Raises:
-        FileError: there is another writer, or the directory holds other files than those of a run.
+    If nothing was written by the end, because of an error, a new directory is removed again. A
+    directory with another writer, or with other files than those of a run, is refused.
     """
-    with one_writer(expand_user(path), is_run) as folder, writing(folder):
+    with io.one_writer(io.expand_user(path), is_run) as folder, io.writing(folder):
         yield folder
 
 
 def is_run(folder: Path) -> bool:
     """Whether what a folder holds is a run, or rows that a run could not use."""
     return (
-        has_keys(folder / SETTINGS, SETTINGS_KEYS)
-        or has_keys(folder / "model" / DESCRIPTION, ("format", "sha256"))
+        io.has_keys(folder / SETTINGS, SETTINGS_KEYS)
+        or io.has_keys(folder / "model" / DESCRIPTION, ("format", "sha256"))
         or any(_is_checkpoint(path) for path in folder.glob(f"*{CHECKPOINT}"))
-        or all(path.name == BAD_ROWS and is_bad_rows(path) for path in contents(folder))
+        or all(path.name == BAD_ROWS and is_bad_rows(path) for path in io.contents(folder))
     )
 
 
@@ -95,14 +76,14 @@ def clear_failed_start(folder: Path) -> None:
     """
     if any(folder.glob(f"*{CHECKPOINT}")) or (folder / "model").exists():
         return
-    if has_keys(folder / SETTINGS, SETTINGS_KEYS):
+    if io.has_keys(folder / SETTINGS, SETTINGS_KEYS):
         for name in (METRICS, SCALES, SETTINGS):
             (folder / name).unlink(missing_ok=True)
 
 
 def find_model(path: str | Path) -> Path:
     """The model's directory: ``path`` itself, or ``model`` in the directory of a run."""
-    folder = expand_user(path)
+    folder = io.expand_user(path)
     for place in (folder, folder / "model"):
         if (place / DESCRIPTION).is_file():
             if place != folder:
@@ -124,13 +105,14 @@ def _check_owner(folder: Path) -> None:
         return
     advice = f"use {folder / 'model'} for the model alone"
     try:
-        results = parse_json(read_file(file))
+        results = io.parse_json(io.read_file(file))
     except ValueError as error:
         raise ModelError(f"{file} is damaged: {error}; {advice}") from error
     try:
-        description = parse_json(read_file(folder / "model" / DESCRIPTION, LARGEST_DESCRIPTION))
-        check_weights(file, check_digest(results, file, advice), description["sha256"][WEIGHTS])
-    except FileError as error:
+        content = io.read_file(folder / "model" / DESCRIPTION, LARGEST_DESCRIPTION)
+        digest = io.parse_json(content)["sha256"][WEIGHTS]
+        io.check_weights(file, io.check_digest(results, file, advice), digest)
+    except io.FileError as error:
         raise ModelError(str(error)) from error
     except (ValueError, KeyError, TypeError):
         return  # of the description, whose reader says so
@@ -156,37 +138,24 @@ class Records:
 
     Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to TensorBoard's files if it
     is installed. Learned scales go to ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per
-    epoch, from epoch 0, the start.
-
-    Args:
-        folder: of the run.
-        settings: written to ``settings.json`` at the start; a folder with other ones is refused.
+    epoch, from epoch 0, the start. A folder with other settings is refused.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        self.folder = folder
+        self.folder, self.settings = folder, settings
         self.scattering: Scattering | None = None
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        self._check(folder / SETTINGS, settings)
-        for name in (METRICS, SCALES):
-            _mend(folder / name)
+        keep_settings(folder, settings)
+        for path in (folder / METRICS, folder / SCALES):
+            content = io.read_file(path) if path.exists() else b""
+            whole = content[: content.rfind(b"\n") + 1]
+            if whole != content:  # half a line of a killed run
+                io.write_atomically(path, whole)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             self.board: Any = None
         else:
             self.board = SummaryWriter(str(folder / "tensorboard"))
-
-    def _check(self, path: Path, settings: dict[str, Any]) -> None:
-        if not path.exists():
-            write_atomically(path, json.dumps(plain(settings), indent=1).encode())
-            return
-        try:
-            old = dict(parse_json(read_file(path)))
-        except (ValueError, TypeError) as error:
-            raise ModelError(f"{path} is damaged: {error}; {AGAIN}") from error
-        check_settings(path.parent, old, settings)
 
     def watch(self, network: nn.Module) -> None:
         """Follows the scales of a network that is about to be trained, if it learns any.
@@ -202,7 +171,7 @@ class Records:
 
     def add(self, row: dict[str, float]) -> None:
         """Writes the losses and scales of an epoch."""
-        append(self.folder / METRICS, json.dumps(row) + "\n")
+        io.append(self.folder / METRICS, json.dumps(row) + "\n")
         if self.board is not None:
             for name in row.keys() & set(LOSSES):
                 self.board.add_scalar(name, row[name], int(row["epoch"]))
@@ -215,7 +184,7 @@ class Records:
         if module is not None and theta is not None and theta.requires_grad:
             laziness = torch.as_tensor(module.walk.laziness)
             scales = {"weights": _rounded(module.scale_weights()), "laziness": _rounded(laziness)}
-            append(self.folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
+            io.append(self.folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
 
     def finish(self, state: State) -> None:
         """Writes the whole history, and scales of at most ``MOST_SCALES`` epochs, once each.
@@ -225,7 +194,7 @@ class Records:
         import pandas as pd  # a model can be fitted without
 
         table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
-        write_atomically(self.folder / "metrics.csv", csv_table(table).encode())
+        io.write_atomically(self.folder / "metrics.csv", io.csv_table(table).encode())
         _write_lines(self.folder / METRICS, state.history)
         scales = self.folder / SCALES
         if scales.exists():
@@ -239,17 +208,63 @@ class Records:
         if self.board is not None:
             self.board.close()
 
+    def write_results(
+        self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str
+    ) -> None:
+        """Writes the model, its split, history, scores and predictions, and what a page shows.
 
-def _mend(path: Path) -> None:
-    """Removes half a line that a killed run may have left at the end."""
-    content = read_file(path) if path.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1]
-    if whole != content:
-        write_atomically(path, whole)
+        ``answers`` are the model's for all graphs of ``data``, ``[graphs, classes or targets]``.
+        """
+        # Imported here: it needs pandas, and a model can be fitted without.
+        from legs.training.shown import write_run_shown
+
+        folder, task, test = self.folder, fitted.predictor.task, fitted.split.test
+        fitted.predictor.save(folder / "model")
+        parts = {name: part.tolist() for name, part in fitted.split._asdict().items()}
+        io.write_atomically(folder / "split.json", json.dumps([parts]).encode())
+        self.finish(fitted.state)
+        results = {
+            "settings": plain(self.settings),
+            "data": {
+                "name": data.name,
+                "graphs": len(data),
+                "nodes": data.num_nodes,
+                "edges": len(data.col) // 2,
+                "features": list(data.feature_names),
+                "molecules": bool(data.smiles),
+            },
+            "task": {"kind": task.kind, "names": list(task.names)},
+            "split": {name: len(part) for name, part in fitted.split._asdict().items()},
+            "parameters": fitted.predictor.num_parameters(),
+            "epochs": fitted.state.epoch,
+            "best_epoch": fitted.state.best_epoch,
+            "seconds": round(fitted.seconds, 3),
+            "scores": {
+                part: {name: None if math.isnan(value) else value for name, value in scores.items()}
+                for part, scores in fitted.scores.items()
+            },
+            "command": command,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": machine_name(device),
+            "versions": versions(),
+        }
+        if not fitted.trained:  # the run had ended before: how it came about stays as it was
+            with suppress(OSError, ValueError, TypeError):
+                before = io.parse_json(io.read_file(folder / RESULTS))
+                results |= {name: before[name] for name in ORIGIN if name in before}
+        if len(test):
+            table = prediction_table(task, answers[test], data.subset(test))
+            io.write_atomically(folder / PREDICTIONS, io.csv_table(table).encode())
+        write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
+        results["weights"] = io.file_digest(folder / "model" / WEIGHTS)
+        # Last, with digests of the others: a reader sees whether they are still what was written.
+        results["files"] = io.file_digests(folder, FILES)
+        content = json.dumps(io.with_digest(results), indent=1)
+        io.write_atomically(folder / RESULTS, content.encode())
 
 
 def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    io.write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 def _rounded(tensor: Tensor) -> Any:
@@ -268,64 +283,6 @@ def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
     step = (len(epochs) - 1) / (most - 1)
     spread = {epochs[round(k * step)] for k in range(most)}
     return sorted(spread | ({best} & set(epochs)))
-
-
-def write_results(
-    folder: Path,
-    fitted: Fitted,
-    settings: dict[str, Any],
-    data: GraphDataset,
-    answers: Tensor,
-    *,
-    device: str = "cpu",
-    command: str = "",
-) -> None:
-    """Writes ``results.json``, ``test_predictions.csv`` and the graphs that a page shows.
-
-    ``answers`` are the model's for all graphs of ``data``, ``[graphs, classes or targets]``.
-    """
-    # Imported here: it needs pandas, and a model can be fitted without.
-    from legs.training.shown import write_run_shown
-
-    task = fitted.predictor.task
-    results = {
-        "settings": plain(settings),
-        "data": {
-            "name": data.name,
-            "graphs": len(data),
-            "nodes": data.num_nodes,
-            "edges": len(data.col) // 2,
-            "features": list(data.feature_names),
-            "molecules": bool(data.smiles),
-        },
-        "task": {"kind": task.kind, "names": list(task.names)},
-        "split": {name: len(part) for name, part in fitted.split._asdict().items()},
-        "parameters": fitted.predictor.num_parameters(),
-        "epochs": fitted.state.epoch,
-        "best_epoch": fitted.state.best_epoch,
-        "seconds": round(fitted.seconds, 3),
-        "scores": {
-            part: {name: None if math.isnan(value) else value for name, value in scores.items()}
-            for part, scores in fitted.scores.items()
-        },
-        "command": command,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_name(device),
-        "versions": versions(),
-    }
-    if not fitted.trained:  # the run had ended before: how it came about stays as it was
-        with suppress(OSError, ValueError, TypeError):
-            before = parse_json(read_file(folder / RESULTS))
-            results |= {name: before[name] for name in ORIGIN if name in before}
-    test = fitted.split.test
-    if len(test):
-        table = prediction_table(task, answers[test], data.subset(test))
-        write_atomically(folder / PREDICTIONS, csv_table(table).encode())
-    write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
-    results["weights"] = file_digest(folder / "model" / WEIGHTS)
-    # Last, with digests of the others: a reader sees whether they are still what was written.
-    results["files"] = file_digests(folder, FILES)
-    write_atomically(folder / RESULTS, json.dumps(with_digest(results), indent=1).encode())
 
 
 def machine_name(device: str = "cpu") -> str:

@@ -118,9 +118,8 @@ def _write(
 ) -> None:
     """Writes ``shown.csv``, and ``shown.npz`` with these arrays.
 
-    Arrays are: ``numbers`` of the graphs in the data set; ``parts`` of the split, as places in
-    ``PARTS``; of the best and as many worst predictions, which come first, whether nodes are
-    ``aligned`` with the atoms of the SMILES; ``source`` of the features.
+    ``numbers`` of the graphs; ``parts`` as places in ``PARTS``; of the best and worst predictions,
+    which come first, whether nodes are ``aligned`` with the SMILES; ``source`` of the features.
     """
     places, share = principal_components(features.double().numpy(), COMPONENTS)
     drawn = len(arrays["aligned"])
@@ -173,11 +172,9 @@ def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:
 
 
 def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:
-    """Scores of standardized features on their first components, and shares of the variance.
+    """Scores of features ``[graphs, features]`` on at most so many components, and their shares.
 
-    Args:
-        features: ``[graphs, features]``.
-        most: so many components at most.
+    Features are standardized; shares are those of the variance.
     """
     spread = features.std(0)
     varies = spread > 1e-9 * (1 + np.abs(features).max(0, initial=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class ScatteringSVM:
         values = np.asarray(self.machines[0].decision_function(x), dtype=np.float64)
         return values[:, None] if values.ndim == 1 else values
 
-    def answers(self, data: GraphDataset, task: Task, batch_size: int) -> Tensor:
+    def answers(self, data: GraphDataset, task: Task) -> Tensor:
         features = self.embedding(data)
         finite = features.isfinite().all(1, keepdim=True)
         # scikit-learn refuses all graphs for the sake of one; that one has no answer.
@@ -82,10 +82,11 @@ class ScatteringSVM:
         machines = [machine[-1] for machine in self.machines]
         return int(sum(m.dual_coef_.size + m.intercept_.size for m in machines))
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        tensors = {n: values.pop(n) for n in [*values] if isinstance(values[n], Tensor)}
-        return {"svm": values}, tensors
+    def describe(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "machines" and not torch.is_tensor(v)}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if torch.is_tensor(value)}
 
     @classmethod
     def rebuild(cls, described: dict[str, Any], tensors: dict[str, Tensor]) -> ScatteringSVM:
@@ -119,11 +120,8 @@ def fit_svm(
     The validation graphs calibrate class probabilities; they choose nothing. Each target of a
     regression gets a machine, with C and γ of its own, from the graphs in which it is known. Of
     very many training graphs, ``MOST_TUNED`` drawn at random choose, every class in its share.
-
-    Args:
-        task: of the data, scaled by the training graphs.
-        workers: processes for the choice (default 1).
-        features: :func:`scattering_features` of all graphs, if already computed.
+    ``workers`` are processes for the choice, ``features`` the :func:`scattering_features` of all
+    graphs, if already computed.
     """
     features = scattering_features(data) if features is None else features
     assert data.y is not None
@@ -142,16 +140,9 @@ def fit_svm(
         machine, cv = _machine(task.kind, weights), _folds(task.kind, y, folds, seed)
         search = GridSearchCV(machine, grid, cv=cv, refit=False, n_jobs=workers).fit(x, y)
         best.append(search.best_params_)
-    svm = ScatteringSVM(
-        data.in_channels,
-        task.kind,
-        [float(choice["svm__C"]) for choice in best],
-        [float(choice["svm__gamma"]) for choice in best],
-        features[train].contiguous(),
-        target.contiguous(),
-        weights,
-        torch.zeros(0),
-    )
+    penalties, widths = ([float(b[f"svm__{name}"]) for b in best] for name in ("C", "gamma"))
+    tensors = (features[train].contiguous(), target.contiguous(), weights, torch.zeros(0))
+    svm = ScatteringSVM(data.in_channels, task.kind, penalties, widths, *tensors)
     if task.kind == "classification":
         y = data.y[validation]
         svm.calibration = _calibrate(svm, features[validation], y, len(task.names))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from legs.data.catalog.fetch import NotAtAddress, download
+from legs.data.catalog.fetch import download
 from legs.data.errors import DataError
 from tests.data.tu_sets import TWO_GRAPHS, write_zip
 from tests.data.web import serve
@@ -68,7 +68,7 @@ def test_a_damaged_zip_leaves_nothing(web, tmp_path):
 
 
 def test_not_found(web, tmp_path):
-    with pytest.raises(NotAtAddress, match="404"):
+    with pytest.raises(DataError, match="404"):
         download(f"{web.address}/none.bin", tmp_path / "none.bin")
     assert names(tmp_path) == []
 

@@ -98,8 +98,6 @@ def test_several_targets_and_gaps(tmp_path: Path) -> None:
     assert raw.y is not None
     np.testing.assert_array_equal(raw.y, [[0.5, 1], [np.nan, 2]])
     assert list(bad) == [("table.csv line 4", "no value in the target column 'b'")]
-    with pytest.raises(DataError, match=r"table.csv line 3: no value in the target column 'b'"):
-        read(tmp_path, table, target=["b", "a"], missing=False)
 
 
 def test_no_targets_on_request(tmp_path: Path) -> None:
@@ -114,8 +112,6 @@ def test_hydrogens(tmp_path: Path) -> None:
 def test_a_limit_counts_rows(tmp_path: Path) -> None:
     for name in ("t.csv", "t.parquet", "t.sdf"):
         assert len(read(tmp_path, FILES[name], name, target="size", limit=2).ids) == 2
-    with pytest.raises(DataError, match="limit is at least 1"):
-        read(tmp_path, TABLE, target="size", limit=0)
 
 
 def test_bad_rows_are_named_by_their_lines(tmp_path: Path) -> None:

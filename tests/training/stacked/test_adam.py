@@ -93,7 +93,7 @@ def test_goes_on_from_parameters_and_moments():
             first.parts(first.second_moments),
         )
     ]
-    again.restore(*copies, first.lr, first.steps)
+    again.restore(copies, first.lr, first.steps)
     for adam in (calm, again):
         step(adam)
     for name, part in calm.parameters.items():

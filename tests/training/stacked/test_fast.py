@@ -156,7 +156,7 @@ def test_features_of_every_ensemble_are_kept(monkeypatch):
             torch.testing.assert_close(reader.own_features[1], expected)
         outcomes = train_stack(given, reader, data.y, replace(options, lr=1e-2))
         found.append((given, outcomes))
-    assert len({outcome.epochs for outcome in found[0][1]}) > 1  # one stops before another
+    assert len({outcome.epoch for outcome in found[0][1]}) > 1  # one stops before another
     for a, b in zip(found[0][0], found[1][0], strict=True):
         for key, value in a.network.state_dict().items():
             torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)

@@ -9,7 +9,7 @@ import torch
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import available, create
-from legs.training.cv.models import Job, Shared, make_member
+from legs.training.cv.models import Job, Shared, prepared
 from legs.training.inputs import Inputs, embed
 from legs.training.options import TrainingOptions
 from legs.training.stacked.trainer import Member, train_single, train_stack
@@ -73,7 +73,7 @@ def test_stacked_is_single(name, task):
     outcomes = train_stack(together, inputs, data.y, options)
     for a, b, outcome in zip(together, alone, outcomes, strict=True):
         single = train_single(b, Inputs(data, b.network, torch.device("cpu")), data.y, options)
-        assert (outcome.best_epoch, outcome.epochs) == (single.best_epoch, single.epochs)
+        assert (outcome.best_epoch, outcome.epoch) == (single.best_epoch, single.epoch)
         assert outcome.best_loss == pytest.approx(single.best_loss, abs=1e-8)
         for key, value in a.network.state_dict().items():
             torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
@@ -124,9 +124,9 @@ def test_models_that_stop_keep_their_best_weights():
     given = members(data, "legs-fixed", count=6)
     inputs = Inputs(data, given[0].network, torch.device("cpu"))
     outcomes = train_stack(given, inputs, data.y, options)
-    assert len({outcome.epochs for outcome in outcomes}) > 1
+    assert len({outcome.epoch for outcome in outcomes}) > 1
     for member, outcome in zip(given, outcomes, strict=True):
-        assert outcome.epochs == outcome.best_epoch + 4
+        assert outcome.epoch == outcome.best_epoch + 4
         index = torch.as_tensor(member.split.validation)
         with torch.no_grad():
             loss = member.task.loss(inputs(member.network, index), data.y[index])
@@ -163,5 +163,6 @@ def test_dropout_differs_between_models():
 def test_members_know_how_many_graphs_they_were_trained_on():
     data = made_data()
     split = Split(np.arange(26), np.arange(26, 30), np.arange(30, 40))
-    member = make_member("legs-fcn", Job(0, split, {}), Shared(data, TrainingOptions()))
+    jobs, shared = [Job(0, split, {})], Shared(data, TrainingOptions())
+    (member,), _, _ = prepared("legs-fcn", jobs, shared)
     assert member.network.head.norm.reach == 5

@@ -95,11 +95,6 @@ def entry(name: str, digests: Sequence[str], choices: Mapping[str, Any]) -> str:
     """The file name of a cache entry: equal for equal sources, choices and code.
 
     Entries of the same sources and choices by other code differ in the last part only.
-
-    Args:
-        name: of the set, to be recognised by people.
-        digests: of the source files.
-        choices: everything else the result depends on, plain values.
     """
     key = json.dumps([FORMAT, list(digests), choices], sort_keys=True, default=str)
     readable = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]

@@ -14,30 +14,16 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from legs import io
 from legs.data.errors import DataError
-from legs.io import (
-    check_archive,
-    file_digest,
-    iter_member,
-    lock_file,
-    sync_folder,
-    write_atomically,
-)
 
 VARIABLE = "LEGS_DATA"
 LARGEST = 8 << 30  # bytes; no set is near it, and an endless answer must not fill the disk
 _CHUNK, _TIMEOUT = 1 << 18, 30.0  # bytes, seconds
 
 
-class NotAtAddress(DataError):
-    """The server answered, and has no such file."""
-
-
 def data_dir() -> Path | None:
-    """The folder the environment variable ``LEGS_DATA`` names, or ``None`` where it is not set.
-
-    It is laid out as ``tu/NAME.zip``, ``qm9/qm9.parquet``, ``zinc/…``, ``ki/…``, ``structures/…``.
-    """
+    """The folder the environment variable ``LEGS_DATA`` names, or ``None`` where it is not set."""
     named = os.environ.get(VARIABLE, "")
     if not named:
         return None
@@ -56,29 +42,12 @@ def cache_dir() -> Path:
 
 
 def find(relative: str) -> Path | None:
-    """A file or folder of the data, in ``LEGS_DATA`` or else in the cache; ``None`` if in neither.
-
-    Args:
-        relative: a path below either, with forward slashes, such as ``"qm9/qm9.parquet"``.
-
-    >>> find("tu/no-such-set.zip") is None
-    True
-    """
+    """A file or folder such as ``"qm9/qm9.parquet"`` in ``LEGS_DATA`` or else in the cache."""
     return _first([data_dir(), cache_dir()], relative)
 
 
 def find_in_package(package: str, relative: str) -> Path | None:
-    """A file inside an installed package, without importing it; ``None`` if it is not there.
-
-    Args:
-        package: its import name, such as ``"rdkit"``.
-        relative: a path in its folder, with forward slashes, such as ``"Data/NCI/first_5K.smi"``.
-
-    >>> find_in_package("legs", "data/dataset.py").name
-    'dataset.py'
-    >>> find_in_package("no_such_package", "data.csv") is None
-    True
-    """
+    """A file inside an installed package, without importing it; ``None`` if it is not there."""
     spec = find_spec(package)
     return _first([Path(f) for f in (spec and spec.submodule_search_locations) or ()], relative)
 
@@ -92,33 +61,21 @@ def _first(folders: list[Path | None] | list[Path], relative: str) -> Path | Non
     return next((path for path in paths if path.exists()), None)
 
 
-def require(relative: str, *, url: str | None = None, hint: str = "") -> Path:
-    """A file of the data: found as by :func:`find`, or else downloaded into the cache.
-
-    Args:
-        relative: as for :func:`find`.
-        url: public address of the file; ``None`` where there is none. A download must have the
-            digest published for it, where :mod:`legs.data.catalog.specs` knows one.
-        hint: what else can be done without the file (a stand-in, a package to install), a sentence
-            for the error.
-
-    Raises:
-        DataError: not found, and cannot be downloaded. Says what to do.
-    """
-    path = find(relative)
-    if path is not None:
+def require(relative: str, *, url: str | None = None) -> Path:
+    """A file of the data: found as by :func:`find`, or else downloaded into the cache."""
+    if (path := find(relative)) is not None:
         return path
     target = cache_dir() / relative
     by_hand = f"put it at {target}, or set {VARIABLE} to a folder that holds {relative}"
     if url is None:
-        raise DataError(f"{relative} was not found: {by_hand}. {hint}".strip())
+        raise DataError(f"{relative} was not found, and has no public address: {by_hand}")
     from legs.data.catalog.specs import PUBLISHED
 
     try:
         return download(url, target, sha256=PUBLISHED.get(relative))
     except DataError as error:
         advice = f"To do without, download {url} elsewhere and {by_hand}."
-        raise type(error)(f"{relative}: {error}. {advice} {hint}".strip()) from error
+        raise DataError(f"{relative}: {error}. {advice}") from error
 
 
 def download(url: str, path: Path, *, sha256: str | None = None, largest: int = LARGEST) -> Path:
@@ -127,23 +84,12 @@ def download(url: str, path: Path, *, sha256: str | None = None, largest: int = 
     ``path`` appears atomically, after length, digest and, for a zip, the checksums of its members
     have been verified. Its digest is kept in ``NAME.sha256``; while that is there, only the same
     file is accepted.
-
-    Args:
-        url: address, http or https.
-        path: of the file to write; its folder is created.
-        sha256: digest it must have, in hexadecimal; ``None`` (default) where none is known but
-            that of an earlier download.
-        largest: bytes at which a download is given up.
-
-    Raises:
-        DataError: could not be reached, broke off, or what arrived is not the file.
-        NotAtAddress: the server has no such file.
     """
     _check_scheme(url)
     part, noted = (path.with_name(path.name + suffix) for suffix in (".part", ".sha256"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = lock_file(path.with_name(f".{path.name}.lock"), wait=True)
+        lock = io.lock_file(path.with_name(f".{path.name}.lock"), wait=True)
         assert lock is not None
         with lock:
             if not path.exists():  # or another process was faster
@@ -152,12 +98,11 @@ def download(url: str, path: Path, *, sha256: str | None = None, largest: int = 
                     match = re.match(r"[0-9a-fA-F]{64}\b", noted.read_text(errors="replace"))
                     sha256 = match[0] if match else None
                 digest = _verify(part, path.name, url, sha256)
-                write_atomically(noted, f"{digest}  {path.name}\n".encode())
+                io.write_atomically(noted, f"{digest}  {path.name}\n".encode())
                 os.replace(part, path)
-                sync_folder(path.parent)
+                io.sync_folder(path.parent)
     except HTTPError as error:
-        kind = NotAtAddress if error.code in (404, 410) else DataError
-        raise kind(f"{url} answered {error.code} {error.reason}") from error
+        raise DataError(f"{url} answered {error.code} {error.reason}") from error
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"the download from {url} failed ({reason})") from error
@@ -206,15 +151,15 @@ def _fetch(url: str, part: Path, largest: int) -> None:
 
 def _verify(part: Path, name: str, url: str, sha256: str | None) -> str:
     """The digest of what arrived; an error if it is not the file."""
-    fault, digest = "", file_digest(part)
+    fault, digest = "", io.file_digest(part)
     if sha256 is not None and digest != sha256.lower():
         fault = f"its sha256 is {digest}, not {sha256}"
     elif name.lower().endswith(".zip"):
         try:
             with zipfile.ZipFile(part) as archive:
-                check_archive(archive, part, LARGEST)
+                io.check_archive(archive, part, LARGEST)
                 for member in archive.infolist():
-                    for _ in iter_member(archive, member):  # checks as it reads
+                    for _ in io.iter_member(archive, member):  # checks as it reads
                         pass
         except Exception as error:  # zipfile, zlib and lzma raise errors of many classes
             fault = f"not a whole zip file: {error}"

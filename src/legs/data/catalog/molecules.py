@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,19 +19,11 @@ from legs.data.features.atom_table import require_rdkit
 from legs.data.features.properties import ZINC_PROPERTIES, properties
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
-from legs.data.readers.table_files import read_parquet
+from legs.data.readers.table_files import ParquetTable, read_parquet, read_whole
 
 
 def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
-    """A tranche of ZINC15 with ten RDKit properties as targets.
-
-    Read from ``zinc/TRANCHE.smi`` (as ZINC distributes it) or ``zinc/zinc_tranches.parquet`` in
-    the data folder or the cache, or else downloaded.
-
-    Args:
-        tranche: ``"BBAB"``, ``"FBAB"``, ``"JBCD"`` or ``"JBAB"``, in any case.
-        limit: molecules, drawn in a fixed random order (default 2,500; ``None``: all).
-    """
+    """A tranche of ZINC15, in a fixed random order, with ten RDKit properties as targets."""
     spec = _spec("zinc", tranche, "tranches")
     frame, path = _tranche(spec)
     frame = frame.iloc[_shuffled(len(frame))[:limit]]
@@ -52,14 +42,8 @@ def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
 def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) -> RawGraphs:
     """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
 
-    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. For P00918 the ligands
-    of the paper's own list come first.
-
-    Args:
-        protein: ``"P00918"`` or ``"P14416"``, in any case.
-        limit: ligands, drawn in a fixed random order (default 3,000; ``None``: all).
-        strict: leave out the values of which it is not known whether they are bounds (>, <)
-            rather than equalities (default: keep them; they are all of P00918).
+    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. ``strict`` leaves out
+    the values that may be bounds (>, <) rather than equalities, which are all of P00918.
     """
     spec = _spec("ki", protein, "proteins")
     path = fetch.require(spec.places[0][0])
@@ -87,13 +71,7 @@ def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) ->
 
 
 def read_nci5k(*, limit: int | None = None) -> RawGraphs:
-    """The 4,991 readable of 4,999 NCI compounds inside RDKit's package, with ten properties.
-
-    Real molecules that need no download. The eight others are counted in ``info["bad_rows"]``.
-
-    Args:
-        limit: only the first lines of the file (default: all).
-    """
+    """The 4,991 readable of 4,999 NCI compounds inside RDKit's package, with ten properties."""
     require_rdkit()
     path = fetch.find_in_package("rdkit", "Data/NCI/first_5K.smi")
     if path is None:
@@ -175,7 +153,6 @@ def _shuffled(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 HARTREE = 27.211386246  # eV
 KCAL_PER_MOL = 0.04336414  # eV
-HARTREE_IN_KCAL = 627.509  # the factor QM9's own atomisation energies were made with
 UNCHARACTERIZED = 3_054
 
 # In PyG's order; the factors lead from the files' units to PyG's.
@@ -189,51 +166,36 @@ TARGETS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("u0_atom", "u298_atom", "h298_atom", "g298_atom"), ("eV", KCAL_PER_MOL)),
     **dict.fromkeys(("A", "B", "C"), ("GHz", 1.0)),
 }
-# Energies of free atoms (H, C, N, O, F) in Hartree, as published with QM9.
-_ATOMS = {
-    "u0": (-0.500273, -37.846772, -54.583861, -75.064579, -99.718730),
-    "u298": (-0.498857, -37.845355, -54.582445, -75.063163, -99.717314),
-    "h298": (-0.497912, -37.844411, -54.581501, -75.062219, -99.716370),
-    "g298": (-0.510927, -37.861317, -54.598897, -75.079532, -99.733544),
-}
-# Columns of the package qm9pack, and the same in qm9.parquet.
-_PACKAGE_COLUMNS = (
-    "Index SMILES Stoichiometry Dipole_debye Polarizability_bohr3 HOMO_au LUMO_au HOMO_LUMO_gap_au "
-    "R2_bohr2 ZPVE_au InternalEnergy_0K_au InternalEnergy_298K_au Enthalphy_298K_au "
-    "GibbsFreeEnergy_298K_au Heatcapacity_Cv_cal_mol_K RotA_GHz RotB_GHz RotC_GHz"
-)
-_OUR_COLUMNS = (
-    "qm9_index smiles stoichiometry mu alpha homo lumo gap r2 zpve u0 u298 h298 g298 cv A B C"
-)
+_COLUMNS = ("qm9_index", "smiles")
 _UNCHARACTERIZED_URL = "https://ndownloader.figshare.com/files/3195404"
 
 
 def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGraphs:
     """QM9 with hydrogens as nodes and 19 targets in PyG's order and units.
 
-    The 130,831 molecules that pass QM9's own consistency check, as in PyG. Looked for in this
-    order: ``qm9/qm9.parquet`` in the data folder or the cache, the installed package ``qm9pack``,
-    MoleculeNet's ``qm9.csv`` (downloaded).
-
-    Args:
-        limit: only the first molecules (default: all).
-        bad: collects molecules that RDKit cannot read; with the first two sources there are
-            none (default: the first one raises).
+    The 130,831 molecules that pass QM9's own consistency check, as in PyG, from
+    ``qm9/qm9.parquet`` in the data folder or the cache, or else MoleculeNet's ``qm9.csv``.
     """
-    frame, source = _find_qm9()
-    frame = frame.iloc[:limit]
+    path = fetch.find("qm9/qm9.parquet")
+    if path is not None:
+        frame = read_whole(ParquetTable(path), [*_COLUMNS, *TARGETS], BadRows(), limit).frame
+    else:
+        path = fetch.require("qm9/qm9.csv", url=NAMED["qm9"].url)
+        dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL)
+        frame = read_moleculenet(path, dropped).iloc[:limit]
+    index = frame["qm9_index"].tolist()
     return from_smiles(
         frame["smiles"].tolist(),
         hydrogens=True,
-        ids=[f"gdb_{index}" for index in frame["qm9_index"].tolist()],
+        ids=[f"gdb_{i}" for i in index],
         y=torch.from_numpy(target_values(frame).astype(np.float32)),
         bad=bad,
-        where=lambda row: f"QM9, molecule {frame['qm9_index'].iloc[row]}",
+        where=lambda row: f"QM9, molecule {index[row]}",
         task="regression",
         name="qm9",
         target_names=tuple(TARGETS),
         default_features=("qm9", "structure"),
-        info={"source": source, "units": {name: unit for name, (unit, _) in TARGETS.items()}},
+        info={"source": str(path), "units": {name: unit for name, (unit, _) in TARGETS.items()}},
     )
 
 
@@ -242,31 +204,6 @@ def target_values(frame: pd.DataFrame) -> NDArray[np.float64]:
     values: NDArray[np.float64] = frame[list(TARGETS)].to_numpy(dtype=np.float64, copy=True)
     values *= np.array([factor for _, factor in TARGETS.values()])
     return values
-
-
-def _find_qm9() -> tuple[pd.DataFrame, str]:
-    path = fetch.find("qm9/qm9.parquet")
-    if path is not None:
-        return read_parquet(path), str(path)
-    parts = [fetch.find_in_package("qm9pack", f"data/qm9_part{i}.csv") for i in (1, 2, 3)]
-    if all(parts):
-        return read_package([part for part in parts if part is not None]), "the package qm9pack"
-    hint = "QM9 also comes with a package: pip install --no-deps qm9pack."
-    table = fetch.require("qm9/qm9.csv", url=NAMED["qm9"].url, hint=hint)
-    dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL, hint=hint)
-    return read_moleculenet(table, dropped), str(table)
-
-
-def read_package(parts: Sequence[Path]) -> pd.DataFrame:
-    """The tables of the package ``qm9pack`` with the columns and units of ``qm9.parquet``."""
-    names = dict(zip(_PACKAGE_COLUMNS.split(), _OUR_COLUMNS.split(), strict=True))
-    tables = [pd.read_csv(part, usecols=list(names)) for part in parts]
-    frame = pd.concat(tables, ignore_index=True).rename(columns=names)
-    counts = np.array([ast.literal_eval(text) for text in frame["stoichiometry"]])
-    for name, energies in _ATOMS.items():
-        bound = frame[name].to_numpy() - counts @ np.array(energies)
-        frame[f"{name}_atom"] = bound * HARTREE_IN_KCAL
-    return frame
 
 
 def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from legs.data.catalog import fetch
-from legs.data.catalog.specs import NAMED, Spec
+from legs.data.catalog.specs import NAMED
 from legs.data.errors import BadRows, DataError
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.structures import (
@@ -29,47 +29,30 @@ from legs.io import FileError, read_arrays
 
 
 def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
-    """1,192 blind predictions of 23 RNA structures; regresses GDT_TS.
-
-    Models submitted to RNA-Puzzles, and to CASP15 for one target (Magnus et al. 2020), as graphs
-    of their C4′ atoms. GDT_TS was computed on C4′ atoms. ``info["groups"]`` names the target of
-    every model.
-
-    Args:
-        k: number of nearest neighbours.
-    """
-    spec = NAMED["rna-puzzles"]
+    """1,192 blind predictions of 23 RNA structures, as graphs of C4′ atoms; regresses GDT_TS."""
     info = {
         "licence": "no licence given by the source; cite Magnus et al., NAR 2020, gkz1108",
         "source": "RNA-Puzzles standardized submissions",
     }
-    return _read(spec, ("n", "target", "model"), k=k, name=spec.name, info=info)
+    return _read("rna-puzzles", ("n", "target", "model"), k=k, name="rna-puzzles", info=info)
 
 
 def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
-    """4,008 **synthetic** decoys of 12 real proteins; regresses GDT_TS.
-
-    Cα chains of known structures, bent and displaced at random; predictions by nobody.
-    ``info["groups"]`` names the protein of every decoy.
-
-    Args:
-        k: number of nearest neighbours.
-    """
-    spec = NAMED["protein-decoys"]
-    info = {"synthetic": True, "note": spec.note, "source": "made for this project"}
+    """4,008 **synthetic** decoys of 12 real proteins, bent at random; regresses GDT_TS."""
+    note = NAMED["protein-decoys"].note
+    info = {"synthetic": True, "note": note, "source": "made for this project"}
     name = "protein-decoys-synthetic"
-    return _read(spec, ("n_res", "protein", "k"), k=k, name=name, info=info)
+    return _read("protein-decoys", ("n_res", "protein", "k"), k=k, name=name, info=info)
 
 
 def _read(
-    spec: Spec, columns: tuple[str, str, str], *, info: dict[str, Any], **fields: Any
+    data_set: str, columns: tuple[str, str, str], *, info: dict[str, Any], **fields: Any
 ) -> RawGraphs:
-    """Models and their coordinates, from the two files of a set."""
+    """Models and their coordinates, from the two files of a set; grouped by what they model."""
     size, group, member = columns  # the first among the arrays, the others in the table
-    table, arrays = spec.places[0]
-    hint = "The set has no public address."
-    frame = read_parquet(fetch.require(table, hint=hint), [group, member, "gdt_ts"])
-    sizes, coords = _coordinates(fetch.require(arrays, hint=hint), size)
+    table, arrays = NAMED[data_set].places[0]
+    frame = read_parquet(fetch.require(table), [group, member, "gdt_ts"])
+    sizes, coords = _coordinates(fetch.require(arrays), size)
     if len(frame) != len(sizes):
         raise DataError(
             f"{table} has {len(frame)} rows, {arrays} {len(sizes)} structures: not of one version"
@@ -124,37 +107,28 @@ def read_casp12(
     The score of a model comes from a result table (``T0860.txt``, ``T0860-D1.txt``), or is
     computed where there is only the native structure (``T0860.pdb``); tables count first. A table
     or native structure of the target's only domain serves for the whole target.
-
-    Args:
-        folder: default: ``structures/casp12`` in ``LEGS_DATA`` or the cache.
-        k: number of nearest neighbours.
-        bad: collects models that cannot be used (default: the first one raises).
-
-    Returns:
-        Graphs with GDT_TS as target; ``info["groups"]`` names the target of every model.
-
-    Raises:
-        DataError: says how to get the data, where they are not found.
     """
     bad = BadRows() if bad is None else bad
-    found = fetch.find("structures/casp12") if folder is None else Path(folder)
-    if found is None or not found.is_dir():
+    top = fetch.find("structures/casp12") if folder is None else Path(folder)
+    if top is None or not top.is_dir():
         raise DataError(f"CASP12 was not found{f' in {folder}' if folder else ''}. {HELP}")
     need_biotite()
     units = {
         directory.name: models
-        for directory in sorted([found, *found.rglob("*")])
+        for directory in sorted([top, *top.rglob("*")])
         if directory.is_dir() and _UNIT.fullmatch(directory.name)
-        if (models := sorted(p for p in directory.iterdir() if _is_model(p)))
+        if (models := _files(directory, _MODEL))
     }
     if not units:
-        raise DataError(f"no model of a CASP target was found below {found}. {HELP}")
-    tables, natives = _named(found, ".txt"), _named(found, ".pdb")
+        raise DataError(f"no model of a CASP target was found below {top}. {HELP}")
+    tables, natives = (
+        {path.stem: path for path in _files(top, _UNIT, suffix)} for suffix in (".txt", ".pdb")
+    )
     rows: list[_Row] = []
     for unit, models in units.items():
         rows += _read_unit(unit, models, _file_for(unit, tables), _file_for(unit, natives), bad)
     if not rows:
-        raise DataError(f"no model below {found} has coordinates and a GDT_TS. {HELP}")
+        raise DataError(f"no model below {top} has coordinates and a GDT_TS. {HELP}")
     targets = encode_targets(
         {"gdt_ts": np.array([row.gdt_ts for row in rows])},
         ["gdt_ts"],
@@ -170,7 +144,7 @@ def read_casp12(
         name="casp12",
         ids=tuple(row.name for row in rows),
         info={
-            "source": str(found),
+            "source": str(top),
             "groups": tuple(row.target for row in rows),
             "computed": sum(row.computed for row in rows),
             "licence": "not to be redistributed",
@@ -187,14 +161,7 @@ class _Row(NamedTuple):
 
 
 def read_scores(path: Path) -> dict[str, float]:
-    """GDT_TS of each model from a result table of the prediction centre.
-
-    The table is text in columns between spaces; its header names ``Model`` and ``GDT_TS``, among
-    others. Models are named without the suffix of a domain.
-
-    Raises:
-        DataError: names the file and the line.
-    """
+    """GDT_TS of each model, without the suffix of a domain, from a table in columns of text."""
     if path.stat().st_size > _MOST_BYTES:
         raise DataError(f"{path.name} is larger than {_MOST_BYTES >> 20} MiB")
     header: list[str] = []
@@ -220,14 +187,10 @@ def read_scores(path: Path) -> dict[str, float]:
     return scores
 
 
-def _is_model(path: Path) -> bool:
-    return _MODEL.fullmatch(path.name) is not None and path.is_file()
-
-
-def _named(folder: Path, suffix: str) -> dict[str, Path]:
-    """Files named after a target or one of its domains, by that name."""
-    paths = sorted(folder.rglob(f"*{suffix}"))
-    return {path.stem: path for path in paths if _UNIT.fullmatch(path.stem) and path.is_file()}
+def _files(folder: Path, name: re.Pattern[str], suffix: str = "") -> list[Path]:
+    """Files of a folder with that name, or anywhere below it with that name before a suffix."""
+    paths = sorted(folder.rglob(f"*{suffix}") if suffix else folder.iterdir())
+    return [p for p in paths if name.fullmatch(p.name.removesuffix(suffix)) and p.is_file()]
 
 
 def _file_for(unit: str, files: Mapping[str, Path]) -> Path | None:

@@ -84,11 +84,7 @@ def is_tu(path: Path) -> bool:
 
 
 def find_files(path: Path) -> TUFiles:
-    """The files of the set in a folder or zip, which may lie in a folder of their own.
-
-    Raises:
-        DataError: nothing there, several sets, a zip that is damaged or has paths leaving it.
-    """
+    """The files of the set in a folder or zip, which may lie in a folder of their own."""
     listing = _listing(path)
     roots = [name.removesuffix("_A.txt") for name in listing if name.endswith("_A.txt")]
     if len(roots) > 1:  # a zip may carry more; the set it is named after is meant
@@ -126,18 +122,7 @@ def _listing(path: Path) -> list[str]:
 
 
 def read_columns(files: TUFiles, part: str, kind: Kind, columns: int | None = None) -> list[_Array]:
-    """The columns of a comma-separated file.
-
-    Args:
-        files: of the set.
-        part: which of them.
-        kind: what the values must be: numbers of nodes (int32), whole numbers (int64), decimal
-            numbers (float32, all finite) or text (object).
-        columns: how many there must be; ``None`` (default): as many as in the first line.
-
-    Raises:
-        DataError: names the file and the line.
-    """
+    """The columns of a comma-separated file: so many, or as many as in the first line."""
     data = files.read(part)
     first = next((line for _, line in _lines(data)), b"")
     columns = 1 + first.count(b",") if columns is None else columns
@@ -233,17 +218,7 @@ def read_tu(
     ``NAME_graph_labels.txt``, continuous targets from ``NAME_graph_attributes.txt``. Node labels
     and attributes become the feature blocks ``"labels"`` (one-hot) and ``"attributes"``, which are
     used by default; labels and attributes of edges are not, and ``info["ignored"]`` says so.
-
-    Args:
-        path: of the folder or zip.
-        task: ``"classification"`` or ``"regression"``; ``None`` (default): classification where
-            there are graph labels. Regression takes the graph attributes, or else the labels.
-        directed: what to do about edges listed in one direction only: ``"error"`` (default), or
-            ``"symmetrize"`` to add the other.
-        bad: collects graphs without nodes or with missing targets (default: the first one raises).
-
-    Raises:
-        DataError: a broken file; names it and the line.
+    Regression takes the graph attributes, or else the labels.
     """
     if directed not in ("error", "symmetrize"):
         raise DataError(f"directed is 'error' or 'symmetrize', not {directed!r}")

@@ -51,16 +51,7 @@ class MoleculeArrays(NamedTuple):
 
 
 def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArrays:
-    """Reads molecules one after another; nothing in them raises, the reasons are collected.
-
-    Args:
-        items: SMILES, RDKit molecules, or these in RDKit's binary form; ``None`` is a bad one.
-        hydrogens: every hydrogen becomes an atom (``True``), or none that RDKit can leave out.
-
-    >>> read = read_molecules(["CO", "C1CC", ""])
-    >>> read.atoms[:, :3].tolist(), read.bonds.tolist(), [row for row, _ in read.bad]
-    ([[6, 0, 3], [8, 0, 1]], [[0, 1]], [1, 2])
-    """
+    """Reads SMILES and RDKit molecules (or their binary form); nothing raises, reasons are kept."""
     from rdkit import rdBase
 
     atoms: list[tuple[Any, ...]] = []
@@ -69,11 +60,11 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
     # Thousands of parser messages would hide the one list of bad rows that people read.
     with rdBase.BlockLogs():
         for position, item in enumerate(items):
-            found = _read(item, hydrogens)
-            if isinstance(found, str):
-                bad.append((position, found))
+            molecule = _read(item, hydrogens)
+            if isinstance(molecule, str):
+                bad.append((position, molecule))
                 continue
-            mol, text = found
+            mol, text = molecule
             atoms += _atoms(mol)
             bonds += [
                 (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
@@ -189,11 +180,7 @@ def too_large(mol: Mol) -> str:
 
 
 def ring_fault(atoms: int, bonds: Sequence[tuple[int, int]]) -> str:
-    """The same for so many atoms and pairs of them.
-
-    >>> ring_fault(4000, [(i, (i + 1) % 4000) for i in range(4000)])
-    'a ring system of 4,000 bonds and 1 rings (at most 3,000 and 500 are read)'
-    """
+    """The same for so many atoms and pairs of them."""
     if atoms > MOST_ATOMS:
         return f"a molecule of {atoms:,} atoms (at most {MOST_ATOMS:,} are read)"
     neighbors = np.bincount(np.asarray(bonds, dtype=np.int64).reshape(-1))

@@ -36,20 +36,7 @@ _LAST_ELEMENT = 118
 def atom_blocks(
     table: NDArray[np.int16], *, hydrogens: bool = False
 ) -> Mapping[str, Callable[[], Features]]:
-    """The feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``, each computed when called.
-
-    Args:
-        table: atoms of all molecules, ``[nodes, len(COLUMNS)]``, from ``read_molecules``.
-        hydrogens: whether hydrogens are nodes; then H has a column of its own.
-
-    >>> from legs.data.features.atom_table import read_molecules
-    >>> blocks = atom_blocks(read_molecules(["C#N"]).atoms)
-    >>> x, names = blocks["qm9"]()
-    >>> names
-    ('H', 'C', 'N', 'O', 'F', 'atomic_number', 'aromatic', 'sp', 'sp2', 'sp3', 'hydrogens')
-    >>> x.int().tolist()
-    [[0, 1, 0, 0, 0, 6, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 7, 0, 1, 0, 0, 0]]
-    """
+    """The feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``, each computed when called."""
     return {
         "atoms": partial(atom_types, table, hydrogens=hydrogens),
         "qm9": partial(qm9_features, table),
@@ -58,19 +45,15 @@ def atom_blocks(
 
 
 def atom_types(table: NDArray[np.int16], *, hydrogens: bool = False) -> Features:
-    """One-hot atom type: C, N, O, S, F, Cl, Br, I, P, other; before them H with ``hydrogens``.
-
-    Without ``hydrogens`` the few hydrogens that stay nodes (H₂, isotopes) count as other.
-    """
+    """One-hot atom type: C, N, O, S, F, Cl, Br, I, P, other; before them H with ``hydrogens``."""
     return _features(_types(table, hydrogens))
 
 
 def qm9_features(table: NDArray[np.int16]) -> Features:
     """The eleven atom features of PyG's QM9, in its order.
 
-    One-hot H, C, N, O, F; atomic number; aromatic; sp, sp², sp³; number of hydrogens. PyG reads
-    QM9 without perceiving aromaticity and hybridisation, so that four of its columns are zero
-    throughout; here they hold what they are named after.
+    PyG reads QM9 without perceiving aromaticity and hybridisation, so that four of its columns are
+    zero throughout; here they hold what they are named after.
     """
     columns = _columns(table)
     number = columns["atomic_number"]
@@ -85,13 +68,7 @@ def qm9_features(table: NDArray[np.int16]) -> Features:
 
 
 def chem_features(table: NDArray[np.int16], *, hydrogens: bool = False) -> Features:
-    """A compact, rich description of an atom, the default for a user's molecules.
-
-    The one-hot atom type of :func:`atom_types`; degree and hydrogens (with those that are no
-    nodes); formal charge; aromatic; in a ring; size of the smallest ring (in sixths, at most 2);
-    sp, sp², sp³; stereo centre; and of the element: mass (in 100 u), electronegativity (Pauling),
-    covalent radius (Å) and outer electrons (in eighths). Every value is finite.
-    """
+    """A compact, rich description of an atom, the default for a user's molecules; all finite."""
     columns = _columns(table)
     ring, number = columns["ring_size"], np.clip(columns["atomic_number"], 0, _LAST_ELEMENT)
     return _features(

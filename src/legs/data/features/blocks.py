@@ -79,13 +79,7 @@ def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> Gra
 
 
 def describe_features(data: GraphDataset) -> str:
-    """The node features of a data set in a line, and what its source holds besides.
-
-    >>> edges = torch.tensor([[0, 1], [1, 0]])
-    >>> raw = RawGraphs(torch.tensor([0, 2]), edges, info={"ignored": ["edge labels"]})
-    >>> describe_features(assemble(raw))
-    'structure: 2 per node; not used: edge labels'
-    """
+    """The node features of a data set in a line, and what its source holds besides."""
     blocks = "+".join(data.info.get("features", ())) or "node features"
     unused = listed(data.info.get("unused", ()))
     return f"{blocks}: {data.in_channels} per node" + (f"; not used: {unused}" if unused else "")
@@ -95,17 +89,7 @@ STRUCTURE_BLOCKS = ("structure", "degree", "constant")
 
 
 def block_names(raw: RawGraphs, features: str | Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names of the chosen blocks, checked against what the graphs offer.
-
-    >>> raw = RawGraphs(torch.tensor([0, 1]), torch.empty(2, 0, dtype=torch.long))
-    >>> block_names(raw, "degree + structure")
-    ('degree', 'structure')
-    >>> block_names(raw, "structures")
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: no node features 'structures' here; there are constant, degree, \
-structure. Did you mean 'structure'?
-    """
+    """The names of the chosen blocks, checked against what the graphs offer."""
     if isinstance(features, str):
         features = [name.strip() for name in features.split("+")]
     names = raw.default_features if features is None else tuple(features)

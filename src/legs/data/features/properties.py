@@ -30,15 +30,7 @@ _PARALLEL_FROM, _CHUNK = 2_000, 250  # molecules
 
 
 def properties(smiles: Sequence[str], *, workers: int | None = None) -> NDArray[np.float64]:
-    """:data:`ZINC_PROPERTIES` of molecules, ``[molecules, 10]``; NaN where none is finite.
-
-    Args:
-        smiles: per molecule.
-        workers: processes (default: one per core from 2,000 molecules on, one below).
-
-    >>> properties(["CCO", "c1ccccc1"])[:, [2, 9]].round(1).tolist()
-    [[46.1, 0.0], [78.1, 1.0]]
-    """
+    """:data:`ZINC_PROPERTIES` of molecules, ``[molecules, 10]``; NaN where none is finite."""
     require_rdkit()
     # Fresh processes: see read_parallel.
     from joblib import Parallel, cpu_count, delayed

@@ -32,12 +32,7 @@ class SimpleGraphs(NamedTuple):
 
 
 def simple_graphs(ptr: Array, rowptr: Array, col: Array) -> Iterator[SimpleGraphs]:
-    """The graphs in runs of bounded size, self-loops and parallel edges dropped.
-
-    >>> ptr, rowptr, col = np.array([0, 2]), np.array([0, 3, 5]), np.array([0, 1, 1, 0, 0])
-    >>> [run.col.tolist() for run in simple_graphs(ptr, rowptr, col)]
-    [[1, 0]]
-    """
+    """The graphs in runs of bounded size, self-loops and parallel edges dropped."""
     ptr, rowptr, col = (np.asarray(a) for a in (ptr, rowptr, col))
     edges, graphs, start = rowptr[ptr], len(ptr) - 1, 0
     while start < graphs:
@@ -58,11 +53,7 @@ def simple_graphs(ptr: Array, rowptr: Array, col: Array) -> Iterator[SimpleGraph
 
 
 def degree(ptr: Array, rowptr: Array, col: Array) -> Array:
-    """Number of distinct neighbours of every node, ``[nodes]`` int64.
-
-    >>> degree(np.array([0, 3]), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
-    array([1, 2, 1])
-    """
+    """Number of distinct neighbours of every node, ``[nodes]`` int64."""
     out = np.zeros(len(rowptr) - 1, dtype=np.int64)
     for run in simple_graphs(ptr, rowptr, col):
         out[run.nodes] = np.diff(run.rowptr)
@@ -70,13 +61,7 @@ def degree(ptr: Array, rowptr: Array, col: Array) -> Array:
 
 
 def eccentricity(ptr: Array, rowptr: Array, col: Array) -> Array:
-    """Largest hop distance from every node within its connected component, ``[nodes]`` int32.
-
-    An isolated node has eccentricity 0.
-
-    >>> eccentricity(np.array([0, 3]), np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]))
-    array([2, 1, 2], dtype=int32)
-    """
+    """Largest hop distance from every node within its connected component, ``[nodes]`` int32."""
     out = np.zeros(len(rowptr) - 1, dtype=np.int32)
     for run in simple_graphs(ptr, rowptr, col):
         out[run.nodes] = _longest_distances(run.ptr, run.rowptr, run.col)
@@ -84,12 +69,7 @@ def eccentricity(ptr: Array, rowptr: Array, col: Array) -> Array:
 
 
 def clustering_coefficient(ptr: Array, rowptr: Array, col: Array) -> Array:
-    """Share of the pairs of neighbours that are joined, ``[nodes]`` float64; 0 below two.
-
-    >>> triangle = np.array([0, 3]), np.array([0, 2, 4, 6]), np.array([1, 2, 0, 2, 0, 1])
-    >>> clustering_coefficient(*triangle)
-    array([1., 1., 1.])
-    """
+    """Share of the pairs of neighbours that are joined, ``[nodes]`` float64; 0 below two."""
     out = np.zeros(len(rowptr) - 1)
     for run in simple_graphs(ptr, rowptr, col):
         neighbours = np.diff(run.rowptr)
@@ -99,11 +79,7 @@ def clustering_coefficient(ptr: Array, rowptr: Array, col: Array) -> Array:
 
 
 def is_connected(ptr: Array, rowptr: Array, col: Array) -> Array:
-    """Whether every graph is connected, ``[graphs]`` bool; one without nodes is not.
-
-    >>> is_connected(np.array([0, 2, 4]), np.array([0, 1, 2, 2, 2]), np.array([1, 0]))
-    array([ True, False])
-    """
+    """Whether every graph is connected, ``[graphs]`` bool; one without nodes is not."""
     ptr = np.asarray(ptr)
     out = np.zeros(len(ptr) - 1, dtype=bool)
     for run in simple_graphs(ptr, rowptr, col):
@@ -228,11 +204,9 @@ def _spread(sets: Array, rowptr: Array, col: Array, *, everything: bool) -> Arra
 def _columns(
     nodes: Array, rowptr: Array, col: Array, words: int
 ) -> tuple[list[Array], tuple[Array, Array] | None]:
-    """Neighbours of ``nodes``, which come by falling degree, in a form that is quick to join.
+    """First, second, third … neighbours of ``nodes``, which come by falling degree.
 
-    First, second, third … neighbours of all nodes that have so many: each a list for the first so
-    many nodes. Where few are left (hubs), their remaining neighbours one hub after another, and
-    the offsets of the hubs.
+    Where few nodes have so many (hubs), their other neighbours, hub after hub, and the offsets.
     """
     begin, count = rowptr[nodes], rowptr[nodes + 1] - rowptr[nodes]
     most = int(count[0]) if len(count) else 0

@@ -57,58 +57,38 @@ class RawGraphs:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a source in its order, including those that cannot be used.
+    """Rows of a source in its order, including those that cannot be used."""
 
-    Args:
-        ids: per row.
-        smiles: per row, as written in the source; empty for graphs that are not molecules.
-        where: what messages call each row: a line of the file, a file of the folder.
-        errors: why a row cannot be used, or ``""``.
-        index: the row of each graph.
-        build: makes the graphs at some positions of ``index``.
-        targets: target columns, a row per graph; ``None`` without.
-    """
+    ids: list[str]  # per row
+    smiles: list[str]  # per row, as written in the source; empty for graphs that are no molecules
+    where: list[str]  # what messages call each row: a line of the file, a file of the folder
+    errors: list[str]  # why a row cannot be used, or ""
+    index: list[int]  # the row of each graph
+    # Makes the graphs at some positions of the index.
+    build: Callable[[Sequence[int]], RawGraphs] | None = None
+    targets: pd.DataFrame | None = None  # target columns, a row per graph; None without
 
-    ids: list[str]
-    smiles: list[str]
-    where: list[str]
-    errors: list[str]
-    index: list[int]
-    build: Callable[[Sequence[int]], RawGraphs]
-    targets: pd.DataFrame | None = None
-
-    def graphs(self, task: Task | None, bad: BadRows, *, missing: bool = True) -> RawGraphs:
+    def graphs(self, task: Task | None, bad: BadRows) -> RawGraphs:
         """The graphs with their targets, for training; arguments as in ``encode_targets``."""
+        assert self.build is not None
         if self.targets is None or not len(self.targets.columns):
             return self.build(range(len(self.index)))
         from legs.data.readers.targets import encode_targets
 
         # Only rows with a graph: no class is left without one.
-        targets = encode_targets(
-            self.targets,
-            [str(name) for name in self.targets.columns],
-            task,
-            bad=bad,
-            where=[self.where[row] for row in self.index],
-            missing=missing,
-        )
+        names = [str(name) for name in self.targets.columns]
+        where = [self.where[row] for row in self.index]
+        targets = encode_targets(self.targets, names, task, bad=bad, where=where)
         return replace(self.build(targets.kept.nonzero()[0].tolist()), **targets.fields())
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How one kind of source is read.
+    """How one kind of source is read."""
 
-    Args:
-        read: reads everything, for training; returns :class:`RawGraphs`.
-        options: names of the keyword arguments of ``read``.
-        iter_batches: reads rows, ``chunk`` at a time, for prediction and embedding; ``None`` for
-            sources that are only read whole. Yields :class:`~legs.data.readers.tables.TableRows`,
-            or :class:`Rows` where all rows have to be read together.
-        packages: whose versions the result depends on.
-    """
-
-    read: Callable[..., RawGraphs]
-    options: frozenset[str]
+    read: Callable[..., RawGraphs]  # everything, for training
+    options: frozenset[str]  # names of the keyword arguments of ``read``
+    # Rows, ``chunk`` at a time, for prediction and embedding; ``Rows`` where all rows have to be
+    # read together, ``None`` for sources that are only read whole.
     iter_batches: Callable[..., Iterator[TableRows | Rows]] | None = None
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # whose versions the result depends on

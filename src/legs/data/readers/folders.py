@@ -43,12 +43,9 @@ def folder_reader(
       graph; without one there are no targets.
     * ``bad``: collects files that cannot be used (default: the first one raises).
 
-    Args:
-        suffixes: of the files to read, in lower case with the dot.
-        parse: files to graphs by the position of the file; reports files that cannot be used.
-        build: graphs, their ids and the folder to a set.
-        defaults: of further options, those of ``parse`` and ``build``.
-        packages: whose versions the result depends on.
+    ``parse`` turns files into graphs by the position of the file and reports those that cannot be
+    used; ``build`` makes a set of graphs, their ids and the folder. Both take the options in
+    ``defaults``. The result depends on the versions of ``packages``.
     """
 
     def rows(path: str | Path, bad: BadRows, labels: dict[str, Any], own: dict[str, Any]) -> Rows:
@@ -70,7 +67,7 @@ def folder_reader(
         return Rows(
             [ids[i] if i >= 0 else name for name, _, i in rows],
             [],
-            [name for name, _, _ in rows],
+            [name for name, *_ in rows],
             [why for _, why, _ in rows],
             [row for row, (*_, i) in enumerate(rows) if i >= 0],
             build_some,

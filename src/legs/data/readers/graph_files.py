@@ -180,11 +180,7 @@ def both_directions(graph: FileGraph, *, symmetrize: bool) -> FileGraph:
     """The graph with every edge in both directions.
 
     A directed graph whose arcs all have an equal counterpart is an undirected one. Any other is
-    refused, or becomes one with an edge wherever there is an arc, of the larger weight of the two
-    directions.
-
-    Raises:
-        DataError: directed, and ``symmetrize`` is false.
+    refused, or with ``symmetrize`` gets an edge wherever there is an arc, of the larger weight.
     """
     size, source, target, weight = len(graph.nodes), graph.source, graph.target, graph.weight
     if not graph.directed:
@@ -213,10 +209,8 @@ def read_graph(path: Path) -> FileGraph:
 
     Nodes come in the order of the file. Edge attribute ``weight`` is the weight, 1 where missing.
     Multigraphs keep parallel edges. In an edge list, a line is an undirected edge and naming it
-    again changes nothing; only different weights for the two directions make it directed.
-
-    Raises:
-        DataError: the reason alone, without the file's name.
+    again changes nothing; only different weights for the two directions make it directed. Errors
+    are the reason alone, without the file's name.
     """
     with reading_errors("cannot be read", path, MOST_BYTES):
         graph = PARSERS[path.suffix.lower()](path.read_bytes())

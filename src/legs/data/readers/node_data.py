@@ -5,9 +5,10 @@ networkx and node-link JSON keep what they say of nodes in such dictionaries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from legs.data.errors import DataError
 from legs.data.readers.base import Features
 from legs.data.validate import LARGEST, Array, Where
 
+T = TypeVar("T")
 Nodes: TypeAlias = Sequence[Mapping[str, Any]]  # of a graph, what each holds
 
 # Held in node dictionaries for other purposes than to describe the node.
@@ -56,13 +58,9 @@ def attribute_names(graphs: Sequence[Nodes], aside: Sequence[str] = NOT_ATTRIBUT
     >>> attribute_names([[{"charge": 1, "label": 6}, {"mass": 2.0, "note": "a"}]])
     ['charge', 'mass']
     """
-    names: dict[str, None] = {}
-    for nodes in graphs:
-        for node in nodes:
-            for name, value in node.items():
-                if name not in names and name not in aside and isinstance(value, Real):
-                    names[name] = None
-    return list(names)
+    items = chain.from_iterable(node.items() for nodes in graphs for node in nodes)
+    numeric = (name for name, value in items if name not in aside and isinstance(value, Real))
+    return list(dict.fromkeys(numeric))
 
 
 def node_numbers(nodes: Nodes, names: Sequence[str]) -> Array:
@@ -88,12 +86,7 @@ def number_block(graphs: Sequence[Nodes], names: Sequence[str], where: Where) ->
     >>> number_block([[{"a": 1, "b": 2.5}]], ["b", "a"], "graph {}".format).x
     tensor([[2.5000, 1.0000]])
     """
-    values = []
-    for i, nodes in enumerate(graphs):
-        try:
-            values.append(node_numbers(nodes, names))
-        except DataError as error:
-            raise DataError(f"{where(i)}: {error}") from None
+    values = list(_each(graphs, lambda nodes: node_numbers(nodes, names), where))
     return Features(torch.from_numpy(np.concatenate(values)).float(), tuple(map(str, names)))
 
 
@@ -104,23 +97,33 @@ def vector_block(graphs: Sequence[Nodes], name: str, where: Where) -> Features:
     ('x0', 'x1')
     """
     rows: list[Array] = []
-    for i, nodes in enumerate(graphs):
+
+    def read(nodes: Nodes) -> None:
         for k, node in enumerate(nodes):
             if name not in node:
-                raise DataError(f"{where(i)}: node {k} has no attribute {name!r}")
-            fault = ""
+                raise DataError(f"node {k} has no attribute {name!r}")
             try:
                 rows.append(np.asarray(node[name], dtype=np.float32).reshape(-1))
             except (TypeError, ValueError):
-                fault = "is no vector of numbers"
-            if not fault and rows[-1].size != rows[0].size:
+                raise DataError(f"attribute {name!r} of node {k} is no vector of numbers") from None
+            fault = "" if np.isfinite(rows[-1]).all() else "is NaN or infinite"
+            if rows[-1].size != rows[0].size:
                 fault = f"has {rows[-1].size} numbers, that of the first node {rows[0].size}"
-            elif not fault and not np.isfinite(rows[-1]).all():
-                fault = "is NaN or infinite"
             if fault:
-                raise DataError(f"{where(i)}: attribute {name!r} of node {k} {fault}")
+                raise DataError(f"attribute {name!r} of node {k} {fault}")
+
+    list(_each(graphs, read, where))
     x = torch.from_numpy(np.stack(rows))
     return Features(x, tuple(f"{name}{c}" for c in range(x.shape[1])))
+
+
+def _each(graphs: Sequence[Nodes], read: Callable[[Nodes], T], where: Where) -> Iterator[T]:
+    """What ``read`` returns for each graph; its errors name the graph."""
+    for i, nodes in enumerate(graphs):
+        try:
+            yield read(nodes)
+        except DataError as error:
+            raise DataError(f"{where(i)}: {error}") from None
 
 
 def node_labels(nodes: Nodes, name: str = "label") -> list[Any]:
@@ -139,12 +142,7 @@ def one_hot_block(graphs: Sequence[Nodes], name: str, where: Where) -> Features:
     Features(x=tensor([[0., 1.],
             [1., 0.]]), names=('label=C', 'label=N'))
     """
-    values: list[Any] = []
-    for i, nodes in enumerate(graphs):
-        try:
-            values += node_labels(nodes, name)
-        except DataError as error:
-            raise DataError(f"{where(i)}: {error}") from None
+    values = list(chain.from_iterable(_each(graphs, lambda nodes: node_labels(nodes, name), where)))
     classes = sorted(set(values), key=lambda v: (isinstance(v, str), v))
     place = {value: c for c, value in enumerate(classes)}
     x = torch.zeros(len(values), len(classes))

@@ -75,11 +75,12 @@ def from_objects(
     >>> data.sizes, data.feature_names, data.class_names
     (tensor([3, 5]), ('eccentricity', 'clustering'), ('path', 'star'))
     """
-    listed = graphs if isinstance(graphs, GraphDataset) else _listed(graphs)
-    raw = read_objects(listed)
+    if not isinstance(graphs, GraphDataset):
+        graphs = _listed(graphs)
+    raw = read_objects(graphs)
     raw = replace(raw, name=name or raw.name)
-    if y is None and isinstance(listed, list):
-        y = _own_targets(listed)
+    if y is None and isinstance(graphs, list):
+        y = _own_targets(graphs)
     return assemble(raw if y is None else _with_targets(raw, y, task), features)
 
 
@@ -102,12 +103,12 @@ def _listed(graphs: Iterable[Any]) -> list[Any]:
     if hasattr(graphs, "iloc") and hasattr(graphs, "columns"):
         raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
     try:
-        listed = list(graphs)
+        graphs = list(graphs)
     except TypeError:
         raise DataError(f"a list of graphs is needed; got {type(graphs).__name__}") from None
-    if not listed:
+    if not graphs:
         raise DataError("the list of graphs is empty")
-    return listed
+    return graphs
 
 
 def _read(graphs: list[Any]) -> RawGraphs:
@@ -243,28 +244,22 @@ def _read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
         index, weight = graph.get("edge_index"), graph.get("edge_weight")
         if index is None and graph.get("adj_t") is not None:
             raise DataError(f"{where(i)} has adj_t and no edge_index; leave out ToSparseTensor")
-        index = torch.empty(2, 0, dtype=torch.long) if index is None else index
+        index = torch.empty(2, 0, dtype=torch.long) if index is None else index.detach().cpu()
         if index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
-            raise DataError(
-                f"{where(i)}: edge_index must hold integers, [2, edges]; "
-                f"got {index.dtype}, {list(index.shape)}"
-            )
-        size = int(graph.num_nodes or 0)
-        edges = index.detach().cpu().numpy().astype(np.int64)
-        if edges.size and not 0 <= edges.min() <= edges.max() < size:
-            wrong = edges.min() if edges.min() < 0 else edges.max()
-            raise DataError(f"{where(i)}: edge_index names node {wrong}, but there are {size}")
-        if weight is not None:
-            weight = weight.detach().cpu().numpy().reshape(-1)
-            if weight.size != edges.shape[1]:
-                raise DataError(
-                    f"{where(i)} has {weight.size} edge weights for {edges.shape[1]} edges"
-                )
+            shape = f"{index.dtype}, {list(index.shape)}"
+            raise DataError(f"{where(i)}: edge_index must hold integers, [2, edges]; got {shape}")
+        size, edges = int(graph.num_nodes or 0), index.numpy().astype(np.int64)
+        wrong = edges[(edges < 0) | (edges >= size)]
+        if wrong.size:
+            raise DataError(f"{where(i)}: edge_index names node {wrong[0]}, but there are {size}")
+        weight = None if weight is None else weight.detach().cpu().numpy().reshape(-1)
+        if weight is not None and weight.size != len(edges[0]):
+            raise DataError(f"{where(i)} has {weight.size} edge weights for {len(edges[0])} edges")
         parts.append(Graph(size, edges, weight))
     rows = [graph.get("x") for graph in graphs]
-    blocks: Blocks = {"attributes": lambda: _stack(rows, where)}
-    if all(x is None for x in rows):
-        blocks = {}
+    blocks: Blocks = {}
+    if any(x is not None for x in rows):
+        blocks["attributes"] = lambda: _stack(rows, where)
     advice = "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)"
     return _gather(parts, where, advice, blocks)
 
@@ -296,17 +291,14 @@ def _stack(rows: Sequence[Tensor | None], where: Where) -> Features:
     tables: list[Tensor] = []
     for i, x in enumerate(rows):
         if x is None:
-            raise DataError(
-                f"{where(i)} has no x, others have; add it, or choose features='structure'"
-            )
-        table = x.detach().cpu().reshape(x.shape[0], -1).float()
-        if tables and table.shape[1] != tables[0].shape[1]:
-            raise DataError(
-                f"{where(i)} has {table.shape[1]} node features, {where(0)} {tables[0].shape[1]}"
-            )
-        if not torch.isfinite(table).all():
+            advice = "add it, or choose features='structure'"
+            raise DataError(f"{where(i)} has no x, others have; {advice}")
+        tables.append(x.detach().cpu().reshape(x.shape[0], -1).float())
+        width, first = tables[-1].shape[1], tables[0].shape[1]
+        if width != first:
+            raise DataError(f"{where(i)} has {width} node features, {where(0)} {first}")
+        if not torch.isfinite(tables[-1]).all():
             raise DataError(f"{where(i)} has node features that are NaN or infinite")
-        tables.append(table)
     return Features(torch.cat(tables), tuple(f"x{c}" for c in range(tables[0].shape[1])))
 
 
@@ -320,18 +312,15 @@ def _merge(
         blocks: list[Features] = []
         for part, numbers, kind in zip(parts, places, kinds, strict=True):
             graph = f"graph {numbers[0]} ({kind})"
-            if name not in part.blocks:
-                raise DataError(
-                    f"{graph} has no node features {name!r}, other graphs have; choose features "
-                    "that all have, such as features='structure'"
-                )
-            blocks.append(part.blocks[name]())
-            if blocks[-1].names != blocks[0].names:
-                raise DataError(
-                    f"{graph} has the {name} {', '.join(blocks[-1].names)}, graph {places[0][0]} "
-                    f"({kinds[0]}) {', '.join(blocks[0].names)}; choose features that agree, such "
-                    "as features='structure'"
-                )
+            fault = f"no node features {name!r}, other graphs have"
+            if name in part.blocks:
+                blocks.append(part.blocks[name]())
+                if blocks[-1].names == blocks[0].names:
+                    continue
+                one, other = (", ".join(blocks[k].names) for k in (-1, 0))
+                fault = f"the {name} {one}, graph {places[0][0]} ({kinds[0]}) {other}"
+            advice = "choose features that all have, such as features='structure'"
+            raise DataError(f"{graph} has {fault}; {advice}")
         return Features(torch.cat([block.x for block in blocks])[nodes], blocks[0].names)
 
     sizes = torch.cat([part.ptr.diff() for part in parts])

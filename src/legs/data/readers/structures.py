@@ -32,13 +32,11 @@ MOST_BYTES = 256 * 2**20
 _ATOMS = ("CA", "C4'", "C4*")  # C4* is the older name of C4'
 _EMPTY = "no residue with a Cα or C4′ atom"
 CUTOFFS = (1.0, 2.0, 4.0, 8.0)  # ångström
-# What is superposed next lies within one of these of its place. They need not be the cut-offs:
-# with these twelve, scores of protein decoys are half a point higher than with the four alone.
+# They need not be the cut-offs: twelve give protein decoys half a point more than the four alone.
 _RADII = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 9.0, 10.0)
-_FRAGMENTS = (4, 8, 16, 32, 64)
-_MOST_SEEDS = 256
+_SIZES = (4, 8, 16, 32, 64)
+_MOST_FRAGMENTS = 256
 _ROUNDS = 20
-_MOST_AT_ONCE = 2**18  # residues times motions: arrays that fit a processor's cache
 
 
 def _parse(files: Sequence[Path], bad: BadRows, k: int) -> dict[int, Array]:
@@ -57,15 +55,10 @@ def _build(coords: Sequence[Array], ids: tuple[str, ...], path: Path, k: int) ->
 
 
 def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
-    """Joins every point to its nearest neighbours; an edge holds in both directions.
+    """Joins every point to its nearest neighbours: ordered edges ``[2, edges]`` without loops.
 
-    Args:
-        coords: points, ``[points, dimensions]``.
-        k: number of neighbours a point chooses; it gets more where others choose it. Of fewer than
-            ``k + 1`` points all are joined.
-
-    Returns:
-        Edges ``[2, edges]`` in both directions, without loops, ordered.
+    Each of the points, ``[points, dimensions]``, chooses ``k``; it gets more where others choose
+    it, as edges hold in both directions. Of fewer than ``k + 1`` points all are joined.
 
     >>> knn_graph(np.array([[0.0], [1.0], [3.0]]), k=1).tolist()
     [[0, 1, 1, 2], [1, 0, 2, 1]]
@@ -92,13 +85,7 @@ def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
 def structure_graphs(
     coords: Sequence[Array], targets: Targets | None = None, *, k: int = NEIGHBOURS, **fields: Any
 ) -> RawGraphs:
-    """Neighbour graphs of many structures, with their targets.
-
-    Args:
-        coords: of each structure, ``[residues, 3]``.
-        targets: of the same structures.
-        k: number of nearest neighbours.
-        fields: of :class:`~legs.data.readers.base.RawGraphs`.
+    """Neighbour graphs of coordinates ``[residues, 3]``; ``fields`` are those of ``RawGraphs``.
 
     >>> structure_graphs([np.eye(3), np.eye(3)[:2]]).edge_index.shape
     torch.Size([2, 8])
@@ -129,8 +116,7 @@ def need_biotite() -> None:
 def read_structure(path: str | Path) -> Structure:
     """Reads the first model of a PDB or mmCIF file; any other suffix, or none, counts as PDB.
 
-    Raises:
-        DataError: the reason alone, without the file's name.
+    Errors are the reason alone, without the file's name.
     """
     path = Path(path)
     need_biotite()
@@ -159,9 +145,6 @@ def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
     """Places of the residues that two structures share, by number, in each of the two.
 
     Chains are distinguished if both structures have the same ones; else their names do not matter.
-
-    Raises:
-        DataError: a number stands for two residues, or no residue is shared.
 
     >>> chain, xyz = np.array(["A"] * 3), np.zeros((3, 3))
     >>> one = Structure(xyz, chain, np.array(["1", "2", "3"]))
@@ -211,8 +194,8 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
     of the model brings to within it of their place; the mean of the four, in percent.
 
     The largest share is searched for, as by LGA (Zemla 2003): superpositions of many fragments are
-    refined by superposing what is within the cut-off, again and again. A search can only miss
-    better motions, so the score is a lower bound, as LGA's own is; LGA's differs by its search.
+    refined by superposing what is within a radius of its place, until nothing changes. The score is
+    a lower bound, as LGA's own is; LGA's differs by its search.
 
     Args:
         model: coordinates of the residues that the model and the native structure share, in Å,
@@ -236,19 +219,31 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
     length = shared if length is None else length
     if shared > length:
         raise DataError(f"{shared} residues shared with a native structure of {length}")
-    return 100 * float(_best_counts(model, native).mean()) / length if shared else 0.0
+    if not shared:
+        return 0.0
+    model, native = model - model.mean(axis=0), native - native.mean(axis=0)
+    fragments = _distances(model, native, _fragments(shared))
+    best = _counts(fragments)
+    for radius in _RADII:
+        distance, superposed = fragments, set[bytes]()
+        for _ in range(_ROUNDS):
+            masks = distance <= radius
+            masks = masks[masks.sum(axis=1) >= 3]  # which fix a motion
+            rows = {row.tobytes(): k for k, row in enumerate(np.packbits(masks, axis=1))}
+            masks = masks[[k for key, k in rows.items() if key not in superposed]]
+            superposed.update(rows)
+            if not len(masks):
+                break
+            distance = _distances(model, native, masks)
+            best = np.maximum(best, _counts(distance))
+    return 100 * float(best.mean()) / length
 
 
 def superpose(model: Array, native: Array, chosen: Array) -> tuple[Array, Array]:
-    """Rigid motions that bring chosen residues nearest to their places (Kabsch 1976).
+    """Rigid motions that bring ``chosen`` residues nearest to their places (Kabsch 1976).
 
-    Args:
-        model: ``[residues, 3]``.
-        native: ``[residues, 3]``.
-        chosen: a motion per row, ``[motions, residues]``, true for the residues it looks at.
-
-    Returns:
-        Rotations ``[motions, 3, 3]`` and shifts ``[motions, 3]``: ``model @ rotation + shift``.
+    Rotations ``[motions, 3, 3]`` and shifts ``[motions, 3]``, for ``model @ rotation + shift``, of
+    ``[residues, 3]`` coordinates and a ``[motions, residues]`` choice.
     """
     weight = chosen / chosen.sum(axis=1, keepdims=True)
     from_, to = weight @ model, weight @ native
@@ -261,58 +256,26 @@ def superpose(model: Array, native: Array, chosen: Array) -> tuple[Array, Array]
     return rotation, to - np.einsum("mi,mij->mj", from_, rotation)
 
 
-def _best_counts(model: Array, native: Array) -> Array:
-    """The largest number of residues within each cut-off that was found, ``[cut-offs]``."""
-    model, native = model - model.mean(axis=0), native - native.mean(axis=0)
-    best = np.zeros(len(CUTOFFS), dtype=np.int64)
-    masks, radius = _seeds(len(model)), None
-    seen: set[tuple[float, bytes]] = set()
-    for _ in range(_ROUNDS):
-        distance = _distances(model, native, masks)
-        for k, cutoff in enumerate(CUTOFFS):
-            best[k] = max(best[k], (distance <= cutoff).sum(axis=1).max())
-        if radius is None:  # from here on every seed is refined once for each radius
-            radius = np.repeat(_RADII, len(distance))
-            distance = np.tile(distance, (len(_RADII), 1))
-        masks, radius = _unseen(distance <= radius[:, None], radius, seen)
-        if not len(masks):
-            break
-    return best
-
-
 def _distances(model: Array, native: Array, masks: Array) -> Array:
     """How far each superposition leaves each residue from its place, ``[motions, residues]``."""
-    distance = np.empty(masks.shape)
-    rows = max(1, _MOST_AT_ONCE // len(model))
-    for start in range(0, len(masks), rows):
-        rotation, shift = superpose(model, native, masks[start : start + rows])
-        moved = model @ rotation + shift[:, None, :]
-        distance[start : start + rows] = np.linalg.norm(moved - native, axis=2)
-    return distance
+    rotation, shift = superpose(model, native, masks)
+    return np.asarray(np.linalg.norm(model @ rotation + shift[:, None, :] - native, axis=2))
 
 
-def _unseen(masks: Array, radius: Array, seen: set[tuple[float, bytes]]) -> tuple[Array, Array]:
-    """Selections not superposed before that hold three residues, which fix a motion."""
-    fresh = []
-    packed = np.packbits(masks, axis=1)
-    for row in np.flatnonzero(masks.sum(axis=1) >= 3).tolist():
-        key = (float(radius[row]), packed[row].tobytes())
-        if key not in seen:
-            seen.add(key)
-            fresh.append(row)
-    return masks[fresh], radius[fresh]
+def _counts(distance: Array) -> Array:
+    """The largest number of residues within each cut-off, ``[cut-offs]``."""
+    return np.array([(distance <= cutoff).sum(axis=1).max() for cutoff in CUTOFFS])
 
 
-def _seeds(length: int) -> Array:
-    """Fragments of several lengths all along the chain, and all of it, ``[seeds, residues]``."""
+def _fragments(length: int) -> Array:
+    """Fragments of several sizes all along the chain, and all of it, ``[fragments, residues]``."""
     place = np.arange(length)
-    found = [np.ones((1, length), dtype=bool)]
-    for size in _FRAGMENTS:
-        if size < length:
-            step = max(1, size // 4, (length * len(_FRAGMENTS)) // _MOST_SEEDS)
-            start = np.arange(0, length - size + 1, step)[:, None]
-            found.append((place >= start) & (place < start + size))
-    return np.concatenate(found)
+    masks = [np.ones((1, length), dtype=bool)]
+    for size in (size for size in _SIZES if size < length):
+        step = max(1, size // 4, (length * len(_SIZES)) // _MOST_FRAGMENTS)
+        start = np.arange(0, length - size + 1, step)[:, None]
+        masks.append((place >= start) & (place < start + size))
+    return np.concatenate(masks)
 
 
 READER = folder_reader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS}, ("biotite",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,9 @@ FREE_ROWS, ROWS_PER_BYTE = 1_000_000, 8
 FREE, RATIO = 64 << 20, 50
 _BATCH = 50_000
 _SDF_BYTES = 1 << 18  # of records parsed together
+_V3000_CONTINUED = re.compile(rb"-[ \t\r]*\nM  V30 ")
+_V3000_ATOMS = re.compile(rb"^M  V30\s+COUNTS\s+(\d+)", re.MULTILINE)
+_V3000_BOND = re.compile(rb"^M  V30\s+\d+\s+\d+\s+(\d+)\s+(\d+)", re.MULTILINE)
 
 
 class Chunk(NamedTuple):
@@ -65,14 +69,14 @@ def read_whole(
     """The first ``limit`` rows, or all, in one chunk."""
     import pandas as pd
 
-    frames, numbers = [pd.DataFrame(columns=list(columns))], list[int]()
+    frames, numbers = list[pd.DataFrame](), list[int]()
     for frame, places in table.chunks(columns, _BATCH if limit is None else limit, bad):
         frames.append(frame)
         numbers += places
         if limit is not None and len(numbers) >= limit:
             break
-    frame = pd.concat(frames[1:] or frames, ignore_index=True)
-    return Chunk(frame.iloc[:limit], numbers[:limit])
+    whole = pd.concat(frames or [pd.DataFrame(columns=list(columns))], ignore_index=True)
+    return Chunk(whole.iloc[:limit], numbers[:limit])
 
 
 def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
@@ -141,15 +145,15 @@ class TextTable:
 
     def _check(self, row: Row, places: Sequence[int], bad: BadRows) -> bool:
         expected, count = len(self.columns), len(row.fields)
-        reason = ""
         # Delimiters at the end of a line are a habit of spreadsheets.
         if count < expected or any(row.fields[expected:]):
             reason = f"number of fields: {count}; the header has {expected}"
         elif broken := [place for place in places if not is_text(row.fields[place])]:
             reason = f"the column {self.columns[broken[0]]!r} is not UTF-8 text"
-        if reason:
-            bad.add(f"{self.path.name} line {row.line}", reason, row.line)
-        return not reason
+        else:
+            return True
+        bad.add(f"{self.path.name} line {row.line}", reason, row.line)
+        return False
 
 
 class SmilesLines(TextTable):
@@ -249,7 +253,9 @@ def _sdf_fault(record: list[bytes]) -> str:
     counts = record[3] if len(record) > 3 else b""
     try:
         if b"V3000" in counts:
-            return _sdf_fault_v3000(record)
+            text = _V3000_CONTINUED.sub(b"", b"".join(record))
+            atoms = max(int(count) for count in _V3000_ATOMS.findall(text))
+            return ring_fault(atoms, [(int(a), int(b)) for a, b in _V3000_BOND.findall(text)])
         atoms, bonds = int(counts[:3]), int(counts[3:6])
         if bonds <= MANY_RINGS:
             return ""
@@ -257,26 +263,6 @@ def _sdf_fault(record: list[bytes]) -> str:
         return ring_fault(atoms, [(int(row[:3]), int(row[3:6])) for row in pairs])
     except (ValueError, IndexError):
         return ""  # RDKit cannot read it either
-
-
-def _sdf_fault_v3000(record: list[bytes]) -> str:
-    atoms, pairs, block = 0, [], b""
-    start = b""
-    for line in record:
-        if not line.startswith(b"M  V30 "):
-            continue
-        text = start + line[7:].strip()
-        start = text[:-1] if text.endswith(b"-") else b""  # continues on the next line
-        if start:
-            continue
-        fields = text.split(maxsplit=5)
-        if fields[:1] in ([b"BEGIN"], [b"END"]):
-            block = fields[1] if fields[0] == b"BEGIN" and len(fields) > 1 else b""
-        elif block == b"ATOM":
-            atoms += 1
-        elif block == b"BOND":
-            pairs.append((int(fields[2]), int(fields[3])))
-    return ring_fault(atoms, pairs)
 
 
 def _properties(mol: Any) -> dict[str, str]:
@@ -372,15 +358,7 @@ class ParquetTable:
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """A whole Parquet file, within bounds and without nested columns.
-
-    Args:
-        path: of the file.
-        columns: to read (default: all).
-
-    Raises:
-        DataError: not a Parquet file, without one of the columns, or larger than a genuine one.
-    """
+    """A whole Parquet file, within bounds: some columns, or all that are not nested."""
     require_pandas()
     table = ParquetTable(path)
     if columns is None:
@@ -392,9 +370,8 @@ def _open_parquet(path: Path, **options: Any) -> Any:
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path, **options)
-    groups = file.metadata.num_row_groups
-    size = sum(file.metadata.row_group(i).total_byte_size for i in range(groups))
-    _check_size(path, size)
+    groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+    _check_size(path, sum(group.total_byte_size for group in groups))
     return file
 
 
@@ -419,13 +396,7 @@ def _check_size(path: Path, size: int, where: str = "") -> None:
 
 @contextmanager
 def reading_errors(message: str, path: Path, most_bytes: int | None = None) -> Iterator[None]:
-    """Turns whatever a parser raises about a hostile file into one kind of error.
-
-    Args:
-        message: what to say before the reason.
-        path: of the file.
-        most_bytes: a larger file is refused.
-    """
+    """Turns whatever a parser raises into a :class:`DataError`; larger files are refused."""
     try:
         if most_bytes is not None and (size := path.stat().st_size) > most_bytes:
             raise DataError(f"{size / 2**20:.0f} MiB; files above {most_bytes >> 20} are not read")

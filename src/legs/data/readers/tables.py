@@ -53,7 +53,6 @@ def read_table(
     id_column: str | None = None,
     hydrogens: bool = False,
     bond_weights: bool = False,
-    missing: bool = True,
     bad: BadRows | None = None,
     limit: int | None = None,
 ) -> RawGraphs:
@@ -74,8 +73,6 @@ def read_table(
             as also with ``""``.
         hydrogens: make hydrogens nodes (default: heavy atoms only).
         bond_weights: weigh edges by bond order (default: no weights).
-        missing: keep rows in which some of several targets are missing, as NaN (default);
-            otherwise such rows are bad.
         bad: collects rows that cannot be used (default: the first one raises).
         limit: read only the first rows (default: all).
 
@@ -87,19 +84,15 @@ def read_table(
     ('regression', ('boils',), [[64.69...], [78.19...]], ('2', '3'))
     """
     bad = BadRows() if bad is None else bad
-    if limit is not None and limit < 1:
-        raise DataError(f"limit is at least 1, not {limit}")
     table = _open(path)
     columns = choose_columns(table, smiles_column, id_column, target)
     chunk = read_whole(table, columns.needed(), bad, limit)
-    if not chunk.numbers:
-        raise DataError(f"{table.path} holds no row that can be used")
     batch = TableRows(table, columns, chunk, (), bad.on_error, hydrogens, bond_weights)
     rows = batch.read(bad, unique_ids=True)
     if not rows.index:
-        raise DataError(f"{table.path} holds no molecule that can be read")
+        raise DataError(f"{table.path} holds no row that can be used")
     info = {"smiles_column": columns.molecules, "id_column": columns.ids}
-    raw = rows.graphs(task, bad, missing=missing)
+    raw = rows.graphs(task, bad)
     name = Path(re.sub(r"(?i)\.gz$", "", table.path.name)).stem
     return replace(raw, name=name, info={**raw.info, **info})
 
@@ -116,18 +109,10 @@ def iter_table(
     hydrogens: bool = False,
     bond_weights: bool = False,
 ) -> Iterator[TableRows]:
-    """The rows of a table of any length, ``chunk`` at a time.
+    """The rows of a table of any length, ``chunk`` at a time, for a model's ``Reading``.
 
-    Ids may repeat or be missing: rows are identified by their position.
-
-    Args:
-        path: of the file.
-        chunk: rows in a batch (default: all).
-        on_error: ``"raise"`` (default) stops at the first bad row; ``"skip"`` continues.
-        targets: columns that hold the truth, if they are there.
-        asked: names of the options that a user chose: such a column must be there, while one that
-            training had may be called otherwise in a new file.
-        smiles_column, id_column, hydrogens, bond_weights: as in :func:`read_table`.
+    Ids may repeat or be missing: rows are identified by their position. Columns that a user
+    ``asked`` for must be there, while one that training had may be called otherwise in a new file.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "alkanes.smi")
@@ -137,9 +122,9 @@ def iter_table(
     """
     if chunk is not None and chunk < 1:
         raise DataError(f"chunk is at least 1, not {chunk}")
-    table = _open(path)
     import pandas as pd
 
+    table = _open(path)
     smiles, ids = (
         name if option in asked or not name or name in table.columns else None
         for option, name in (("smiles_column", smiles_column), ("id_column", id_column))
@@ -148,18 +133,16 @@ def iter_table(
     taken = (columns.molecules, columns.ids)
     there = [t for t in targets if table.columns.count(t) == 1 and t not in taken]
     columns = columns._replace(targets=there)
-    bad = BadRows(on_error)
-    needed = columns.needed()
+    bad, needed, empty = BadRows(on_error), columns.needed(), True
     parts = [read_whole(table, needed, bad)] if chunk is None else table.chunks(needed, chunk, bad)
-    end = Chunk(pd.DataFrame(columns=needed), [])  # of bad rows after the last good one
-    count = 0
-    for part in chain(parts, [end]):
+    # Bad rows may follow the last good one.
+    for part in chain(parts, [Chunk(pd.DataFrame(columns=needed), [])]):
         rows = TableRows(table, columns, part, tuple(bad.rows), on_error, hydrogens, bond_weights)
         bad.rows.clear()
-        count += len(rows)
         if len(rows):
+            empty = False
             yield rows
-    if not count:
+    if empty:
         raise DataError(f"{table.path} holds no row")
 
 
@@ -195,16 +178,18 @@ class TableRows:
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
         """Makes graphs of the molecules: the slow part.
 
-        Args:
-            bad: collects the rows that cannot be used (default: those of this batch).
-            unique_ids: rows whose id is missing or repeats are bad.
+        ``bad`` collects the rows that cannot be used (default: those of this batch); with
+        ``unique_ids``, these are also rows whose id is missing or repeats.
         """
         bad = BadRows(self.on_error, list(self.bad)) if bad is None else bad
-        columns, chunk = self.columns, self.chunk
-        ids = self._ids()
-        if unique_ids:
-            chunk, ids = self._with_unique_ids(ids, bad)
-        frame, numbers = chunk
+        columns, (frame, numbers), ids = self.columns, self.chunk, self._ids()
+        if unique_ids and columns.ids == TITLE:
+            # Nobody promised that titles are ids: they serve if they are distinct.
+            ids = ids if len(set(ids)) == len(ids) else list(map(str, numbers))
+        elif unique_ids:
+            own = self._own_ids(ids, bad)
+            frame = frame.iloc[own]
+            numbers, ids = [numbers[i] for i in own], [ids[i] for i in own]
         molecules = frame[columns.molecules].tolist()
         if columns.molecules != MOLECULE:
             # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
@@ -214,10 +199,9 @@ class TableRows:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows}
         kept = [numbers[i] for i in read.kept.tolist()]
+        smiles = dict(zip(numbers, molecules, strict=True))
         if columns.molecules == MOLECULE:
             smiles = dict(zip(kept, read.smiles, strict=True))
-        else:
-            smiles = dict(zip(numbers, molecules, strict=True))
         id_of = dict(zip(numbers, ids, strict=True))
         order = sorted({*numbers, *(n for n in errors if n is not None)})
         row_of = {number: row for row, number in enumerate(order)}
@@ -279,26 +263,23 @@ class TableRows:
             return [title or number for title, number in zip(ids, numbers, strict=True)]
         return ids
 
-    def _with_unique_ids(self, ids: list[str], bad: BadRows) -> tuple[Chunk, list[str]]:
-        """The rows with an id of their own, and these ids."""
-        frame, numbers = self.chunk
-        if self.columns.ids == TITLE:
-            # Nobody promised that titles are ids: they serve if they are distinct.
-            return self.chunk, ids if len(set(ids)) == len(ids) else list(map(str, numbers))
+    def _own_ids(self, ids: list[str], bad: BadRows) -> list[int]:
+        """The rows with an id of their own; others are bad."""
         first: dict[str, int] = {}
-        for name, number in zip(ids, numbers, strict=True):
-            if not name:
-                reason = f"no id in the column {self.columns.ids!r}"
-            elif first.setdefault(name, number) != number:
-                reason = (
-                    f"the id {name[:60]!r} was used before, in {self.table.unit} {first[name]} "
-                    f"(id_column='' takes the number of the {self.table.unit} instead)"
-                )
-            else:
+        own = []
+        for row, (name, number) in enumerate(zip(ids, self.chunk.numbers, strict=True)):
+            if name and first.setdefault(name, number) == number:
+                own.append(row)
                 continue
+            unit = self.table.unit
+            reason = f"no id in the column {self.columns.ids!r}"
+            if name:
+                reason = (
+                    f"the id {name[:60]!r} was used before, in {unit} {first[name]} "
+                    f"(id_column='' takes the number of the {unit} instead)"
+                )
             bad.add(self._where(number), reason, number)
-        own = [row for row, name in enumerate(ids) if first.get(name) == numbers[row]]
-        return Chunk(frame.iloc[own], [numbers[i] for i in own]), [ids[i] for i in own]
+        return own
 
     def _where(self, number: int) -> str:
         return f"{self.table.path.name} {self.table.unit} {number}"
@@ -329,11 +310,9 @@ def choose_columns(
 
 
 def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None = None) -> str:
-    """The column of molecules.
-
-    In this order: ``name``; an SDF's molecules; the column named ``smiles`` (in any case); the
-    only one whose name contains ``smiles``; the column of which nine in ten of the first fifty
-    values, a ``sample``, are SMILES (of several, the one with the longest).
+    """The column of molecules: in this order, ``name``; an SDF's molecules; the column named
+    ``smiles`` (in any case); the only one whose name contains ``smiles``; the one of whose first
+    values, a ``sample``, nine in ten are SMILES (of several, the one with the longest).
     """
     if name is not None:
         return find_column(columns, name, "SMILES column")
@@ -393,5 +372,5 @@ def _open(path: str | Path) -> Table:
     return open_table(expand_user(path))
 
 
-_OPTIONS = "target task smiles_column id_column hydrogens bond_weights missing bad limit"
+_OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit"
 READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table, ("rdkit", "biotite"))

@@ -21,6 +21,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -66,13 +67,10 @@ class Column(NamedTuple):
 
 
 def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | None = None) -> Column:
-    """Finds out what a column holds.
+    """Finds out what a column, an array or a pandas Series, holds.
 
-    Args:
-        name: of the column.
-        values: array or pandas Series, ``[rows]``.
-        where: what messages call its rows.
-        comma: whether commas are decimal, if other parts of the column have shown it.
+    ``where`` is what messages call its rows; ``comma``, whether commas are decimal, if other parts
+    of the column have shown it.
 
     >>> parse_column("size", np.array(["1", "2", ""]), ["a", "b", "c"]).kind
     'integers'
@@ -103,15 +101,18 @@ def _is_missing(value: Any) -> bool:
 def _parse_objects(
     name: str, raw: Array, present: Array, where: Sequence[str], comma: bool | None
 ) -> Column:
-    rows = np.flatnonzero(present).tolist()
-    for row in rows:
-        if not isinstance(raw[row], (str, Real, Decimal, np.bool_)):
+    number, texts = np.full(len(raw), math.nan), []
+    for row in np.flatnonzero(present).tolist():
+        if isinstance(raw[row], str):
+            texts.append(row)
+        elif not isinstance(raw[row], (Real, Decimal, np.bool_)):
             raise DataError(
                 f"{where[row]}: the target column {name!r} holds a "
                 f"{type(raw[row]).__name__}; targets are numbers, names or true/false"
             )
-    number = np.array([_number(value) for value in raw], dtype=float)
-    texts = [row for row in rows if isinstance(raw[row], str)]
+        else:
+            with suppress(ValueError, OverflowError):
+                number[row] = float(raw[row])
     number[texts], comma, fault = parse_numbers([raw[row] for row in texts], comma)
     refusal = ""
     if fault is not None:
@@ -158,15 +159,6 @@ def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
     raise DataError(f"there is no {what} {name!r}; {hint}There are: {listed(columns)}")
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, str):
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
 class Targets(NamedTuple):
     """The targets of the rows that were kept."""
 
@@ -188,12 +180,12 @@ def encode_targets(
     *,
     bad: BadRows | None = None,
     where: Sequence[str] | None = None,
-    missing: bool = True,
 ) -> Targets:
     """Encodes target columns as classes or numbers, by the rule at the top of this module.
 
     Call it on the rows whose graphs could be read, so that no class is left without a graph; then
-    drop the graphs that are not ``kept``.
+    drop the graphs that are not ``kept``. In regression on several columns, rows with some targets
+    are kept, with NaN for the others.
 
     Args:
         table: a row per graph; a pandas DataFrame, or arrays by name.
@@ -201,8 +193,6 @@ def encode_targets(
         task: overrides the detection.
         bad: collects rows with missing or infinite targets (default: the first one raises).
         where: what to call each row in messages; default ``row 1``, ``row 2``, …
-        missing: keep rows with *some* targets missing as NaN, in regression on several columns
-            (default); otherwise they are bad.
 
     >>> table = {"kind": np.array(["b", "a", "b"]), "size": np.array([0.5, 1.5, np.nan])}
     >>> encode_targets(table, ["kind"])[:3]
@@ -216,12 +206,9 @@ def encode_targets(
     if not columns or len(set(columns)) < len(columns):
         raise DataError(f"target columns must be distinct, and at least one: {listed(columns)}")
     bad = BadRows() if bad is None else bad
-    every = [str(column) for column in table]
     for name in columns:
-        find_column(every, name)
-    values = [
-        table[name] if hasattr(table, "iloc") else np.asarray(table[name]) for name in columns
-    ]
+        find_column([str(column) for column in table], name)
+    values = [v if hasattr(v, "iloc") else np.asarray(v) for v in (table[name] for name in columns)]
     names = [f"row {i + 1}" for i in range(len(values[0]))] if where is None else list(where)
     parsed = [parse_column(*column, names) for column in zip(columns, values, strict=True)]
     for k, column in enumerate(parsed):
@@ -229,17 +216,14 @@ def encode_targets(
             parsed[k] = column._replace(kind="names")
         elif column.refusal and (task or column.kind == "floats"):
             raise DataError(column.refusal)
-
     present = np.stack([column.present for column in parsed], axis=1)
-    some = missing and len(parsed) > 1
-    kept: Array = np.asarray(present.any(axis=1) if some else present.all(axis=1))
+    kept: Array = np.asarray(present.any(axis=1))
     for row in np.flatnonzero(~kept).tolist():
         absent = columns[int(np.flatnonzero(~present[row])[0])]
         bad.add(names[row], f"no value in the target column {absent!r}")
     for k, name in enumerate(columns):
         if not present[kept, k].any():
             raise DataError(f"no row has a value in the target column {name}")
-
     if (task or _detect(parsed, names)) == "regression":
         return _numbers(parsed, kept, names, bad)
     if len(parsed) > 1:
@@ -274,14 +258,12 @@ def find_targets(
         return [find_column(columns, name, "target column") for name in names]
     free = [name for name in columns if name not in other]
     usual = [name for name in free if name.strip().lower() in _USUAL_NAMES]
-    for candidates in (usual, free):
-        if len(candidates) == 1:
-            return candidates
-    if free:
+    likely = usual if len(usual) == 1 else free
+    if len(likely) > 1:
         raise DataError(
             f"which column is the target? There are {listed(free)}; name one or more (target=)"
         )
-    return []
+    return likely
 
 
 def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
@@ -313,12 +295,12 @@ def _classes(
         _refuse_mixture(column, names)
     if column.kind in ("integers", "floats"):
         number = column.number
-        for row in np.flatnonzero(column.present & (number != np.floor(number))).tolist()[:1]:
-            if not column.few():
-                raise DataError(
-                    f"{names[row]}: the target column {column.name!r} holds measurements "
-                    f"({number[row]:g}), not classes; choose task='regression', or bin them"
-                )
+        measured = np.flatnonzero(column.present & (number != np.floor(number)))
+        if measured.size and not column.few():
+            raise DataError(
+                f"{names[measured[0]]}: the target column {column.name!r} holds measurements "
+                f"({number[measured[0]]:g}), not classes; choose task='regression', or bin them"
+            )
         ordered, y = np.unique(column.number[column.present], return_inverse=True)
         class_names = tuple(str(int(v)) if v.is_integer() else str(v) for v in ordered.tolist())
     else:

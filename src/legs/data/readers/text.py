@@ -169,14 +169,10 @@ def parse_numbers(
 ) -> tuple[list[float], bool | None, tuple[int, str, int | None] | None]:
     """Reads a column of text, in which the decimal mark is a point or a comma throughout.
 
-    Args:
-        texts: of the column.
-        comma: whether other parts of the column show that commas are decimal.
-
-    Returns:
-        The numbers, NaN where there is none; whether commas are decimal, ``None`` where nothing
-        shows it; and where commas could mean two things, the place of such a text, the reason, and
-        the place of a text that contradicts it.
+    ``comma`` is whether other parts of the column show that commas are decimal. Returns the
+    numbers, NaN where there is none; whether commas are decimal, ``None`` where nothing shows it;
+    and where commas could mean two things, the place of such a text, the reason, and the place of a
+    text that contradicts it.
 
     >>> parse_numbers(["3,14", "2", "a"])
     ([3.14, 2.0, nan], True, None)

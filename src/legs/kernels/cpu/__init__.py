@@ -1,8 +1,7 @@
 """The fused operator on the CPU, compiled by numba, an extra (``pip install torch-legs[fast]``).
 
 Kernels are compiled at the first call with new sizes, which takes some seconds; machine code is
-cached on disk for later processes. Modules other than this one and :mod:`~legs.kernels.cpu.threads`
-import numba when they are imported.
+cached on disk for later processes. The modules within import numba.
 """
 
 from functools import cache

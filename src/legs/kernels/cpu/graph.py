@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from legs.functional.diffusion import BASE
 from legs.kernels.cpu.jit import entry, inlined, inner
 from legs.kernels.cpu.simd import at, len_of, load, multiply_add, put, store
 from legs.kernels.cpu.workspace import UNROLL
@@ -17,7 +18,14 @@ from legs.kernels.cpu.workspace import UNROLL
 # that kernels must not read.
 VALID, SUSPECT, INVALID = 0, 1, 2
 _NONE = np.empty(0, np.float32)
+# Of the walk, as numbers that keep the type of those they are multiplied with.
+STAY, MOVE = np.float32(BASE), np.float32(1 - BASE)
 TOLERANCE = 1e-5  # of weights of the two directions, as legs.functional.check_undirected
+
+
+def flat(tensor: Tensor) -> NDArray[Any]:
+    """A flat array of a tensor's elements, copied only if necessary."""
+    return array_of(tensor).reshape(-1)
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
@@ -34,45 +42,33 @@ def sorted_rows(
     check_weights: bool,
     check_symmetry: bool,
 ) -> tuple[int, tuple[Tensor, Tensor, Tensor | None, Tensor]]:
-    """Sorts edges by target and source, and checks them on the way.
-
-    Indices are always checked. Without a batch vector, all nodes are one graph.
+    """Sorts edges by target and source, and checks them on the way; indices in any case.
 
     Returns:
-        A status; and row pointers ``[nodes + 1]``, columns ``[edges]``, weights ``[edges]`` and the
-        first node of each graph, ``[graphs + 1]``.
+        A status; and ``rowptr``, ``col``, ``weight`` and ``ptr`` of a
+        :class:`~legs.kernels.csr.Batch`.
     """
     edges = edge_index.shape[-1]
     sizes = (nodes + 1, edges, max(graphs, 0) + 1)
     rowptr, col, ptr = (torch.empty(size, dtype=torch.int64) for size in sizes)
     value = None if weight is None else torch.empty_like(weight)
     status, made = INVALID, (rowptr, col, value, ptr)
-    weights, values = (_NONE if t is None else array_of(t) for t in (weight, value))
     readable = edge_index.shape == (2, edges) and edge_index.dtype is torch.int64
     readable = readable and (weight is None or weight.shape == (edges,))
     if readable and (batch is None or (batch.shape, batch.dtype) == ((nodes,), torch.int64)):
         source, target = array_of(edge_index)
+        weights, values = (_NONE if t is None else array_of(t) for t in (weight, value))
         numbers = np.zeros(nodes, np.int64) if batch is None else array_of(batch)
-        arrays = (rowptr.numpy(), col.numpy(), values, ptr.numpy())
-        flags = (check_weights, check_symmetry)
-        status = _sort_edges(source, target, weights, numbers, *arrays, *flags)
+        rows = (rowptr.numpy(), col.numpy(), values, ptr.numpy())
+        columns = (source, target, weights, numbers)
+        status = _sort_edges(columns, rows, check_weights, check_symmetry)
     return status, made
 
 
 @entry
-def _sort_edges(
-    source: Any,
-    target: Any,
-    weight: Any,
-    batch: Any,
-    rowptr: Any,
-    col: Any,
-    value: Any,
-    ptr: Any,
-    check_weights: bool,
-    check_symmetry: bool,
-) -> int:
-    """Writes ``rowptr``, ``col``, ``value`` and ``ptr``; returns a status."""
+def _sort_edges(edges: Any, rows: Any, check_weights: bool, check_symmetry: bool) -> int:
+    """Writes ``rowptr``, ``col``, ``value`` and ``ptr``, the ``rows``; returns a status."""
+    (source, target, weight, batch), (rowptr, col, value, ptr) = edges, rows
     nodes, graphs, number, valid = rowptr.size - 1, ptr.size - 1, 0, True
     ptr[0] = 0
     for i in range(nodes):
@@ -140,24 +136,14 @@ def weight_at(weights: Any, place: int, one: Any) -> Any:
 
 
 @inlined
-def times_count(space: Any, i: int, value: Any) -> Any:
-    """A vector times the multiplicity of node ``i``."""
-    return _times(space.counts, space.node_count + i, value)
-
-
-@inlined
-def _times(weights: Any, place: int, value: Any) -> Any:
+def times(weights: Any, place: int, value: Any) -> Any:
+    """A value times a weight."""
     return value if weights is None else value * at(weights, place)
 
 
 @inlined
-def add_counted(space: Any, i: int, value: Any, total: Any) -> Any:
-    """``total`` plus a vector times the multiplicity of node ``i``."""
-    return _add_times(space.counts, space.node_count + i, value, total)
-
-
-@inlined
-def _add_times(weights: Any, place: int, value: Any, total: Any) -> Any:
+def add_times(weights: Any, place: int, value: Any, total: Any) -> Any:
+    """``total`` plus a vector times a weight."""
     return total + value if weights is None else multiply_add(at(weights, place), value, total)
 
 
@@ -175,13 +161,8 @@ def node_share(counts: Any, first: int, n: int) -> Any:
 @inner
 def load_graph(inputs: Any, first: int, n: int, lanes: int, space: Any) -> None:
     """Copies the rows from ``first`` on of a batch: those of one entry or none, of two, three, …"""
-    rowptr, order, place, near, data = (
-        inputs.rowptr,
-        space.order,
-        space.place,
-        space.near,
-        space.data,
-    )
+    rowptr, order, place = inputs.rowptr, space.order, space.place
+    near, data = space.near, space.data
     one = data.dtype.type(1)
     starts = np.zeros(5, np.int64)
     for i in range(first, first + n):
@@ -235,15 +216,16 @@ def energy_weights(n: int, lanes: int, space: Any) -> None:
     """
     data, one = space.data, space.data.dtype.type(1)
     for turn in range(2):
-        source = space.scratch if turn else space.inverse
+        source = space.ping if turn else space.inverse
         for i in range(n):
             total = one - one
             for e in range(at(space.start, i), at(space.start, i + 1)):
                 weight = weight_at(space.weights, space.edge_weight + e, one)
                 total += at(data, source + at(space.near, e) // lanes) * weight
             if turn:
-                total = times_count(space, i, one + at(data, space.inverse + i) * total)
-            put(data, (space.energy_weight if turn else space.scratch) + i, total)
+                total = one + at(data, space.inverse + i) * total
+                total = times(space.counts, space.node_count + i, total)
+            put(data, (space.energy_weight if turn else space.ping) + i, total)
 
 
 @inlined
@@ -252,16 +234,16 @@ def row_sum(zero: Any, source: int, space: Any, i: int) -> Any:
     near, data, weights, weight = space.near, space.data, space.weights, space.edge_weight
     e, end = at(space.start, i), at(space.start, i + 1)
     # Most rows of a molecule are short: written out, three entries take half the time of a loop.
-    total = _times(weights, weight + e, load(zero, data, source + at(near, e)))
+    total = times(weights, weight + e, load(zero, data, source + at(near, e)))
     if end > e + 1:
         value = load(zero, data, source + at(near, e + 1))
-        total = _add_times(weights, weight + e + 1, value, total)
+        total = add_times(weights, weight + e + 1, value, total)
         if end > e + 2:
             value = load(zero, data, source + at(near, e + 2))
-            total = _add_times(weights, weight + e + 2, value, total)
+            total = add_times(weights, weight + e + 2, value, total)
             for k in range(e + 3, end):
                 value = load(zero, data, source + at(near, k))
-                total = _add_times(weights, weight + k, value, total)
+                total = add_times(weights, weight + k, value, total)
     return total
 
 
@@ -271,7 +253,7 @@ def _row_difference(zero: Any, source: int, space: Any, i: int) -> Any:
     here, total = load(zero, space.data, source + i * len_of(zero)), zero
     for e in range(at(space.start, i), at(space.start, i + 1)):
         value = here - load(zero, space.data, source + at(space.near, e))
-        total = _add_times(space.weights, space.edge_weight + e, value, total)
+        total = add_times(space.weights, space.edge_weight + e, value, total)
     return total
 
 
@@ -286,12 +268,12 @@ def walk(zero: Any, steps: int, n: int, signal: int, space: Any) -> None:
         place = signal + i * lanes
         store(load(zero, data, place) * at(data, inverse + i), data, place)
     for i in range(n):
-        total = _row_difference(zero, signal, space, i) * (at(data, inverse + i) * space.move)
+        total = _row_difference(zero, signal, space, i) * (at(data, inverse + i) * MOVE)
         store(total, data, space.states + i * lanes)
     for s in range(1, steps):
         now = space.states + s * n * lanes
         before = now - n * lanes
         for i in range(n):
-            total = row_sum(zero, before, space, i) * (at(data, inverse + i) * space.move)
+            total = row_sum(zero, before, space, i) * (at(data, inverse + i) * MOVE)
             here = load(zero, data, before + i * lanes)
-            store(multiply_add(space.stay, here, total), data, now + i * lanes)
+            store(multiply_add(STAY, here, total), data, now + i * lanes)

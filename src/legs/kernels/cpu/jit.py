@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 from numba import types
@@ -21,8 +21,6 @@ from numba.extending import (
 )
 
 from legs.io import source_digest
-
-T = TypeVar("T")
 
 # Some of the options used here are unknown to numba's annotations.
 _njit: Callable[..., Any] = numba.njit
@@ -54,9 +52,14 @@ def entry(function: Callable[..., Any]) -> Any:
         return _njit(nogil=True)(function)
 
 
-class ConstantsType(types.Type):
-    """The type of a frozen dataclass of integers: compiled code knows their values."""
+class Constants:
+    """Base of frozen dataclasses of integers that are constants in compiled code.
 
+    It unrolls and vectorizes by them: a kernel is compiled for each different value.
+    """
+
+
+class ConstantsType(types.Type):
     def __init__(self, value: Any) -> None:
         self.value = value
         super().__init__(name=f"{type(value).__name__}{astuple(value)}")
@@ -64,15 +67,7 @@ class ConstantsType(types.Type):
 
 register_model(ConstantsType)(models.OpaqueModel)
 _type_of = cache(ConstantsType)
-
-
-def constants(cls: type[T]) -> type[T]:
-    """Class decorator: attributes are constants in compiled code, to unroll and vectorize by.
-
-    A kernel is compiled for each different value.
-    """
-    typeof_impl.register(cls)(lambda value, context: _type_of(value))
-    return cls
+typeof_impl.register(Constants)(lambda value, context: _type_of(value))
 
 
 @unbox(ConstantsType)

@@ -10,19 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
-from legs.kernels.cpu.graph import times_count
+from legs.kernels.cpu.graph import times
 from legs.kernels.cpu.jit import inlined, inner
-from legs.kernels.cpu.simd import (
-    every_fourth,
-    fill,
-    interleave,
-    len_of,
-    load,
-    maximum,
-    minimum,
-    multiply_add,
-    square_root,
-)
+from legs.kernels.cpu.simd import len_of, load, maximum, minimum, multiply_add, square_root
 
 FLOOR = RELATIVE_FLOOR
 MIN_ENERGY = ABSOLUTE_FLOOR / RELATIVE_FLOOR
@@ -44,14 +34,14 @@ def centred_means(space: Any, z: int, n: int, share: float, mean: Any, flip: Any
         z: where in the workspace the values are, ``[n, lanes]``.
         share: of one node in a mean.
     """
-    zero, lanes = fill(flip, 0.0), len_of(flip)
+    zero, lanes = flip - flip, len_of(flip)
     second, third, fourth = zero, zero, zero
     for begin in range(0, n, PIECE):
         two, three, four = zero, zero, zero
         for i in range(begin, min(n, begin + PIECE)):
             value = (magnitude(load(zero, space.data, z + i * lanes), flip) - mean) * unit
             square = value * value
-            counted = times_count(space, i, square)
+            counted = times(space.counts, space.node_count + i, square)
             two = two + counted
             three = multiply_add(counted, value, three)
             four = multiply_add(counted, square, four)
@@ -81,21 +71,20 @@ def _standardized(powers: Any) -> Any:
 
 @inlined
 def moments_of(mean: Any, powers: Any, energy: Any) -> Any:
-    """Mean, variance, skewness and kurtosis of every lane, ``[lanes, 4]``."""
+    """Mean, variance, skewness and kurtosis of every lane."""
     _, _, skewness, kurtosis = _standardized(powers)
     fade, _ = _fade(powers[0])
-    return interleave(mean, powers[0] * energy, skewness * fade, kurtosis * fade)
+    return mean, powers[0] * energy, skewness * fade, kurtosis * fade
 
 
 @inlined
 def gradient_cubic(grads: Any, share: float, powers: Any, root_energy: Any) -> Any:
     r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients.
 
-    ``grads`` holds the gradients of the four moments, ``[lanes, 4]``; ``share`` is that of a node
-    in a mean. Of merged nodes this is the gradient in each one.
+    ``grads`` are the gradients of the four moments; ``share`` is that of a node in a mean. Of
+    merged nodes this is the gradient in each one.
     """
-    by_mean, by_variance = every_fourth(grads, 0), every_fourth(grads, 1)
-    by_skewness, by_kurtosis = every_fourth(grads, 2), every_fourth(grads, 3)
+    by_mean, by_variance, by_skewness, by_kurtosis = grads
     root, inverse, skewness, kurtosis = _standardized(powers)
     fade, slope = _fade(powers[0])
     unit = 1.0 / root_energy

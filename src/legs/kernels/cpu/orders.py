@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from legs.kernels.cpu.graph import add_counted, row_sum, times_count, walk
+from legs.kernels.cpu.graph import MOVE, STAY, add_times, row_sum, times, walk
 from legs.kernels.cpu.jit import inlined, inner, merged
 from legs.kernels.cpu.moments import MIN_ENERGY, PIECE, centred_means, gradient_at, magnitude
 from legs.kernels.cpu.simd import (
     absolute,
     at,
-    fill,
     fold_product,
     gather,
     len_of,
@@ -79,7 +78,7 @@ def _apply_first(shape: Any, x: Any, graph: Any, c: int, bank: int, z: int, spac
             signal = at(x, (graph.first + at(order, i)) * channels + c)
             value = multiply_add(signal, last, value)
             store(value, data, z + i * lanes)
-            part = add_counted(space, i, magnitude(value, flip), part)
+            part = add_times(space.counts, space.node_count + i, magnitude(value, flip), part)
             weight = at(data, space.energy_weight + i)
             part_energy = multiply_add(weight, value * value, part_energy)
         mean, energy = mean + part, energy + part_energy
@@ -98,7 +97,7 @@ def first_order(shape: Any, x: Any, graph: Any, low: int, high: int, space: Any)
     for u in range(low, high):
         k = u - low
         z = space.first + k * n * row
-        bank = space.bank_first + u * shape.padded_steps * row
+        bank = u * shape.padded_steps * row
         mean, energy = _apply_first(shape, x, graph, u % shape.channels, bank, z, space)
         store(mean, data, space.mean + k * row)
         store(energy, data, space.moments)
@@ -112,7 +111,7 @@ def first_order(shape: Any, x: Any, graph: Any, low: int, high: int, space: Any)
             for parent in range(shape.parents):
                 place = _parent_place(shape, n, k, parent, space)
                 for i in range(n):
-                    data[place + i * lanes] = abs(at(data, z + i * row + parent))
+                    put(data, place + i * lanes, abs(at(data, z + i * row + parent)))
 
 
 @inlined
@@ -128,7 +127,7 @@ def first_moments(shape: Any, graph: Any, k: int, space: Any) -> Any:
     line = zeros(space.data, shape.row, 1)
     flip = load(line, space.data, space.flip)
     mean = load(line, space.data, space.mean + k * shape.row)
-    root = fill(line, space.data[space.root + k])
+    root = line + space.data[space.root + k]
     z = space.first + k * graph.n * shape.row
     return mean, centred_means(space, z, graph.n, graph.share, mean, flip, 1.0 / root), root
 
@@ -142,32 +141,33 @@ def gradient_first(
     ``mean`` and ``cubic``: see :func:`~legs.kernels.cpu.moments.gradient_at`.
     """
     data, lanes, steps, channels, n = space.data, shape.row, shape.steps, shape.channels, graph.n
-    line, few = zeros(data, shape.row, 1), zeros(data, shape.parents, 1)
+    line, extra = zeros(data, shape.row, 1), space.second  # not needed any more
     flip, z = load(line, data, space.flip), space.first + k * n * lanes
+    few = zeros(data, shape.parents, 1)
     if shape.together:
         place = _parent_place(shape, n, k, 0, space)
         for i in range(n):
             value = resize(line, load(few, data, place + i * shape.lanes))
-            store(value, data, space.extra + i * lanes)
+            store(value, data, extra + i * lanes)
     else:
-        data[space.extra : space.extra + n * lanes] = 0
+        data[extra : extra + n * lanes] = 0
         for parent in range(shape.parents):
             place = _parent_place(shape, n, k, parent, space)
             for i in range(n):
-                data[space.extra + i * lanes + parent] = at(data, place + i * shape.lanes)
+                put(data, extra + i * lanes + parent, at(data, place + i * shape.lanes))
     for i in range(n):
         value = load(line, data, z + i * lanes)
-        slope = gradient_at(value, mean, flip, cubic) + load(line, data, space.extra + i * lanes)
+        slope = gradient_at(value, mean, flip, cubic) + load(line, data, extra + i * lanes)
         store(with_sign_of(slope, value), data, z + i * lanes)
     for begin in range(0, n, PIECE):
         for s in range(0, steps, UNROLL):
             sums = zeros(data, shape.row, UNROLL)
             for i in range(begin, min(n, begin + PIECE)):
-                slope = times_count(space, i, load(line, data, z + i * lanes))
+                slope = times(space.counts, space.node_count + i, load(line, data, z + i * lanes))
                 here = graph.source + at(space.order, i) * steps * channels + u % channels
                 power = gather(sums, graph.powers, here, space.step, s, channels)
                 sums = multiply_add(power, slope, sums)
-            place = space.grad_first + (u * shape.padded_steps + s) * lanes
+            place = space.grad + (u * shape.padded_steps + s) * lanes
             store(load(sums, data, place) + sums, data, place)
 
 
@@ -187,9 +187,9 @@ def _apply_second(zero: Any, wide: Any, steps: int, graph: Any, bank: int, space
             one, two = one * at(data, space.degree + i), two * at(data, space.degree + j)
             store(one, data, space.second + i * width)
             store(two, data, space.second + j * width)
-            part = add_counted(space, i, absolute(one), part)
+            part = add_times(space.counts, space.node_count + i, absolute(one), part)
             if j > i:
-                part = add_counted(space, j, absolute(two), part)
+                part = add_times(space.counts, space.node_count + j, absolute(two), part)
         mean = mean + part
     return mean * graph.share
 
@@ -207,24 +207,24 @@ def second_order(shape: Any, graph: Any, units: int, block: int, bank: int, spac
     for lane in range(lanes):
         k = min((block * lanes + lane) // shape.parents, units - 1)
         data[space.root_lanes + lane] = data[space.root + k]
-    root, flip = wide + load(zero, data, space.root_lanes), fill(wide, -1.0)
+    root, flip = wide + load(zero, data, space.root_lanes), wide - 1.0
     centred = centred_means(space, space.second, n, graph.share, mean, flip, 1.0 / root)
     return mean, centred, root
 
 
 @inner
 def gradient_second(
-    shape: Any, n: int, mean: Any, cubic: Any, bank: int, found: int, signal: int, space: Any
+    shape: Any, n: int, mean: Any, cubic: Any, bank: int, signal: int, space: Any
 ) -> None:
     r"""From the gradient of the moments to those of the bank and, over ``signal``, of the parents.
 
     Backwards in :math:`s`, :math:`g_s = \sum_k f_{ks} \bar g_k + P^\top g_{s+1}`; then
-    :math:`(I - P^\top) g_0`. The bank's gradient is added to that from ``found`` on.
+    :math:`(I - P^\top) g_0`. Adds to the gradient of the bank.
     """
     data, z, steps = space.data, space.second, shape.steps
     zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.lanes, shape.parents)
     lanes, width = len_of(zero), len_of(wide)
-    inverse, size, flip = space.inverse, n * lanes, fill(wide, -1.0)
+    inverse, size, flip = space.inverse, n * lanes, wide - 1.0
     for i in range(n):
         value = load(wide, data, z + i * width)
         slope = with_sign_of(gradient_at(value, mean, flip, cubic), value)
@@ -239,17 +239,17 @@ def gradient_second(
             for i in range(begin, min(n, begin + PIECE)):
                 slope = load(wide, data, z + i * width)
                 state = load(zero, data, space.states + s * size + i * lanes)
-                part = multiply_add(times_count(space, i, state), slope, part)
+                part = multiply_add(times(space.counts, space.node_count + i, state), slope, part)
                 total = fold_product(zero, filters, slope) * at(data, inverse + i)
                 if s < steps - 1:
-                    total = multiply_add(space.stay, load(zero, data, before + i * lanes), total)
+                    total = multiply_add(STAY, load(zero, data, before + i * lanes), total)
                     moved = row_sum(zero, before, space, i)
-                    total = multiply_add(at(data, inverse + i) * space.move, moved, total)
+                    total = multiply_add(at(data, inverse + i) * MOVE, moved, total)
                 store(total, data, now + i * lanes)
             whole = whole + part
-        place = found + s * width
+        place = bank + space.grad + s * width
         store(load(wide, data, place) + whole, data, place)
     for i in range(n):
-        moved = row_sum(zero, space.ping, space, i) * (at(data, inverse + i) * space.move)
-        here = load(zero, data, space.ping + i * lanes) * space.move
+        moved = row_sum(zero, space.ping, space, i) * (at(data, inverse + i) * MOVE)
+        here = load(zero, data, space.ping + i * lanes) * MOVE
         store(here - moved, data, signal + i * lanes)

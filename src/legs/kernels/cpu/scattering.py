@@ -5,18 +5,16 @@ See :mod:`legs.kernels.op` for what is computed.
 
 from __future__ import annotations
 
-import math
-from functools import cache, lru_cache, partial
+from functools import partial, reduce
 from typing import Any
 
-import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 import torch
 from torch import Tensor
 
 from legs.functional.scattering import PathPolicy
 from legs.kernels.cpu import threads
-from legs.kernels.cpu.graph import array_of, energy_weights, load_graph, node_share
+from legs.kernels.cpu.graph import energy_weights, flat, load_graph, node_share
 from legs.kernels.cpu.jit import entry, inlined, merged
 from legs.kernels.cpu.moments import gradient_cubic, moments_of
 from legs.kernels.cpu.orders import (
@@ -27,13 +25,14 @@ from legs.kernels.cpu.orders import (
     gradient_second,
     second_order,
 )
-from legs.kernels.cpu.simd import load, store, zeros
+from legs.kernels.cpu.simd import zeros
 from legs.kernels.cpu.workspace import (
-    UNROLL,
     Graph,
     Inputs,
+    Routes,
     Shape,
     make_routes,
+    make_shape,
     make_workspace,
     pack_filters,
     read_gradients,
@@ -42,18 +41,14 @@ from legs.kernels.cpu.workspace import (
 )
 from legs.kernels.csr import Batch
 
-_NO_POWERS = {
-    dtype: torch.empty(0, dtype=dtype).numpy() for dtype in (torch.float32, torch.float64)
-}
-
 
 def forward(batch: Batch, filters: Tensor, policy: PathPolicy) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``."""
-    shape, inputs, ranges = _prepare(batch, filters, policy)
-    sizes = (filters.shape[0], len(inputs.ptr) - 1, shape.paths, shape.channels, 4)
+    shape, *args, ranges = _prepare(batch, filters, policy)
+    sizes = (filters.shape[0], len(batch.ptr) - 1, shape.paths, shape.channels, 4)
     out = torch.empty(sizes, dtype=batch.x.dtype)
     target = out.view(-1).numpy()
-    threads.run([partial(_scatter, shape, inputs, None, target, *part) for part in ranges])
+    threads.run([partial(_scatter, shape, *args, None, target, part) for part in ranges])
     return out
 
 
@@ -64,87 +59,42 @@ def backward(
 
     The same number of threads (:func:`torch.get_num_threads`) gives the same bits.
     """
-    shape, inputs, ranges = _prepare(batch, filters, policy)
-    found = torch.empty(len(ranges), *filters.shape, dtype=filters.dtype)
-    source, targets = _flat(grad), found.flatten(1).numpy()
-    threads.run(
-        [
-            partial(_scatter, shape, inputs, source, target, *part)
-            for target, part in zip(targets, ranges, strict=True)
-        ]
-    )
-    total = found[0]
-    for more in found[1:]:
-        total += more
-    return total
+    *args, ranges = _prepare(batch, filters, policy)
+    shares = torch.empty(len(ranges), *filters.shape, dtype=filters.dtype)  # one per thread
+    source, targets = flat(grad), shares.flatten(1).numpy()
+    calls = zip(targets, ranges, strict=True)
+    threads.run([partial(_scatter, *args, source, target, part) for target, part in calls])
+    return reduce(Tensor.add_, shares.unbind())
 
 
 def _prepare(
     batch: Batch, filters: Tensor, policy: PathPolicy
-) -> tuple[Shape, Inputs, list[tuple[int, int, int, int]]]:
+) -> tuple[Shape, Inputs, Routes, list[tuple[int, int, int, int]]]:
+    """Also first and last graph, first and last group of units of each thread's part."""
     models, channels, scales, steps = filters.shape
-    shape = _shape(models * channels, channels, scales, steps, policy, filters.dtype)
+    units, x = models * channels, flat(batch.x)
+    shape = make_shape(units, channels, scales, steps, policy == "increasing", filters.itemsize)
     inputs = Inputs(
-        _flat(batch.x),
-        _NO_POWERS[filters.dtype] if batch.powers is None else _flat(batch.powers),
-        batch.rowptr.numpy(),
-        batch.col.numpy(),
-        None if batch.weight is None else batch.weight.numpy(),
-        batch.ptr.numpy(),
-        None if batch.multiplicity is None else _flat(batch.multiplicity),
-        _flat(filters),
+        units,
+        x,
+        x[:0] if batch.powers is None else flat(batch.powers),
+        flat(batch.rowptr),
+        flat(batch.col),
+        None if batch.weight is None else flat(batch.weight),
+        flat(batch.ptr),
+        None if batch.multiplicity is None else flat(batch.multiplicity),
+        flat(filters),
     )
-    return shape, inputs, _ranges(inputs, -(-models * channels // shape.group))
-
-
-def _flat(tensor: Tensor) -> Any:
-    return array_of(tensor).reshape(-1)
-
-
-def _ranges(inputs: Inputs, groups: int) -> list[tuple[int, int, int, int]]:
-    """First and last graph, first and last group of units of each thread's part of the work."""
-    count, graphs = torch.get_num_threads(), len(inputs.ptr) - 1
+    routes = make_routes(shape, units)
+    count, graphs, groups = torch.get_num_threads(), len(inputs.ptr) - 1, -(-units // shape.group)
     if count == 1 or graphs == 0:
-        return [(0, graphs, 0, groups)]
+        return shape, inputs, routes, [(0, graphs, 0, groups)]
     if graphs < 4 * count <= groups * graphs:
-        return [(0, graphs, *part) for part in threads.split(np.arange(groups + 1), count)]
+        parts = threads.split(np.arange(groups + 1), count)
+        return shape, inputs, routes, [(0, graphs, *part) for part in parts]
     # A node costs about as much as eight entries.
     work = 8 * inputs.ptr + inputs.rowptr[inputs.ptr]
-    return [(*part, 0, groups) for part in threads.split(work, count)]
-
-
-@lru_cache(maxsize=256)
-def _shape(
-    units: int, channels: int, scales: int, steps: int, policy: PathPolicy, dtype: torch.dtype
-) -> Shape:
-    increasing = policy == "increasing"
-    parents = scales - 1 if increasing else scales
-    # As many lanes as a vector of the CPU has, or half if they suffice.
-    widest = (64 if _cpu_features().get("avx512f") else 32) // dtype.itemsize
-    lanes = widest if units * parents > widest // 2 else max(widest // 2, 4)
-    row = max(4, 1 << scales.bit_length())  # at least scales + 1
-    group = min(units, lanes // math.gcd(lanes, parents))
-    return Shape(
-        channels=channels,
-        scales=scales,
-        steps=steps,
-        padded_steps=-(-steps // UNROLL) * UNROLL,
-        increasing=int(increasing),
-        paths=1 + scales + (scales * parents // 2 if increasing else scales * scales),
-        parents=parents,
-        lanes=lanes,
-        row=row,
-        four_lanes=4 * lanes,
-        four_row=4 * row,
-        group=group,
-        blocks=-(-group * parents // lanes),
-        together=int(lanes % parents == 0),
-    )
-
-
-@cache
-def _cpu_features() -> dict[str, bool]:
-    return dict(llvmlite.binding.get_host_cpu_features())
+    return shape, inputs, routes, [(*part, 0, groups) for part in threads.split(work, count)]
 
 
 @merged
@@ -159,45 +109,45 @@ def _load(shape: Any, inputs: Any, g: int, space: Any) -> Any:
     else:
         diffuse_signals(shape, inputs.x, first, n, space)
         powers, source = space.data, space.powers
-    return Graph(first, n, node_share(inputs.counts, first, n), powers, source)
+    size = shape.paths * shape.channels * 4
+    share, apart = node_share(inputs.counts, first, n), (inputs.ptr.size - 1) * size
+    return Graph(first, n, share, powers, source, g * size, apart)
 
 
 @entry
-def _scatter(
-    shape: Any, inputs: Any, grad: Any, out: Any, begin: int, end: int, low: int, high: int
-) -> None:
-    """Moments of the graphs ``begin`` to ``end`` and the groups of units ``low`` to ``high``.
+def _scatter(shape: Any, inputs: Any, routes: Any, grad: Any, out: Any, part: Any) -> None:
+    """Moments of some graphs and groups of units.
 
     Args:
         grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
         out: written, the moments; or, with ``grad``, what these graphs and units contribute to the
             gradient of the filters ``[units, scales, steps]``.
+        part: first and last graph, first and last group.
     """
+    begin, end, low, high = part
     space = make_workspace(shape, inputs, begin, end, grad is not None)
-    units = inputs.filters.size // (shape.scales * shape.steps)
-    graphs, stride = inputs.ptr.size - 1, shape.paths * shape.channels * 4
-    routes = make_routes(shape, units, graphs)
-    pack_filters(shape, routes, units, inputs.filters, space)
+    pack_filters(shape, routes, inputs, space)
+    # Not all inputs are passed on: for every graph that would count references to all of them.
+    units, x = inputs.units, inputs.x
     for g in range(begin, end):
         if inputs.ptr[g] < inputs.ptr[g + 1]:
             graph = _load(shape, inputs, g, space)
             for group in range(low, high):
-                last = min(units, (group + 1) * shape.group)
-                first_order(shape, inputs.x, graph, group * shape.group, last, space)
                 if grad is None:
-                    _moments(shape, graph, group, units, routes, out, g * stride, space)
+                    _moments(shape, x, units, routes, graph, group, out, space)
                 else:
-                    _gradients(shape, graph, group, units, routes, grad, g * stride, space)
+                    _gradients(shape, x, units, routes, graph, group, grad, space)
         elif grad is None:
+            size = shape.paths * shape.channels * 4
             for model in range(units // shape.channels):
-                place = (model * graphs + g) * stride
-                out[place : place + stride] = 0
+                place = (model * (inputs.ptr.size - 1) + g) * size
+                out[place : place + size] = 0
     if grad is not None:
-        unpack_gradients(shape, routes, units, space, out)
+        unpack_gradients(shape, routes, inputs, space, out)
 
 
 @inlined
-def _sizes(shape: Any, group: int, units: int) -> Any:
+def _sizes(shape: Any, units: int, group: int) -> Any:
     """First and last unit of a group, its blocks, and the size of a block's bank."""
     low = group * shape.group
     high = min(units, low + shape.group)
@@ -207,46 +157,42 @@ def _sizes(shape: Any, group: int, units: int) -> Any:
 
 @merged
 def _moments(
-    shape: Any, graph: Any, group: int, units: int, routes: Any, out: Any, place: int, space: Any
+    shape: Any, x: Any, units: int, routes: Any, graph: Any, group: int, out: Any, space: Any
 ) -> None:
     """Writes the moments of a group of units on one graph."""
-    low, high, blocks, bank_size = _sizes(shape, group, units)
+    low, high, blocks, bank_size = _sizes(shape, units, group)
+    first_order(shape, x, graph, low, high, space)
     for u in range(low, high):
         mean, centred, root = first_moments(shape, graph, u - low, space)
-        store(moments_of(mean, centred, root * root), space.data, space.moments)
-        write_moments(routes, u, space, out, place)
+        moments = moments_of(mean, centred, root * root)
+        write_moments(routes, u, moments, graph, out, space)
     for block in range(blocks):
         k = group * shape.blocks + block
-        bank = space.bank_second + k * bank_size
+        bank = space.bank + k * bank_size
         means, centreds, roots = second_order(shape, graph, high - low, block, bank, space)
-        store(moments_of(means, centreds, roots * roots), space.data, space.moments)
-        write_moments(routes, units + k, space, out, place)
+        wide_moments = moments_of(means, centreds, roots * roots)
+        write_moments(routes, units + k, wide_moments, graph, out, space)
 
 
 @merged
 def _gradients(
-    shape: Any, graph: Any, group: int, units: int, routes: Any, grad: Any, place: int, space: Any
+    shape: Any, x: Any, units: int, routes: Any, graph: Any, group: int, grad: Any, space: Any
 ) -> None:
     """Adds what a group of units on one graph contributes to the gradient of the banks."""
-    data = space.data
-    low, high, blocks, bank_size = _sizes(shape, group, units)
-    all_lanes = zeros(data, shape.four_lanes, shape.parents)
-    all_line = zeros(data, shape.four_row, 1)
+    line = zeros(space.data, shape.row, 1)
+    wide = zeros(space.data, shape.lanes, shape.parents)
+    low, high, blocks, bank_size = _sizes(shape, units, group)
+    first_order(shape, x, graph, low, high, space)
     for block in range(blocks):
         k = group * shape.blocks + block
-        bank = space.bank_second + k * bank_size
+        bank = space.bank + k * bank_size
         means, centreds, roots = second_order(shape, graph, high - low, block, bank, space)
-        store(all_lanes, data, space.moments)
-        read_gradients(routes, units + k, space, grad, place)
-        slopes = load(all_lanes, data, space.moments)
+        slopes = read_gradients(routes, units + k, wide, graph, grad, space)
         cubics = gradient_cubic(slopes, graph.share, centreds, roots)
         signal = space.signal + block * graph.n * shape.lanes
-        found = space.grad_second + k * bank_size
-        gradient_second(shape, graph.n, means, cubics, bank, found, signal, space)
+        gradient_second(shape, graph.n, means, cubics, bank, signal, space)
     for u in range(low, high):
         mean, centred, root = first_moments(shape, graph, u - low, space)
-        store(all_line, data, space.moments)
-        read_gradients(routes, u, space, grad, place)
-        slope = load(all_line, data, space.moments)
+        slope = read_gradients(routes, u, line, graph, grad, space)
         cubic = gradient_cubic(slope, graph.share, centred, root)
         gradient_first(shape, graph, u, u - low, mean, cubic, space)

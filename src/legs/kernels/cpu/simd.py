@@ -4,13 +4,10 @@ LLVM does not vectorize these kernels by itself: it cannot know that buffers do 
 rows are too short to pay for a check at run time. A :class:`Vector` is a value like a float, held
 in registers, with lane-wise ``+ - * /`` (floats are broadcast), loaded from and stored to flat
 arrays. Its shape is part of its type; an argument ``like`` passes the shape on.
-
-Importing this module imports numba.
 """
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +19,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 
 # numba's own annotations take the typing context for an argument.
 intrinsic: Callable[..., Any] = extending.intrinsic
+_INDEX = ir.IntType(64)
 
 
 class Vector(types.Type):
@@ -32,9 +30,7 @@ class Vector(types.Type):
     """
 
     def __init__(self, dtype: Any, lanes: int, parts: int = 1) -> None:
-        self.dtype = dtype
-        self.lanes = lanes
-        self.parts = parts
+        self.dtype, self.lanes, self.parts = dtype, lanes, parts
         super().__init__(name=f"Vector({dtype}, {lanes}, {parts})")
 
 
@@ -57,74 +53,50 @@ def _unite(builder: Any, parts: list[Any]) -> Any:
     return whole
 
 
-def _shuffle(builder: Any, one: Any, two: Any, lanes: list[int]) -> Any:
-    """Lanes of two parts, numbered consecutively; ``None`` for a part that no lane comes from."""
-    two = ir.Constant(one.type, ir.Undefined) if two is None else two
-    places = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
-    return builder.shuffle_vector(one, two, places)
-
-
 def _broadcast(builder: Any, kind: Any, scalar: Any) -> Any:
     """A part with the scalar in every lane."""
-    undefined, first = ir.Constant(kind, ir.Undefined), ir.Constant(ir.IntType(32), 0)
-    return _shuffle(
-        builder, builder.insert_element(undefined, scalar, first), None, [0] * kind.count
-    )
+    undefined, number = ir.Constant(kind, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(undefined, scalar, number(0))
+    places = ir.Constant(ir.VectorType(number, kind.count), [0] * kind.count)
+    return builder.shuffle_vector(first, undefined, places)
 
 
-def _common(args: tuple[Any, ...]) -> Any:
-    """The type that floats and vectors of one part are broadcast to; ``None`` if there is none."""
+def _signature(args: tuple[Any, ...]) -> Any:
+    """Of a lane-wise function: floats and vectors of one part are broadcast to the largest."""
     vectors = [arg for arg in args if isinstance(arg, Vector)]
     if not vectors or not all(isinstance(arg, Vector | types.Float) for arg in args):
         return None
     kind = max(vectors, key=lambda vector: vector.parts)
-    fits = all(
-        (v.dtype, v.lanes) == (kind.dtype, kind.lanes) and v.parts in (1, kind.parts)
-        for v in vectors
-    )
-    return kind if fits else None
+    for v in vectors:
+        if (v.dtype, v.lanes) != (kind.dtype, kind.lanes) or v.parts not in (1, kind.parts):
+            return None
+    return signature(kind, *[arg if isinstance(arg, Vector) else kind.dtype for arg in args])
 
 
-def _lanewise(args: tuple[Any, ...], function: Callable[..., Any]) -> Any:
-    """Signature and code of an operation, from one on single parts."""
-    kind = _common(args)
-    if kind is None:
-        return None
+def _lanewise(function: Callable[..., Any]) -> Any:
+    """Code of a lane-wise function, from one on single parts."""
 
     def build(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        part = context.get_value_type(kind).element
-        columns = []
+        kind, columns = context.get_value_type(sig.return_type), []
         for arg, value in zip(sig.args, values, strict=True):
             vector = isinstance(arg, Vector)
-            split = _split(builder, value) if vector else [_broadcast(builder, part, value)]
-            columns.append(split if len(split) == kind.parts else split * kind.parts)
-        rows = zip(*columns, strict=True)
-        return _unite(builder, [function(builder, *row) for row in rows])
+            split = _split(builder, value) if vector else [_broadcast(builder, kind.element, value)]
+            columns.append(split if len(split) == kind.count else split * kind.count)
+        return _unite(builder, [function(builder, *row) for row in zip(*columns, strict=True)])
 
-    return signature(kind, *[arg if isinstance(arg, Vector) else kind.dtype for arg in args]), build
-
-
-def _register(function: Callable[..., Any], instruction: str) -> None:
-    def build(builder: Any, a: Any, b: Any) -> Any:
-        return getattr(builder, instruction)(a, b)
-
-    class Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
-            found = _lanewise(args, build)
-            return found and found[0]
-
-    def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        return _lanewise(sig.args, build)[1](context, builder, sig, values)
-
-    infer_global(function)(Template)
-    for kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):
-        extending.lower_builtin(function, *kinds)(lower)
+    return build
 
 
-_register(operator.add, "fadd")
-_register(operator.sub, "fsub")
-_register(operator.mul, "fmul")
-_register(operator.truediv, "fdiv")
+class _Operator(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        return _signature(args)
+
+
+for _symbol, _name in (("add", "fadd"), ("sub", "fsub"), ("mul", "fmul"), ("truediv", "fdiv")):
+    infer_global(getattr(operator, _symbol))(_Operator)
+    for _kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):
+        _code = _lanewise(getattr(ir.IRBuilder, _name))
+        extending.lower_builtin(getattr(operator, _symbol), *_kinds)(_code)
 
 
 def _call(builder: Any, name: str, *args: Any) -> Any:
@@ -137,34 +109,40 @@ def _call(builder: Any, name: str, *args: Any) -> Any:
     return builder.call(function, args)
 
 
-def _lanewise_intrinsic(build: Callable[..., Any]) -> Any:
-    """A function of one to three vectors or floats; numba wants to see how many."""
-    signatures = (
-        lambda typingctx, a: _lanewise((a,), build),
-        lambda typingctx, a, b: _lanewise((a, b), build),
-        lambda typingctx, a, b, c: _lanewise((a, b, c), build),
-    )
-    return intrinsic(signatures[len(inspect.signature(build).parameters) - 2])
-
-
 def _select(builder: Any, comparison: str, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
 
 
-#: ``a * b + c``, in one instruction where the CPU has it.
-multiply_add = _lanewise_intrinsic(lambda builder, a, b, c: _call(builder, "fmuladd", a, b, c))
-square_root = _lanewise_intrinsic(lambda builder, part: _call(builder, "sqrt", part))
-absolute = _lanewise_intrinsic(lambda builder, part: _call(builder, "fabs", part))
-maximum = _lanewise_intrinsic(lambda builder, a, b: _select(builder, ">", a, b))
-minimum = _lanewise_intrinsic(lambda builder, a, b: _select(builder, "<", a, b))
+def _function(arguments: int, part: Callable[..., Any]) -> Any:
+    """A lane-wise function, from one on single parts."""
+    code = _lanewise(part)
+
+    def typed(*args: Any) -> Any:
+        sig = _signature(args)
+        return sig and (sig, code)
+
+    visible = (  # numba wants to see how many arguments there are
+        lambda typingctx, a: typed(a),
+        lambda typingctx, a, b: typed(a, b),
+        lambda typingctx, a, b, c: typed(a, b, c),
+    )
+    return intrinsic(visible[arguments - 1])
 
 
-@_lanewise_intrinsic
-def with_sign_of(builder: Any, value: Any, z: Any) -> Any:
-    """``value`` times the sign of ``z``; zero where ``z`` is."""
+def _with_sign_of(builder: Any, value: Any, z: Any) -> Any:
     zero = ir.Constant(z.type, [0.0] * z.type.count)
     flipped = builder.select(builder.fcmp_ordered("<", z, zero), builder.fneg(value), value)
     return builder.select(builder.fcmp_ordered("==", z, zero), zero, flipped)
+
+
+#: ``a * b + c``, in one instruction where the CPU has it.
+multiply_add = _function(3, lambda builder, a, b, c: _call(builder, "fmuladd", a, b, c))
+square_root = _function(1, lambda builder, part: _call(builder, "sqrt", part))
+absolute = _function(1, lambda builder, part: _call(builder, "fabs", part))
+maximum = _function(2, lambda builder, a, b: _select(builder, ">", a, b))
+minimum = _function(2, lambda builder, a, b: _select(builder, "<", a, b))
+#: ``value`` times the sign of ``z``; zero where ``z`` is.
+with_sign_of = _function(2, _with_sign_of)
 
 
 @intrinsic
@@ -183,37 +161,25 @@ def zeros(typingctx: Any, array: Any, lanes: Any, parts: Any) -> Any:
 
 
 @intrinsic
-def fill(typingctx: Any, like: Any, scalar: Any) -> Any:
-    """A vector with the scalar in every lane."""
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        part = _broadcast(builder, args[0].type.element, args[1])
-        return _unite(builder, [part] * like.parts)
-
-    return like(like, like.dtype), build
-
-
-@intrinsic
 def len_of(typingctx: Any, vector: Any) -> Any:
     """The number of elements of a vector, a constant."""
     size = vector.lanes * vector.parts
-    return types.intp(vector), lambda context, builder, sig, args: context.get_constant(
-        types.intp, size
-    )
+    return types.intp(vector), lambda context, *_: context.get_constant(types.intp, size)
 
 
 def _is_flat(array: Any) -> bool:
     return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
 
 
-def _address(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:
+def address(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:
+    """A pointer to an element of a flat array."""
     return builder.gep(context.make_array(array)(context, builder, value).data, [index])
 
 
 def _part_addresses(builder: Any, start: Any, kind: Any) -> list[Any]:
-    steps = [ir.Constant(ir.IntType(64), k * kind.element.count) for k in range(kind.count)]
-    pointer = kind.element.as_pointer()
-    return [builder.bitcast(builder.gep(start, [step]), pointer) for step in steps]
+    pointer, lanes = kind.element.as_pointer(), kind.element.count
+    places = [builder.gep(start, [_INDEX(k * lanes)]) for k in range(kind.count)]
+    return [builder.bitcast(place, pointer) for place in places]
 
 
 @intrinsic
@@ -223,12 +189,10 @@ def load(typingctx: Any, like: Any, array: Any, index: Any) -> Any:
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = _address(context, builder, array, args[1], args[2])
-        kind = context.get_value_type(like)
-        parts = [builder.load(place) for place in _part_addresses(builder, start, kind)]
-        for part in parts:
-            part.align = array.dtype.bitwidth // 8
-        return _unite(builder, parts)
+        start = address(context, builder, array, args[1], args[2])
+        places = _part_addresses(builder, start, context.get_value_type(like))
+        align = array.dtype.bitwidth // 8
+        return _unite(builder, [builder.load(place, align=align) for place in places])
 
     return like(like, array, types.intp), build
 
@@ -240,10 +204,10 @@ def store(typingctx: Any, value: Any, array: Any, index: Any) -> Any:
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = _address(context, builder, array, args[1], args[2])
+        start = address(context, builder, array, args[1], args[2])
         places = _part_addresses(builder, start, args[0].type)
         for part, place in zip(_split(builder, args[0]), places, strict=True):
-            builder.store(part, place).align = array.dtype.bitwidth // 8
+            builder.store(part, place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(value, array, types.intp), build
@@ -252,26 +216,22 @@ def store(typingctx: Any, value: Any, array: Any, index: Any) -> Any:
 @intrinsic
 def at(typingctx: Any, array: Any, index: Any) -> Any:
     """``array[index]`` of a flat array; not bounds-checked, no negative indices."""
-    if not _is_flat(array):
-        return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_address(context, builder, array, *args))
+        return builder.load(address(context, builder, array, *args))
 
-    return array.dtype(array, types.intp), build
+    return (array.dtype(array, types.intp), build) if _is_flat(array) else None
 
 
 @intrinsic
 def put(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """``array[index] = value`` of a flat array; not bounds-checked, no negative indices."""
-    if not _is_flat(array):
-        return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store(args[2], _address(context, builder, array, args[0], args[1]))
+        builder.store(args[2], address(context, builder, array, args[0], args[1]))
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, array.dtype), build
+    return (types.void(array, types.intp, array.dtype), build) if _is_flat(array) else None
 
 
 @intrinsic
@@ -283,13 +243,13 @@ def gather(
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        part, number, parts = args[0].type.element, ir.IntType(64), []
+        part, parts = args[0].type.element, []
         for k in range(like.parts):
-            place = builder.add(args[4], ir.Constant(number, k))
-            row = builder.load(_address(context, builder, rows, args[3], place))
-            row = row if row.type == number else builder.sext(row, number)
+            place = builder.add(args[4], _INDEX(k))
+            row = builder.load(address(context, builder, rows, args[3], place))
+            row = row if row.type == _INDEX else builder.sext(row, _INDEX)
             index = builder.add(args[2], builder.mul(row, args[5]))
-            value = builder.load(_address(context, builder, array, args[1], index))
+            value = builder.load(address(context, builder, array, args[1], index))
             parts.append(_broadcast(builder, part, value))
         return _unite(builder, parts)
 
@@ -303,8 +263,8 @@ def fold_product(typingctx: Any, start: Any, a: Any, b: Any) -> Any:
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        (total,) = _split(builder, args[0])
-        for one, two in zip(_split(builder, args[1]), _split(builder, args[2]), strict=True):
+        (total,), ones, twos = (_split(builder, arg) for arg in args)
+        for one, two in zip(ones, twos, strict=True):
             total = _call(builder, "fmuladd", one, two, total)
         return _unite(builder, [total])
 
@@ -321,40 +281,7 @@ def resize(typingctx: Any, like: Any, vector: Any) -> Any:
         (part,) = _split(builder, args[1])
         padding = ir.Constant(part.type, [0.0] * vector.lanes)
         lanes = [min(lane, vector.lanes) for lane in range(like.lanes)]
-        return _unite(builder, [_shuffle(builder, part, padding, lanes)])
+        places = ir.Constant(ir.VectorType(ir.IntType(32), like.lanes), lanes)
+        return _unite(builder, [builder.shuffle_vector(part, padding, places)])
 
     return like(like, vector), build
-
-
-@intrinsic
-def interleave(typingctx: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Four vectors as one: of every part the first lanes of all four, then their second, ..."""
-    if not (isinstance(a, Vector) and a == b == c == d):
-        return None
-    kind, lanes = Vector(a.dtype, 4 * a.lanes, a.parts), a.lanes
-    pair = list(range(2 * lanes))
-    order = [k * lanes + lane for lane in range(lanes) for k in range(4)]
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        parts = []
-        for one, two, three, four in zip(*(_split(builder, arg) for arg in args), strict=True):
-            low, high = _shuffle(builder, one, two, pair), _shuffle(builder, three, four, pair)
-            parts.append(_shuffle(builder, low, high, order))
-        return _unite(builder, parts)
-
-    return kind(a, b, c, d), build
-
-
-@intrinsic
-def every_fourth(typingctx: Any, vector: Any, first: Any) -> Any:
-    """Every fourth lane from ``first`` (a constant) on: undoes :func:`interleave`."""
-    if not isinstance(first, types.IntegerLiteral):
-        return None
-    kind = Vector(vector.dtype, vector.lanes // 4, vector.parts)
-    lanes = list(range(first.literal_value, vector.lanes, 4))
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        parts = [_shuffle(builder, part, None, lanes) for part in _split(builder, args[0])]
-        return _unite(builder, parts)
-
-    return kind(vector, first), build

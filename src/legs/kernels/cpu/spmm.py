@@ -19,9 +19,9 @@ from numba.core import cgutils, types
 from torch import Tensor
 
 from legs.kernels.cpu import threads
-from legs.kernels.cpu.graph import array_of
-from legs.kernels.cpu.jit import constants, entry, inlined
-from legs.kernels.cpu.simd import at, intrinsic, load, multiply_add, store, zeros
+from legs.kernels.cpu.graph import flat
+from legs.kernels.cpu.jit import Constants, entry, inlined
+from legs.kernels.cpu.simd import address, at, intrinsic, load, multiply_add, store, zeros
 
 LINE = 64  # bytes of a cache line, and of the widest vectors
 MAX_LINES = 4  # of sums in registers; more would not fit where vectors have 32 bytes
@@ -32,9 +32,8 @@ LARGE = 2**22  # bytes from which on NumPy asks for huge pages
 WORK_PER_THREAD = 2**21  # multiplications; waking a thread for fewer takes longer than they do
 
 
-@constants
 @dataclass(frozen=True)
-class Block:
+class Block(Constants):
     """Channels that are summed at a time; the kernel is compiled for each."""
 
     lanes: int
@@ -65,7 +64,7 @@ def product(rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor) -> Tensor:
     out = _empty(rows, channels, x.dtype)
     if out.numel() == 0:
         return out
-    arrays = [array_of(t).reshape(-1) for t in (rowptr, col, value, x, out)]
+    arrays = tuple(flat(t) for t in (rowptr, col, value, x, out))
     if value.shape != col.shape:
         raise ValueError(f"need one value per entry, {len(col)}; got {list(value.shape)}")
     if arrays[0][0] != 0 or arrays[0][-1] != len(col):
@@ -74,7 +73,7 @@ def product(rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor) -> Tensor:
     block = block_of(channels, x.dtype, x.numel() * x.itemsize > SMALL)
     count = min(torch.get_num_threads(), 1 + len(col) * channels // WORK_PER_THREAD)
     parts = [(0, rows)] if count == 1 else threads.split(arrays[0], count)
-    threads.run([partial(_product, block, *arrays, channels, *part) for part in parts])
+    threads.run([partial(_product, block, arrays, channels, *part) for part in parts])
     return out
 
 
@@ -115,13 +114,12 @@ def _prefetch(typingctx: Any, array: Any, index: Any, level: Any) -> Any:
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(array)(context, builder, args[0]).data
-        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        place, number = address(context, builder, array, *args[:2]), ir.IntType(32)
+        place = builder.bitcast(place, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         read, data_cache = number(0), number(1)
-        builder.call(function, [address, read, number(level.literal_value), data_cache])
+        builder.call(function, [place, read, number(level.literal_value), data_cache])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, level), build
@@ -147,17 +145,8 @@ def _sum_row(
 
 
 @entry
-def _product(
-    block: Any,
-    rowptr: Any,
-    col: Any,
-    value: Any,
-    x: Any,
-    out: Any,
-    channels: int,
-    begin: int,
-    end: int,
-) -> None:
+def _product(block: Any, arrays: Any, channels: int, begin: int, end: int) -> None:
+    rowptr, col, value, x, out = arrays
     for i in range(begin, end):
         first = 0
         while first < channels:

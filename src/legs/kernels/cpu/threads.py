@@ -9,36 +9,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-T = TypeVar("T")
 
-_pool: ThreadPoolExecutor | None = None
-_size = 0
+@cache
+def _pool(process: int, size: int) -> ThreadPoolExecutor:
+    """Threads of a process: a forked one has none of its parent's."""
+    return ThreadPoolExecutor(size, thread_name_prefix="legs")
 
 
-def run(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Runs calls in parallel, the last one in this thread, and waits for all of them.
-
-    >>> run([lambda: 1, lambda: 2])
-    [1, 2]
-    """
-    global _pool, _size
-    if len(calls) == 1:
-        return [calls[0]()]
-    if _pool is None or _size < len(calls) - 1:  # a smaller pool ends with its last call
-        _size = len(calls) - 1
-        _pool = ThreadPoolExecutor(_size, thread_name_prefix="legs")
-    futures = [_pool.submit(call) for call in calls[:-1]]
+def run(calls: Sequence[Callable[[], Any]]) -> None:
+    """Runs calls in parallel, the last one in this thread, and waits for all of them."""
+    *others, last = calls
+    futures = [_pool(os.getpid(), len(others)).submit(call) for call in others]
     try:
-        last = calls[-1]()
+        last()
     finally:
         wait(futures)  # they write to memory that the caller may free
-    return [*(future.result() for future in futures), last]
+    for future in futures:
+        future.result()
 
 
 def split(work: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
@@ -54,13 +48,3 @@ def split(work: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
     shares = work[0] + (work[-1] - work[0]) * np.arange(1, parts) / parts
     cuts = sorted({0, *np.searchsorted(work, shares).tolist(), len(work) - 1})
     return list(pairwise(cuts))
-
-
-def _forget_pool() -> None:
-    """A forked process has none of its parent's threads."""
-    global _pool, _size
-    _pool, _size = None, 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)

@@ -6,22 +6,23 @@ many lanes as are processed together, and a *group* as many units as fill whole 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 
-from legs.functional.diffusion import BASE
-from legs.kernels.cpu.jit import constants, inlined, inner
-from legs.kernels.cpu.simd import at, load, store, zeros
+from legs.kernels.cpu.jit import Constants, inlined, inner
+from legs.kernels.cpu.simd import at, len_of, load, put, store
 
 UNROLL = 8  # independent sums of the first order: each has to wait for its own additions
 ALIGNMENT = 64  # bytes, a cache line
 
 
-@constants
 @dataclass(frozen=True)
-class Shape:
+class Shape(Constants):
     """Sizes that are known at compile time."""
 
     channels: int
@@ -33,16 +34,57 @@ class Shape:
     parents: int  # wavelets with children; also the number of children, at most
     lanes: int  # of a block
     row: int  # lanes of the first order of a unit: the wavelets, the signal, padding
-    four_lanes: int
-    four_row: int
     group: int  # units
     blocks: int  # of a group
     together: int  # 1 if the parents of a unit are always in one block
 
 
+@lru_cache(maxsize=256)
+def make_shape(
+    units: int, channels: int, scales: int, steps: int, increasing: bool, itemsize: int
+) -> Shape:
+    """The sizes of a kernel; ``itemsize`` is in bytes."""
+    parents = scales - 1 if increasing else scales
+    # As many lanes as a vector of the CPU has, or half if they suffice.
+    features = llvmlite.binding.get_host_cpu_features()
+    widest = (64 if features.get("avx512f") else 32) // itemsize
+    lanes = widest if units * parents > widest // 2 else max(widest // 2, 4)
+    group = min(units, lanes // math.gcd(lanes, parents))
+    return Shape(
+        channels=channels,
+        scales=scales,
+        steps=steps,
+        padded_steps=-(-steps // UNROLL) * UNROLL,
+        increasing=int(increasing),
+        paths=1 + scales + (scales * parents // 2 if increasing else scales * scales),
+        parents=parents,
+        lanes=lanes,
+        row=max(4, 1 << scales.bit_length()),  # at least scales + 1
+        group=group,
+        blocks=-(-group * parents // lanes),
+        together=int(lanes % parents == 0),
+    )
+
+
+class Routes(NamedTuple):
+    """Where the lanes of moments and banks belong in the output and in the filters.
+
+    Entries ``start[k]`` to ``start[k + 1]`` are those of unit ``k`` (orders zero and one), or of
+    block ``k`` less the number of units (order two).
+    """
+
+    start: Any
+    lane: Any  # among those of the unit or block
+    model: Any
+    place: Any  # where a lane's four moments begin in the output for a model's first graph
+    bank: Any  # where its filter begins in the banks
+    filter: Any  # and in the filters; -1 for the signal, which has none
+
+
 class Inputs(NamedTuple):
     """Graphs, signals and filters, as flat arrays."""
 
+    units: int
     x: Any  # [nodes, channels]
     powers: Any  # [nodes, steps, channels]; empty: they are computed
     rowptr: Any  # [nodes + 1]
@@ -61,6 +103,8 @@ class Graph(NamedTuple):
     share: float  # of one node in a mean
     powers: Any  # array with the walk powers [n, steps, channels]
     source: int  # where they begin
+    place: int  # where its moments begin in the output of a model
+    apart: int  # from one model to the next in the output
 
 
 class Workspace(NamedTuple):
@@ -75,33 +119,27 @@ class Workspace(NamedTuple):
     start: Any  # [n + 1] where the entries of a row begin
     near: Any  # [entries] place of a neighbour, times lanes
     step: Any  # [padded steps] numbers of steps; the last one is repeated
-    data: Any  # all floating-point buffers
+    data: Any  # all other buffers, after filters of the first order, [units, padded steps, row]
     weights: Any  # data, or None without edge weights
     counts: Any  # data, or None without multiplicities
-    stay: Any  # laziness of the walk
-    move: Any  # 1 - laziness
     edge_weight: int  # [entries]
     node_count: int  # [n] multiplicities
     degree: int  # [n]
     inverse: int  # [n] of the degree
     energy_weight: int  # [n] see graph.energy_weights
-    scratch: int  # [n]
     flip: int  # [row] -1 for wavelets, 1 for the signal
     root: int  # [group] square root of the energy
     root_lanes: int  # [lanes] the same, of the lanes of a block
-    moments: int  # [lanes, 4] or [row, 4], or their gradients
+    moments: int  # [4, lanes] or [4, row], or their gradients
     mean: int  # [group, row] of the first order
     first: int  # [group, n, row] first order, then its gradient
     signal: int  # [blocks, n, lanes] the parents, then their gradients
     states: int  # [steps, n, lanes] the parents of a block, diffused
     second: int  # [n, children, lanes] second order of a block, then its gradient
     powers: int  # [n, steps, channels]
-    ping: int  # [2, n, lanes] of the backward recurrence
-    extra: int  # [n, row]
-    bank_first: int  # [units, padded steps, row]
-    bank_second: int  # [groups, blocks, steps, children, lanes]
-    grad_first: int  # gradients of the banks
-    grad_second: int
+    ping: int  # [2, n, lanes] of the backward recurrence, or scratch
+    bank: int  # filters of the second order, [groups, blocks, steps, children, lanes]
+    grad: int  # the gradient of a number in the banks is so far behind it
 
 
 @inlined
@@ -126,14 +164,14 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
         low, high = inputs.ptr[g], inputs.ptr[g + 1]
         nodes = max(nodes, high - low)
         entries = max(entries, inputs.rowptr[high] - inputs.rowptr[low])
-    units = inputs.filters.size // (shape.scales * shape.steps)
-    groups = (units + shape.group - 1) // shape.group
+    groups = (inputs.units + shape.group - 1) // shape.group
     width, block = shape.parents * shape.lanes, nodes * shape.lanes
-    first = units * shape.padded_steps * shape.row
-    second = groups * shape.blocks * shape.steps * width
+    first = inputs.units * shape.padded_steps * shape.row
+    banks = first + groups * shape.blocks * shape.steps * width
     size, data = np.zeros(1, np.int64), inputs.x[:0]
     for attempt in range(2):  # the first one finds the size
         size[0] = 0
+        _reserve(size, banks * (1 + backward))
         space = Workspace(
             order=np.empty(nodes + UNROLL, np.int32),
             place=np.empty(nodes, np.int32),
@@ -143,14 +181,11 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
             data=data,
             weights=_none_if(inputs.weight, data),
             counts=_none_if(inputs.counts, data),
-            stay=data.dtype.type(BASE),
-            move=data.dtype.type(1 - BASE),
             edge_weight=_reserve(size, entries + nodes),
             node_count=_reserve(size, nodes),
             degree=_reserve(size, nodes),
             inverse=_reserve(size, nodes),
             energy_weight=_reserve(size, nodes),
-            scratch=_reserve(size, nodes),
             flip=_reserve(size, shape.row),
             root=_reserve(size, shape.group),
             root_lanes=_reserve(size, shape.lanes),
@@ -162,118 +197,94 @@ def make_workspace(shape: Any, inputs: Any, begin: int, end: int, backward: bool
             second=_reserve(size, nodes * width),
             powers=_reserve(size, nodes * shape.steps * shape.channels + shape.lanes),
             ping=_reserve(size, 2 * block),
-            extra=_reserve(size, nodes * shape.row),
-            bank_first=_reserve(size, first),
-            bank_second=_reserve(size, second),
-            grad_first=_reserve(size, first * backward),
-            grad_second=_reserve(size, second * backward),
+            bank=first,
+            grad=banks,
         )
         if attempt == 0:
             memory = np.empty(size[0] + ALIGNMENT // data.itemsize, data.dtype)
             skip = (-memory.ctypes.data % ALIGNMENT) // data.itemsize
             data = memory[skip : skip + size[0]]
-    data[space.bank_first :] = 0
+    data[: banks * (1 + backward)] = 0
     data[space.flip : space.flip + shape.row] = -1
     data[space.flip + shape.scales] = 1
     return space
 
 
-class Routes(NamedTuple):
-    """Where the lanes of moments and banks belong in the output and in the filters.
-
-    Entries ``start[k]`` to ``start[k + 1]`` are those of unit ``k`` (orders zero and one), or of
-    block ``k`` less the number of units (order two).
-    """
-
-    start: Any
-    lane: Any  # where a lane's four moments begin among those of the unit or block
-    place: Any  # and where in the output for the first graph
-    bank: Any  # where a lane's filter begins in the bank of the first or second order
-    filter: Any  # and where in the filters; -1 for the signal, which has none
-
-
-@inner
-def make_routes(shape: Any, units: int, graphs: int) -> Any:
+@lru_cache(maxsize=64)
+def make_routes(shape: Shape, units: int) -> Routes:
     """All routes, to outputs ``[models, graphs, paths, channels, 4]``."""
     scales, steps, parents, lanes = shape.scales, shape.steps, shape.parents, shape.lanes
-    blocks = (units + shape.group - 1) // shape.group * shape.blocks
-    most = units * (scales + 1 + parents * parents)
-    start = np.zeros(units + blocks + 1, np.int64)
-    lane, place, bank, source = (
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-    )
-    count = 0
-    for k in range(units + blocks):
-        block = k - units
-        for local in range(shape.row if block < 0 else parents * lanes):
-            if block < 0:  # the wavelets of a unit, then its signal
-                u, child = k, local
-                path = 0 if child == scales else 1 + child
-                valid = child <= scales
-                begin = k * shape.padded_steps * shape.row + local
-            else:
-                child = local // lanes + shape.increasing
-                number = block % shape.blocks * lanes + local % lanes
-                u, parent = (
-                    block // shape.blocks * shape.group + number // parents,
-                    number % parents,
-                )
-                valid = number < shape.group * parents and u < units
-                path = 1 + scales + parent * scales + child
-                if shape.increasing:
-                    valid = valid and child > parent
-                    path = scales + parent * (2 * scales - 1 - parent) // 2 + child - parent
-                begin = block * steps * parents * lanes + local
-            if valid:
-                model, channel = u // shape.channels, u % shape.channels
-                row = model * graphs * shape.paths + path
-                lane[count], place[count] = 4 * local, (row * shape.channels + channel) * 4
-                bank[count] = begin
-                source[count] = (u * scales + child) * steps if child < scales else -1
-                count += 1
-        start[k + 1] = count
-    return Routes(start, lane, place, bank, source)
+    first, second = shape.padded_steps * shape.row, steps * parents * lanes
+    rows = []
+    for u in range(units):
+        model, channel = divmod(u, shape.channels)
+        path = 0
+        rows.append((u, scales, model, 4 * channel, u * first + scales, -1))
+        for child in range(scales):
+            path += 1
+            place, source = 4 * (path * shape.channels + channel), (u * scales + child) * steps
+            rows.append((u, child, model, place, u * first + child, source))
+        for parent in range(parents):
+            number = u % shape.group * parents + parent
+            block = u // shape.group * shape.blocks + number // lanes
+            for child in range(shape.increasing * (parent + 1), scales):
+                path += 1
+                place, source = 4 * (path * shape.channels + channel), (u * scales + child) * steps
+                lane = (child - shape.increasing) * lanes + number % lanes
+                bank = units * first + block * second + lane
+                rows.append((units + block, lane, model, place, bank, source))
+    owner, *columns = np.array(sorted(rows)).T.copy()
+    blocks = -(-units // shape.group) * shape.blocks
+    return Routes(np.searchsorted(owner, np.arange(units + blocks + 1)), *columns)
 
 
 @inner
-def pack_filters(shape: Any, routes: Any, units: int, filters: Any, space: Any) -> None:
+def pack_filters(shape: Any, routes: Any, inputs: Any, space: Any) -> None:
     """Writes filters ``[units, scales, steps]`` to the banks of both orders."""
-    for k in range(routes.start.size - 1):
-        base = space.bank_first if k < units else space.bank_second
-        stride = shape.row if k < units else shape.parents * shape.lanes
-        for r in range(routes.start[k], routes.start[k + 1]):
-            for s in range(shape.steps if routes.filter[r] >= 0 else 0):
-                space.data[base + routes.bank[r] + s * stride] = filters[routes.filter[r] + s]
+    start, bank, source = routes.start, routes.bank, routes.filter
+    data, filters = space.data, inputs.filters
+    for k in range(start.size - 1):
+        stride = shape.row if k < inputs.units else shape.parents * shape.lanes
+        for r in range(start[k], start[k + 1]):
+            for s in range(shape.steps if source[r] >= 0 else 0):
+                data[bank[r] + s * stride] = filters[source[r] + s]
 
 
 @inner
-def unpack_gradients(shape: Any, routes: Any, units: int, space: Any, grad: Any) -> None:
+def unpack_gradients(shape: Any, routes: Any, inputs: Any, space: Any, grad: Any) -> None:
     """The adjoint of :func:`pack_filters`: sums gradients of banks to those of filters."""
+    start, bank, source = routes.start, routes.bank, routes.filter
+    data, begin = space.data, space.grad
     grad[:] = 0
-    for k in range(routes.start.size - 1):
-        base = space.grad_first if k < units else space.grad_second
-        stride = shape.row if k < units else shape.parents * shape.lanes
-        for r in range(routes.start[k], routes.start[k + 1]):
-            for s in range(shape.steps if routes.filter[r] >= 0 else 0):
-                grad[routes.filter[r] + s] += space.data[base + routes.bank[r] + s * stride]
+    for k in range(start.size - 1):
+        stride = shape.row if k < inputs.units else shape.parents * shape.lanes
+        for r in range(start[k], start[k + 1]):
+            for s in range(shape.steps if source[r] >= 0 else 0):
+                grad[source[r] + s] += data[begin + bank[r] + s * stride]
 
 
 @inlined
-def write_moments(routes: Any, k: int, space: Any, out: Any, place: int) -> None:
-    """Writes the moments ``[lanes, 4]`` of a unit or block to a graph's place in the output."""
-    four = zeros(out, 4, 1)
+def write_moments(routes: Any, k: int, moments: Any, graph: Any, out: Any, space: Any) -> None:
+    """Writes the four moments of the lanes of a unit or block to a graph's place in the output."""
+    data, start, width = space.data, space.moments, len_of(moments[0])
+    for m in range(4):
+        store(moments[m], data, start + m * width)
     for r in range(at(routes.start, k), at(routes.start, k + 1)):
-        value = load(four, space.data, space.moments + at(routes.lane, r))
-        store(value, out, place + at(routes.place, r))
+        place = at(routes.model, r) * graph.apart + graph.place + at(routes.place, r)
+        for m in range(4):
+            put(out, place + m, at(data, start + m * width + at(routes.lane, r)))
 
 
 @inlined
-def read_gradients(routes: Any, k: int, space: Any, grad: Any, place: int) -> None:
-    """The adjoint of :func:`write_moments`; lanes without a path are not written."""
-    four = zeros(grad, 4, 1)
+def read_gradients(routes: Any, k: int, zero: Any, graph: Any, grad: Any, space: Any) -> Any:
+    """The adjoint of :func:`write_moments`: four vectors like ``zero``, zero without a path."""
+    data, start, width = space.data, space.moments, len_of(zero)
+    for m in range(4):
+        store(zero, data, start + m * width)
     for r in range(at(routes.start, k), at(routes.start, k + 1)):
-        value = load(four, grad, place + at(routes.place, r))
-        store(value, space.data, space.moments + at(routes.lane, r))
+        place = at(routes.model, r) * graph.apart + graph.place + at(routes.place, r)
+        for m in range(4):
+            put(data, start + m * width + at(routes.lane, r), at(grad, place + m))
+    by_mean, by_variance = load(zero, data, start), load(zero, data, start + width)
+    start += 2 * width
+    return by_mean, by_variance, load(zero, data, start), load(zero, data, start + width)

@@ -58,16 +58,8 @@ class _Norm(Folded):
     mapped, shared = 6, 1
 
     @staticmethod
-    def forward(
-        x: Tensor,
-        mask: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        running_mean: Tensor,
-        running_var: Tensor,
-        eps: float,
-        momentum: float,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(x: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        weight, bias, running_mean, running_var, eps, momentum = rest
         (models, graphs), channels = mask.shape, x.shape[2]
         out, stats = x.new_empty(models, graphs, channels), x.new_empty(models, 2, channels)
         tensors = [t.contiguous() for t in (x, mask, weight, bias)]

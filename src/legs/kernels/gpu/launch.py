@@ -45,12 +45,12 @@ def aligned(x: Tensor) -> Tensor:
 def run(
     part: str, name: str, like: Tensor, blocks: int, threads: int, args: list[Any], **constants: Any
 ) -> None:
-    """Runs a kernel of ``sources/{part}.cu``, compiled for the constants and the type of ``like``.
+    """Runs a kernel of ``sources/{part}.cu`` on the device of ``like``, compiled for its type.
 
     Args:
         part: name of the file.
         name: of the kernel.
-        like: a tensor of the type and on the device of the others.
+        like: a tensor.
         blocks: number of blocks; may be 0.
         threads: per block.
         args: tensors (contiguous, on the device), integers (``int`` in the kernel) and floats
@@ -72,10 +72,7 @@ def compiled(
     constants: tuple[tuple[str, Any], ...],
     shared: int | None = None,
 ) -> Kernel:
-    """A kernel of some files in ``sources/``, one after another, with its constants.
-
-    ``shared`` is how many bytes of shared memory a block may have (default: 48 KiB).
-    """
+    """A kernel of some files in ``sources/``; ``shared``: bytes per block, if above 48 KiB."""
     source = "".join(f"#define {key} {value}\n" for key, value in constants)
     source += f"#define real {TYPES[dtype]}\n"
     folder = files("legs.kernels.gpu").joinpath("sources")
@@ -96,7 +93,10 @@ class Kernel:
                 self.compiled.set_shared_memory_config(shared)
         # What the driver launches, by PyTorch's name for it; without it, PyTorch's call serves.
         self.function: Any = getattr(self.compiled, "func", None)
-        self.context = _context() if self.function is not None else None
+        self.context = ctypes.c_void_p()  # of the device in this thread
+        if self.function is not None:
+            get_context = _driver()[0].cuCtxGetCurrent
+            torch.cuda._utils._check_cuda(get_context(ctypes.byref(self.context)))
 
     def __call__(self, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
         """Launches it on the current stream of its device, which must be the current device."""
@@ -110,11 +110,11 @@ class Kernel:
         first = ctypes.addressof(values)
         places = (ctypes.c_int64 * len(args))(*range(first, first + 8 * len(args), 8))
         stream = torch._C._cuda_getCurrentRawStream(self.device)
-        size = (blocks, 1, 1, threads, 1, 1)
-        launch, packed = _launch(), (*size, shared, stream, ctypes.addressof(places), None)
+        packed = (blocks, 1, 1, threads, 1, 1, shared, stream, ctypes.addressof(places), None)
+        driver, launch = _driver()
         status = launch(self.function, *packed)
         if status == NO_CONTEXT:  # a thread, such as autograd's, that has not used the GPU yet
-            torch.cuda._utils._check_cuda(_driver().cuCtxSetCurrent(self.context))
+            torch.cuda._utils._check_cuda(driver.cuCtxSetCurrent(self.context))
             status = launch(self.function, *packed)
         if status:
             torch.cuda._utils._check_cuda(status)
@@ -124,29 +124,17 @@ def _eight_bytes(value: Any) -> int:
     if isinstance(value, Tensor):
         return value.data_ptr()
     if isinstance(value, float):
-        (bits,) = struct.unpack("q", struct.pack("d", value))
-        return int(bits)
+        (value,) = struct.unpack("q", struct.pack("d", value))
     return int(value)
 
 
 @cache
-def _driver() -> Any:
-    return torch.cuda._utils._get_gpu_runtime_library()
-
-
-@cache
-def _launch() -> Any:
-    """The driver's function that launches kernels."""
+def _driver() -> tuple[Any, Any]:
+    """The driver, and its function that launches kernels."""
+    driver = torch.cuda._utils._get_gpu_runtime_library()
     # By its name in brackets it is an object of our own: PyTorch's has other types of arguments.
-    launch = _driver()["cuLaunchKernel"]
+    launch = driver["cuLaunchKernel"]
     number, pointer = ctypes.c_uint, ctypes.c_void_p
-    launch.argtypes = [pointer, *[number] * 6, number, pointer, pointer, pointer]
+    launch.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
     launch.restype = ctypes.c_int
-    return launch
-
-
-def _context() -> ctypes.c_void_p:
-    """The context of the current device in this thread."""
-    context = ctypes.c_void_p()
-    torch.cuda._utils._check_cuda(_driver().cuCtxGetCurrent(ctypes.byref(context)))
-    return context
+    return driver, launch

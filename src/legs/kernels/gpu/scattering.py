@@ -88,22 +88,18 @@ def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[
     >>> [c.largest for c in classes(Sizes(2, 5, 16, False, 4), 30, False, 200_000)]
     [32, 64, 128, None]
     """
-    found: list[tuple[int | None, int, int, int]] = []
-    lanes = sizes.lanes
+    lanes, small = sizes.lanes, []
     items = 2 if lanes <= 16 else 4 if lanes <= 64 else 8  # of a thread, in registers
-    fitting = (t for t in (64, 128, 256) if t * items >= mean * lanes)
-    smallest = next(fitting, MAX_THREADS)
+    common = (("ITEMS", items), ("BOUND", BOUNDS[backward]))
+    smallest = next((t for t in (64, 128, 256) if t * items >= mean * lanes), MAX_THREADS)
     for threads in (smallest, 2 * smallest, 4 * smallest):
         largest = items * threads // lanes
         shared = sizes.shared(largest, backward)
         if threads <= MAX_THREADS and largest and shared <= max_shared:
-            found.append((largest, threads, shared, 1))
-    found.append((None, ANY_THREADS, sizes.shared(0, backward), 0))
-    common = (("ITEMS", items), ("BOUND", BOUNDS[backward]))
-    return [
-        Class(largest, threads, shared, (*common, ("THREADS", threads), ("SMALL", small)))
-        for largest, threads, shared, small in found
-    ]
+            constants = (*common, ("THREADS", threads), ("SMALL", 1))
+            small.append(Class(largest, threads, shared, constants))
+    constants = (*common, ("THREADS", ANY_THREADS), ("SMALL", 0))
+    return [*small, Class(None, ANY_THREADS, sizes.shared(0, backward), constants)]
 
 
 @cache
@@ -121,18 +117,15 @@ def _plan(
     floors = (("RELATIVE_FLOOR", RELATIVE_FLOOR), ("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR))
     common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
     common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
-    found = classes(sizes, mean, backward, max_shared(device))
-    sources = (*SOURCES, *["gradient.cuh"] * backward, "scattering.cu")
+    by_size = classes(sizes, mean, backward, max_shared(device))
+    parts, place = (*SOURCES, *["gradient.cuh"] * backward, "scattering.cu"), (dtype, device)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        place = (dtype, device)
         first = pool.submit(compiled, ("prepare.cu",), "prepare", *place, (*common, *floors))
-        others = [
-            pool.submit(
-                compiled, sources, "scattering", *place, (*common, *c.constants), max_shared(device)
-            )
-            for c in found
-        ]
-        return first.result(), [(o.result(), c) for o, c in zip(others, found, strict=True)]
+        jobs = []
+        for c in by_size:
+            args = (parts, "scattering", *place, (*common, *c.constants), max_shared(device))
+            jobs.append(pool.submit(compiled, *args))
+        return first.result(), [(job.result(), c) for job, c in zip(jobs, by_size, strict=True)]
 
 
 def _run(
@@ -149,17 +142,16 @@ def _run(
     )
     inverse, shares = x.new_empty(nodes), x.new_empty(graphs)
     floors, near = x.new_empty(graphs, channels), torch.empty_like(batch.col, dtype=torch.int16)
-    given = (("WEIGHTED", int(weight is not null)), ("MERGED", int(multiplicity is not null)))
+    flags = (("WEIGHTED", int(weight is not null)), ("MERGED", int(multiplicity is not null)))
     mean = -(-nodes // max(graphs, 1))
-    prepare, kernels = _plan(sizes, mean, backward, given, x.dtype, device)
+    prepare, kernels = _plan(sizes, mean, backward, flags, x.dtype, device)
     per_block = min(MAX_MODELS, max(1, graphs * models // MIN_BLOCKS))
-    above = -1
+    above, (per_node, per_graph) = -1, sizes.scratch()
+    each = nodes * per_node + graphs * per_graph
     with torch.cuda.device(device):
         graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
         prepare(graphs, 128, [x, *graph, inverse, floors, shares, near])
         for kernel, kind in kernels:
-            per_node, per_graph = sizes.scratch()
-            each = nodes * per_node + graphs * per_graph
             blocks, scratch = -(-models // per_block), null  # blocks per graph
             if kind.largest is None:
                 blocks = max(1, min(blocks, MAX_SCRATCH // max(each * sizes.bytes, 1)))

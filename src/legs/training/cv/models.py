@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,14 +18,14 @@ from torch import Tensor
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.models import Ensemble, Network, create
-from legs.nn import RBF, Scattering
+from legs.nn import Scattering
+from legs.training.checkpoint import State
 from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
-from legs.training.methods import ENSEMBLES, fit_method
+from legs.training.methods import ENSEMBLES, fit_method, initialized
 from legs.training.options import TrainingOptions
-from legs.training.predictor import NetworkAnswerer
 from legs.training.stacked.mapped import predict_stacked
-from legs.training.stacked.trainer import Member, Outcome, Standing, train_single, train_stack
+from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
 from legs.training.svm import fit_svm, scattering_features
 from legs.training.task import Task
 
@@ -57,56 +57,42 @@ class Shared:
     measures: Mapping[str, Measure] = field(default_factory=dict)  # of networks, by name
     workers: int = 1  # processes for what is trained in this process
 
+    def seed(self, job: Job) -> int:
+        """Of the weights of a model."""
+        return self.training.seed * 100_003 + job.number
+
     @cached_property
     def scattering(self) -> Tensor:
         """Features of support vector machines."""
         return scattering_features(self.data)
 
 
-def make_member(
-    method: str, job: Job, shared: Shared, cache: dict[bytes, Tensor] | None = None
-) -> Member:
-    """A network seeded by its number and initialized from its own training graphs.
-
-    ``cache`` keeps the features that RBF heads are initialized from, by the embedding's state.
-    """
-    data, options = shared.data, shared.training
-    train = torch.as_tensor(job.split.train)
-    task = Task.of(data, train, options.balanced)
-    own = dict(job.options)
-    lr = float(own.pop("lr", options.lr))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed * 100_003 + job.number)
-        network = create(method, data.in_channels, len(task.names), **own)
-        inside = torch.zeros(len(data), dtype=torch.bool)
-        inside[train] = True
-        x = data.x[torch.repeat_interleave(inside, data.sizes)]
-        network.initialize(x, graphs=len(train))
-        if isinstance(network.head, RBF):
-            features = _embedding(network, shared, {} if cache is None else cache)
-            network.initialize(x, features[train])
-    return Member(network.to(options.dtype), job.split, task, lr)
-
-
-def _embedding(network: Network, shared: Shared, cache: dict[bytes, Tensor]) -> Tensor:
-    """Features of all graphs, on the host; computed once for equal embeddings in a row."""
-    state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
-    key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
-    if key not in cache:
-        cache.clear()
-        device = torch.device(shared.device)
-        cache[key] = embed(copy.deepcopy(network).to(device), shared.data.to(device)).cpu()
-    return cache[key]
-
-
 def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member], Inputs, Tensor]:
-    """Members, inputs and targets on the device where they are trained."""
-    data, device = shared.data, torch.device(shared.device)
-    cache: dict[bytes, Tensor] = {}
-    members = [make_member(method, job, shared, cache) for job in jobs]
-    for member in members:
-        member.network.to(device)
-    converted = data.with_x(data.x.to(shared.training.dtype), data.feature_names)
+    """Networks, inputs and targets on the device where they are trained.
+
+    Every network is seeded by its number and initialized from its own training graphs.
+    """
+    data, options, device = shared.data, shared.training, torch.device(shared.device)
+    cache: dict[bytes, Tensor] = {}  # one embedding of all graphs: many networks have the same
+
+    def features(index: Tensor, network: Network) -> Tensor:
+        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
+        key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
+        if key not in cache:
+            cache.clear()
+            cache[key] = embed(copy.deepcopy(network).to(device), data.to(device)).cpu()
+        return cache[key][index]
+
+    members = []
+    for job in jobs:
+        train = torch.as_tensor(job.split.train)
+        task = Task.of(data, train, options.balanced)
+        own = dict(job.options)
+        lr = float(own.pop("lr", options.lr))
+        build = partial(create, method, data.in_channels, len(task.names), **own)
+        network = initialized(build, data, train, shared.seed(job), partial(features, train))
+        members.append(Member(network.to(device, options.dtype), job.split, task, lr))
+    converted = data.with_x(data.x.to(options.dtype), data.feature_names)
     assert data.y is not None
     return members, Inputs(converted, members[0].network, device), data.y.to(device)
 
@@ -123,12 +109,22 @@ def train_networks(
     options = shared.training
     members, inputs, y = prepared(method, jobs, shared)
     start = time.monotonic()
+    states: list[State] = []
+
+    def send(epoch: int = 0, best: float = math.inf) -> None:
+        losses = [state.best_loss for state in states] + [best] * (best < math.inf)
+        mean = sum(losses) / len(losses) if losses else math.inf
+        report(Standing(epoch, min(1, len(members) - len(states)), len(states), mean))
+
     if strategy == "stacked":
-        outcomes = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
+        states = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
     else:
-        outcomes = _train_sequentially(members, inputs, y, options, report)
+        send()
+        for member in members:
+            states.append(train_single(member, inputs, y, options, _follow(send)))
+            send()
     seconds = (time.monotonic() - start) / len(members)
-    trained = _trained(members, inputs, outcomes, seconds, strategy)
+    trained = _trained(members, inputs, states, seconds, strategy)
     for k, member in enumerate(members):
         values = {name: measure(member, inputs, y) for name, measure in shared.measures.items()}
         features = None
@@ -137,23 +133,6 @@ def train_networks(
         measured = {name: value.cpu() for name, value in values.items() if value is not None}
         trained[k] = replace(trained[k], features=features, measured=measured)
     return trained
-
-
-def _train_sequentially(
-    members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions, report: Report
-) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-
-    def send(epoch: int = 0, best: float = math.inf) -> None:
-        losses = [o.best_loss for o in outcomes] + [best] * (best < math.inf)
-        mean = sum(losses) / len(losses) if losses else math.inf
-        report(Standing(epoch, min(1, len(members) - len(outcomes)), len(outcomes), mean))
-
-    send()
-    for member in members:
-        outcomes.append(train_single(member, inputs, y, options, _follow(send)))
-        send()
-    return outcomes
 
 
 def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], None]:
@@ -172,11 +151,7 @@ def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], 
 
 
 def _trained(
-    members: list[Member],
-    inputs: Inputs,
-    outcomes: list[Outcome],
-    seconds: float,
-    strategy: Strategy,
+    members: list[Member], inputs: Inputs, states: list[State], seconds: float, strategy: Strategy
 ) -> list[Trained]:
     """Trained networks, moved to where the data are, with their answers for their test graphs."""
     device = inputs.data.x.device
@@ -187,19 +162,14 @@ def _trained(
     else:
         pairs = zip(networks, tests, strict=True)
         outputs = [predict(inputs, network, test.to(device)) for network, test in pairs]
-    return [
-        Trained(
-            member.task.answers(out.float()).cpu(),
-            outcome.best_loss,
-            outcome.best_epoch,
-            outcome.epochs,
-            member.network.num_parameters(),
-            seconds,
-            strategy,
-            learned_scales(member.network),
+    trained = []
+    for (network, _, task, _), state, out in zip(members, states, outputs, strict=True):
+        answers, parameters = task.answers(out.float()).cpu(), network.num_parameters()
+        epochs, scales = (state.best_epoch, state.epoch), learned_scales(network)
+        trained.append(
+            Trained(answers, state.best_loss, *epochs, parameters, seconds, strategy, scales)
         )
-        for member, outcome, out in zip(members, outcomes, outputs, strict=True)
-    ]
+    return trained
 
 
 def learned_scales(network: Network) -> Tensor | None:
@@ -229,7 +199,7 @@ def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
     members, inputs, y = prepared(method, jobs[:16], shared)
 
     def copies() -> list[Member]:
-        return [replace(m, network=copy.deepcopy(m.network)) for m in members]
+        return [m._replace(network=copy.deepcopy(m.network)) for m in members]
 
     train_stack(copies()[:2], inputs, y, options)  # compiles, warms up
     start = time.perf_counter()
@@ -247,46 +217,28 @@ def fit_machine(split: Split, shared: Shared) -> Trained:
     start, data = time.monotonic(), shared.data
     train = torch.as_tensor(np.sort(np.concatenate([split.train, split.validation])))
     task = Task.of(data, train, shared.training.balanced)
+    validation, features = torch.as_tensor(split.validation), shared.scattering
     machine = fit_svm(
-        data,
-        task,
-        train,
-        torch.as_tensor(split.validation),
-        folds=3,
-        workers=shared.workers,
-        features=shared.scattering,
+        data, task, train, validation, folds=3, workers=shared.workers, features=features
     )
-    answers = machine.answers(data.subset(split.test), task, 512)
+    answers = machine.answers(data.subset(split.test), task)
     return Trained(answers, 0.0, 0, 0, machine.num_parameters(), time.monotonic() - start, "svm")
 
 
 def fit_ensemble(method: str, job: Job, shared: Shared, report: Report) -> Trained:
     """Two networks, then a common head; ``lr`` of the job is for all three."""
-    start, data, options = time.monotonic(), shared.data, shared.training
+    start, data = time.monotonic(), shared.data
     head_options = dict(job.options)
-    lr = head_options.pop("lr", options.lr)
-    training = replace(options, seed=options.seed * 100_003 + job.number, lr=lr)
-    task = Task.of(data, torch.as_tensor(job.split.train), training.balanced)
-    answerer, state = fit_method(
-        method,
-        data,
-        job.split,
-        task,
-        training,
-        model_options=head_options,
-        device=shared.device,
-        report=_follow(lambda epoch, best: report(Standing(epoch, 1, 0, best))),
-    )
-    assert isinstance(answerer, NetworkAnswerer)
-    return Trained(
-        answerer.answers(data.subset(job.split.test), task, 512),
-        state.best_loss,
-        state.best_epoch,
-        state.epoch,
-        answerer.num_parameters(),
-        time.monotonic() - start,
-        "sequential",
-    )
+    lr = head_options.pop("lr", shared.training.lr)
+    options = replace(shared.training, seed=shared.seed(job), lr=lr)
+    task = Task.of(data, torch.as_tensor(job.split.train), options.balanced)
+    follow = _follow(lambda epoch, best: report(Standing(epoch, 1, 0, best)))
+    more: dict[str, Any] = {"model_options": head_options, "device": shared.device}
+    network, state = fit_method(method, data, job.split, task, options, report=follow, **more)
+    assert isinstance(network, Network)
+    inputs = Inputs(data, network, torch.device("cpu"), keep=False)
+    members = [Member(network, job.split, task, lr)]
+    return _trained(members, inputs, [state], time.monotonic() - start, "sequential")[0]
 
 
 def train_ensembles(
@@ -306,37 +258,26 @@ def train_ensembles(
         # A network that has stopped is not a finished ensemble.
         report(standing._replace(running=len(jobs), stopped=0))
 
+    own = [Job(k, split, {n: v for n, v in some.items() if n == "lr"}) for k, split, some in jobs]
     parts: list[list[Network]] = []
     for part in ENSEMBLES[method]:
-        own = [
-            job._replace(options={k: v for k, v in job.options.items() if k == "lr"})
-            for job in jobs
-        ]
         members, inputs, y = prepared(part, own, shared)
         train_stack(members, inputs, y, options, report=send, checkpoint=checkpoints(part))
         parts.append([member.network.to(y.device) for member in members])
-    joint = [
-        replace(member, network=_join(job, pair, member, shared))
-        for job, pair, member in zip(jobs, zip(*parts, strict=True), members, strict=True)
-    ]
+    converted = data.with_x(data.x.to(options.dtype))
+    one = converted.subset([0]).to(y.device)
+    width = sum(embed(networks[0], one).shape[1] for networks in parts)
+    head_options = {name: value for name, value in jobs[0].options.items() if name != "lr"}
+    joint = []
+    for job, member, pair in zip(jobs, members, zip(*parts, strict=True), strict=True):
+        outputs = len(member.task.names)
+        build = partial(Ensemble, pair[0], pair[1], width, outputs, **head_options)
+        train = torch.as_tensor(job.split.train)
+        network = initialized(build, data, train, shared.seed(job))
+        joint.append(member._replace(network=network.to(y.device, options.dtype)))
     # Every ensemble has its own features.
-    inputs = Inputs(data.with_x(data.x.to(options.dtype)), joint[0].network, y.device, False)
+    inputs = Inputs(converted, joint[0].network, y.device, keep=False)
     inputs.keep_own_features([member.network for member in joint])
     outcomes = train_stack(joint, inputs, y, options, report=send, checkpoint=checkpoints("head"))
     seconds = (time.monotonic() - start) / len(jobs)
     return _trained(joint, inputs, outcomes, seconds, "stacked")
-
-
-def _join(job: Job, pair: tuple[Network, ...], member: Member, shared: Shared) -> Ensemble:
-    """Two trained networks under a head seeded by the job's number."""
-    options = shared.training
-    head_options = {name: value for name, value in job.options.items() if name != "lr"}
-    one = shared.data.subset([0]).to(torch.device(shared.device))
-    one = one.with_x(one.x.to(options.dtype))
-    width = sum(embed(part, one).shape[1] for part in pair)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed * 100_003 + job.number)
-        first, second = pair
-        network = Ensemble(first, second, width, len(member.task.names), **head_options)
-        network.initialize(one.x, graphs=len(member.split.train))
-    return network.to(one.x.device, options.dtype)

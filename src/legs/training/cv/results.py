@@ -23,36 +23,23 @@ from legs.training.task import Task
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The scores of a method.
-
-    Args:
-        method: its name.
-        scores: by test set, accuracy of the vote or mean squared error of standardized targets.
-        chosen: the setting of the grid that each test set's validation losses chose.
-        losses: by setting and test set, the mean validation loss of the models.
-        predictions: of each test set, by graph: the voted class, or values in original units.
-        parameters: learned, of one model.
-        models: trained models behind the scores.
-        seconds: of training.
-        strategy: how they were trained.
-        scales: of the models behind each test set's answer, the selection matrices of learned
-            scales, ``[models, scales, steps]``; empty where there are none.
-        features: of the same models, graph features ``[models, graphs, features]``, if kept.
-        measured: of the same models, results of measures by name, ``[models, …]`` per test set.
-    """
+    """The scores of a method."""
 
     method: str
-    scores: list[float]
-    chosen: list[int]
-    predictions: list[Tensor]
-    parameters: int
-    models: int
-    seconds: float
-    strategy: str
+    scores: list[float]  # by test set: accuracy of the vote, or MSE of standardized targets
+    chosen: list[int]  # the setting of the grid that each test set's validation losses chose
+    predictions: list[Tensor]  # by test set and graph: the voted class, or original units
+    parameters: int  # learned, of one model
+    models: int  # trained, behind the scores
+    seconds: float  # of training
+    strategy: str  # how they were trained
+    # Of the models behind each test set's answer: selection matrices of learned scales,
+    # ``[models, scales, steps]``; graph features, ``[models, graphs, features]``; results of
+    # measures by name, ``[models, …]``.
     scales: list[Tensor] = field(default_factory=list)
     features: list[Tensor] = field(default_factory=list)
     measured: dict[str, list[Tensor]] = field(default_factory=dict)
-    losses: list[list[float]] = field(default_factory=list)
+    losses: list[list[float]] = field(default_factory=list)  # mean validation, by setting and set
 
     @property
     def mean(self) -> float:
@@ -107,24 +94,18 @@ def score_method(
     behind = [by_setting[best][k] for k, best in enumerate(chosen)]
     answers, scores = zip(*map(partial(_score, data), planned, behind), strict=True)
     everything = [m for s in by_setting for g in s for m in g]
-    return MethodResult(
-        method,
-        list(scores),
-        chosen,
-        list(answers),
-        # Settings may differ in width: the number is that of the first test set's choice.
-        behind[0][0].parameters,
-        len(everything),
-        sum(m.seconds for m in everything),
-        "+".join(sorted({m.strategy for m in everything})),
-        _stacked([[model.scales for model in group] for group in behind]),
-        _stacked([[model.features for model in group] for group in behind]),
-        {
-            name: _stacked([[model.measured.get(name) for model in group] for group in behind])
-            for name in behind[0][0].measured
-        },
-        losses,
-    )
+    first = behind[0][0]  # settings may differ in width: parameters are those of its choice
+    seconds = sum(m.seconds for m in everything)
+    strategies = "+".join(sorted({m.strategy for m in everything}))
+    counts = (first.parameters, len(everything), seconds, strategies)
+    scales = _stacked([[m.scales for m in group] for group in behind])
+    features = _stacked([[m.features for m in group] for group in behind])
+    measured = {
+        name: _stacked([[m.measured.get(name) for m in group] for group in behind])
+        for name in first.measured
+    }
+    more = (scales, features, measured, losses)
+    return MethodResult(method, list(scores), chosen, list(answers), *counts, *more)
 
 
 def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tuple[Tensor, float]:
@@ -165,13 +146,9 @@ def _stacked(by_model: list[list[Tensor | None]]) -> list[Tensor]:
 
 
 def vote(probabilities: Tensor) -> Tensor:
-    """Majority vote of models, ties decided by the summed log-probabilities.
+    """The class of each graph by majority of models; ``probabilities`` by model, graph and class.
 
-    Args:
-        probabilities: ``[models, graphs, classes]``.
-
-    Returns:
-        The class of each graph, ``[graphs]``.
+    Ties are decided by the summed log-probabilities.
 
     >>> vote(torch.tensor([[[0.6, 0.4]], [[0.1, 0.9]]]))
     tensor([1])
@@ -194,13 +171,9 @@ class Comparison(NamedTuple):
 def corrected_t_test(first: list[float], second: list[float], test_fraction: float) -> Comparison:
     r"""The corrected resampled t-test of Nadeau and Bengio (2003).
 
-    Folds share training graphs, so their scores are not independent; the variance of the mean
-    difference is taken as :math:`(1/k + n_\text{test} / n_\text{train})\, s^2`.
-
-    Args:
-        first: scores of one method, one per fold.
-        second: scores of the other on the same folds.
-        test_fraction: :math:`n_\text{test} / n_\text{train}`.
+    Folds share training graphs, so the ``k`` scores of each method are not independent; the
+    variance of the mean difference is taken as :math:`(1/k + f)\, s^2` with the ``test_fraction``
+    :math:`f = n_\text{test} / n_\text{train}`.
 
     >>> corrected_t_test([0.8, 0.9, 0.85], [0.7, 0.8, 0.8], 1 / 9).p < 0.1
     True

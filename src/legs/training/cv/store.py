@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from legs.io import (
-    FileError,
-    check_digest,
-    has_keys,
-    parse_json,
-    with_digest,
-    write_atomically,
-    writing,
-)
+from legs.io import has_keys, with_digest, write_atomically
 from legs.models.saving import ModelError
-from legs.training.checkpoint import (
-    check_settings,
-    load_state,
-    plain,
-    read_checksummed,
-    write_checksummed,
-)
+from legs.training import checkpoint
+from legs.training.methods import ENSEMBLES
 
 
 @dataclass(frozen=True)
@@ -47,6 +35,20 @@ class Trained:
 STRATEGIES = "ways.json"
 
 
+def file_names(method: str, grid: Sequence[Any], settings: Sequence[int], count: int) -> list[str]:
+    """Files of the models of settings that share a stack, by setting and split.
+
+    A file may hold many networks; the next is then named after the first that it does not hold.
+    """
+    if method == "gs-svm":
+        return [f"gs-svm-{k}" for k in range(count)]
+    if method not in ENSEMBLES:
+        return [f"{method}-{settings[0]}-{first}" for first in range(count * len(settings))]
+    if list(grid) == [{}]:  # the name without a grid since version 0.1.0
+        return [f"{method}-{k}" for k in range(count)]
+    return [f"{method}-{setting}-{k}" for setting in settings for k in range(count)]
+
+
 class Store:
     """Finished groups of models by name, in a directory if there is one.
 
@@ -57,15 +59,8 @@ class Store:
         self.directory = directory
         self._finished: dict[str, list[Trained]] = {}
         self._strategies: dict[str, str] = {}
-        if directory is None:
-            return
-        with writing(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-        file = directory / "settings.json"
-        if file.exists():
-            check_settings(directory, _read(file), settings)
-        else:
-            write_atomically(file, json.dumps(plain(settings), indent=1).encode())
+        if directory is not None:
+            checkpoint.keep_settings(directory, settings)
 
     def file(self, group: str) -> Path | None:
         """The file of a group of models."""
@@ -81,7 +76,7 @@ class Store:
             return None
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(".partial")
-        state = load_state(partial, {})
+        state = checkpoint.load_state(partial, {})
         if state is not None and len(state.history) != models:
             partial.unlink()
         return partial
@@ -91,12 +86,10 @@ class Store:
         file = self.directory and self.directory / STRATEGIES
         if file is None or not file.exists():
             return dict(self._strategies)
-        content = _read(file)
+        content = checkpoint.read_json(file)
         by_key = content.get("ways", content)  # version 0.1.0 wrote no checksum at first
         if ("ways" in content and len(content) > 1) or not isinstance(by_key, dict):
-            raise ModelError(
-                f"{file} is damaged: it holds more than ways; delete it to start again"
-            )
+            raise ModelError(f"{file} is damaged: it holds more than ways; {checkpoint.AGAIN}")
         return {k: "sequential" if v == "single" else v for k, v in by_key.items()}
 
     def save_strategies(self, strategies: dict[str, str]) -> None:
@@ -110,14 +103,20 @@ class Store:
         """A finished group, or ``None``."""
         file = self.file(group)
         if group not in self._finished and file is not None and file.exists():
-            rows, tensors = read_checksummed(file, "models", "delete it to train it again")
+            advice = "delete it to train it again"
+            rows, tensors = checkpoint.read_checksummed(file, "models", advice)
             try:
                 self._finished[group] = [_trained(row, k, tensors) for k, row in enumerate(rows)]
             except (KeyError, TypeError) as error:
-                raise ModelError(
-                    f"{file} holds no trained models: {error!r}; delete it to train it again"
-                ) from error
+                raise ModelError(f"{file} holds no trained models: {error!r}; {advice}") from error
         return self._finished.get(group)
+
+    def load_all(self, names: Sequence[str]) -> list[Trained | None]:
+        """Models of the files :func:`file_names`; ``None`` where they are not finished."""
+        models: list[Trained | None] = []
+        while len(models) < len(names):
+            models += self.load(names[len(models)]) or [None]
+        return models
 
     def save(self, group: str, models: list[Trained]) -> None:
         """Keeps a finished group."""
@@ -136,7 +135,7 @@ class Store:
                 if tensor is not None:
                     tensors[f"{k}.{name}"] = tensor.contiguous()
             rows.append(row)
-        write_checksummed(file, "models", rows, tensors)
+        checkpoint.write_checksummed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
 
 
@@ -159,13 +158,3 @@ def _trained(row: dict[str, Any], k: int, tensors: dict[str, Tensor]) -> Trained
         features=tensors.get(f"{k}.features"),
         measured={n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)},
     )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """A JSON file of a store, checked."""
-    try:
-        return check_digest(parse_json(file.read_bytes()), file)
-    except FileError as error:
-        raise ModelError(str(error)) from error
-    except ValueError as error:
-        raise ModelError(f"{file} is damaged: {error}; delete it to start again") from error

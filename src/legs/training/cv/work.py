@@ -21,21 +21,11 @@ import torch
 
 from legs.data.splits import Split
 from legs.engine import Engine, LocalEngine
-from legs.training.cv.models import (
-    Checkpoints,
-    Job,
-    Report,
-    Shared,
-    Strategy,
-    choose_strategy,
-    fit_ensemble,
-    fit_machine,
-    train_ensembles,
-    train_networks,
-)
+from legs.training.cv import models as training
+from legs.training.cv.models import Checkpoints, Job, Report, Shared, Strategy, choose_strategy
 from legs.training.cv.progress import CVProgress, Step, Tracker
 from legs.training.cv.protocol import CVOptions, stacks
-from legs.training.cv.store import Store, Trained
+from legs.training.cv.store import Store, Trained, file_names
 from legs.training.methods import ENSEMBLES
 
 # Units of sequential networks per worker: the last to finish keeps the others waiting.
@@ -77,13 +67,13 @@ def train_unit(
     """Trains the models of a unit; ``checkpoints("")`` is the file of a stack of networks."""
     method, jobs, stacked = unit.method, unit.jobs, unit.strategy == "stacked"
     if unit.step == "machine":
-        return [fit_machine(job.split, shared) for job in jobs]
+        return [training.fit_machine(job.split, shared) for job in jobs]
     if unit.step == "networks":
         file = checkpoints("") if stacked else None
-        return train_networks(method, jobs, shared, unit.strategy, report, file)
+        return training.train_networks(method, jobs, shared, unit.strategy, report, file)
     if stacked:
-        return train_ensembles(method, jobs, shared, report, checkpoints)
-    return [fit_ensemble(method, job, shared, report) for job in jobs]
+        return training.train_ensembles(method, jobs, shared, report, checkpoints)
+    return [training.fit_ensemble(method, job, shared, report) for job in jobs]
 
 
 @dataclass
@@ -105,26 +95,21 @@ class Work:
 
     def __post_init__(self) -> None:
         models = {m: sum(len(group.jobs) for group in self.groups(m)) for m in self.methods}
-        training, grid = self.options.training, self.options.grid
-        self.tracker = Tracker(models, training.max_epochs, len(grid), self.progress)
+        epochs, settings = self.shared.training.max_epochs, len(self.options.grid)
+        self.tracker = Tracker(models, epochs, settings, self.progress)
+        self.gpus = int(self.shared.device.startswith("cuda"))  # that a worker needs
 
     def groups(self, method: str) -> list[Group]:
         """All models of a method."""
         if method == "gs-svm":
             jobs = [Job(k, models[0], {}) for k, models in enumerate(self.planned)]
-            return [Group([0], jobs, [f"gs-svm-{job.number}" for job in jobs])]
+            return [Group([0], jobs, file_names(method, (), (), len(jobs)))]
         grid, groups = self.options.grid, []
         splits = list(enumerate(split for models in self.planned for split in models))
         common = {} if method in ENSEMBLES else self.model_options
         for settings in stacks(grid):
             jobs = [Job(k, split, {**common, **grid[s]}) for s in settings for k, split in splits]
-            if method not in ENSEMBLES:  # a file may hold many networks
-                names = [f"{method}-{settings[0]}-{first}" for first in range(len(jobs))]
-            elif grid == ({},):  # the name without a grid since version 0.1.0
-                names = [f"{method}-{k}" for k, _ in splits]
-            else:
-                names = [f"{method}-{s}-{k}" for s in settings for k, _ in splits]
-            groups.append(Group(settings, jobs, names))
+            groups.append(Group(settings, jobs, file_names(method, grid, settings, len(splits))))
         return groups
 
     def run(self) -> None:
@@ -132,10 +117,8 @@ class Work:
 
         Where a GPU runs out of memory, the rest is trained in stacks of half the size.
         """
-        groups = [group for method in self.methods for group in self.groups(method)]
-        self.tracker.done = sum(
-            model is not None for group in groups for model in self._load(group)
-        )
+        names = [group.names for method in self.methods for group in self.groups(method)]
+        self.tracker.done = sum(m is not None for some in names for m in self.store.load_all(some))
         if self.strategy == "auto":
             self._choose_strategies()
         while True:
@@ -167,27 +150,20 @@ class Work:
         left = len(units)
         self.tracker.begin(units[0], min(left, engine.workers))
         alone = replace(self.shared, workers=1)
-        for number, models in engine.run(train_unit, alone, units, gpus=self._gpus):
+        for number, models in engine.run(train_unit, alone, units, gpus=self.gpus):
             left -= 1
             self._save(units[number], models)
             self.tracker.begin(units[number], min(left, engine.workers))
 
     def _save(self, unit: Unit, models: list[Trained]) -> None:
-        if len(unit.names) == len(models):
-            for name, model in zip(unit.names, models, strict=True):
-                self.store.save(name, [model])
-        else:
-            self.store.save(unit.names[0], models)
+        groups = [[model] for model in models] if len(unit.names) == len(models) else [models]
+        for name, group in zip(unit.names, groups, strict=True):
+            self.store.save(name, group)
         if unit.step == "ensemble" and unit.strategy == "stacked":
             for part in (*ENSEMBLES[unit.method], "head"):
                 if (file := self._checkpoint(unit, part)) is not None:
                     file.unlink(missing_ok=True)
         self.tracker.end(len(models))
-
-    @property
-    def _gpus(self) -> int:
-        """GPUs that a worker needs."""
-        return int(self.shared.device.startswith("cuda"))
 
     def _checkpoint(self, unit: Unit, part: str) -> Path | None:
         name = f"{unit.names[0]}-{part}" if part else unit.names[0]
@@ -201,14 +177,14 @@ class Work:
                 continue
             for group in self.groups(method):
                 key = f"{method}-{group.settings[0]}"
-                if key not in chosen and None in self._load(group):
+                if key not in chosen and None in self.store.load_all(group.names):
                     trials[key] = method, group.jobs[:16]
                     settings = tuple(group.settings)
                     unit = Unit(method, "trial", "stacked", settings, 0, group.jobs, [])
                     self.tracker.begin(unit, running=0)
         shared = self.shared if self.engine is None else replace(self.shared, workers=1)
         engine, tasks = self.engine or LocalEngine(1), list(trials.values())
-        for number, strategy in engine.run(choose_strategy, shared, tasks, gpus=self._gpus):
+        for number, strategy in engine.run(choose_strategy, shared, tasks, gpus=self.gpus):
             chosen[list(trials)[number]] = strategy
             self.store.save_strategies(chosen)
 
@@ -217,16 +193,15 @@ class Work:
         step: Step = "ensemble" if method in ENSEMBLES else "networks"
         step = "machine" if method == "gs-svm" else step
         first = 0
-        for group in self.groups(method):
-            settings, jobs, names = group
+        for settings, jobs, names in self.groups(method):
             chosen: str | None = self.strategy
             if chosen == "auto":
                 chosen = self.store.strategies().get(f"{method}-{settings[0]}")
             strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
             whole = Unit(method, step, strategy, (), first, jobs, names)
-            size = self._size(whole)
-            each = len(jobs) // len(settings)
-            missing = [k for k, model in enumerate(self._load(group)) if model is None]
+            size, each = self._size(whole), len(jobs) // len(settings)
+            models = self.store.load_all(names)
+            missing = [k for k, model in enumerate(models) if model is None]
             while missing:  # networks side by side share a file
                 part = [k for i, k in enumerate(missing[:size]) if k == missing[0] + i]
                 missing = missing[len(part) :]
@@ -252,22 +227,12 @@ class Work:
             workers *= ROUNDS
         return max(1, min(self.chunk, math.ceil(len(unit.jobs) / workers)))
 
-    def _load(self, group: Group) -> list[Trained | None]:
-        """The models of a group, ``None`` where they are not finished.
-
-        Files of earlier runs may hold any number of networks.
-        """
-        models: list[Trained | None] = []
-        while len(models) < len(group.jobs):
-            models += self.store.load(group.names[len(models)]) or [None]
-        return models
-
     def results(self, method: str) -> list[list[list[Trained]]]:
         """Models of a method by setting, test set and rotation; all are finished."""
         sizes = [1 if method == "gs-svm" else len(models) for models in self.planned]
         by_setting = {}
         for group in self.groups(method):
-            models = (model for model in self._load(group) if model is not None)
+            models = (model for model in self.store.load_all(group.names) if model is not None)
             for setting in group.settings:
                 by_setting[setting] = [list(islice(models, size)) for size in sizes]
         return [by_setting[setting] for setting in sorted(by_setting)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container
 from math import prod
 
 import torch
 from torch import Tensor
 
-from legs.kernels.gpu import launch, stack
+from legs.kernels.gpu import adam, launch
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -20,13 +20,8 @@ class StackedAdam:
     r"""Adam over parameters with a leading axis of models, each as if it were alone.
 
     All parameters of a model lie in one row of one matrix, and so do its moments: a step is a few
-    operations, however many parameters there are. ``parameters`` are views into that matrix.
-
-    Args:
-        parameters: by name, ``[models, ...]``, where they start from.
-        lr: learning rate of each model, ``[models]``.
-        weight_decay: of all models.
-        clip: largest norm of a model's gradient, or ``None``.
+    operations, however many parameters there are. ``parameters`` are views into that matrix, by
+    name, ``[models, ...]``; ``lr`` is ``[models]``, and ``clip`` the largest norm of a gradient.
 
     >>> adam = StackedAdam({"w": torch.zeros(2, 3)}, torch.tensor([0.1, 0.2]))
     >>> adam.step(adam.parameters["w"].sum(), torch.tensor([True, True]))
@@ -42,9 +37,8 @@ class StackedAdam:
         clip: float | None = None,
     ) -> None:
         self.lr, self.weight_decay, self.clip = lr, weight_decay, clip
-        self.betas, self.shares = (
-            lr.new_tensor(numbers).unsqueeze(-1) for numbers in (BETAS, [1 - b for b in BETAS])
-        )
+        self.betas = lr.new_tensor(BETAS).unsqueeze(-1)
+        self.shares = lr.new_tensor([1 - beta for beta in BETAS]).unsqueeze(-1)
         self.shapes = {name: p.shape[1:] for name, p in parameters.items()}
         self.order = sorted(parameters, key=lambda name: prod(self.shapes[name]) % ALIGNED > 0)
         self.sizes = [prod(self.shapes[name]) for name in self.order]
@@ -58,34 +52,21 @@ class StackedAdam:
         return {name: columns[name].view(-1, *shape) for name, shape in self.shapes.items()}
 
     def step(self, loss: Tensor, active: Tensor) -> None:
-        """One step of the models under ``active`` (``[models]``); the others do not move.
-
-        Args:
-            loss: the sum of the models' losses.
-            active: which models have a loss.
-        """
-        leaves = list(self.parameters.values())
-        grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+        """One step of the models under ``active`` (``[models]``) on the sum of their losses."""
+        grads = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True)
         by_name = {k: g for k, g in zip(self.parameters, grads, strict=True) if g is not None}
         with torch.no_grad():
-            unused = self.parameters.keys() - by_name
-            self._update(self._prepared(self._rows(by_name), unused), active)
+            self._update(self._prepared(self._rows(by_name), by_name), active)
 
     def keep(self, models: Tensor) -> None:
         """Continues with some of the models only; the others cost nothing more."""
         rows = (self.weights, self.first_moments, self.second_moments, self.lr, self.steps)
         self._set(*(row[models] for row in rows))
 
-    def restore(
-        self,
-        parameters: dict[str, Tensor],
-        first: dict[str, Tensor],
-        second: dict[str, Tensor],
-        lr: Tensor,
-        steps: Tensor,
-    ) -> None:
-        """Continues from other parameters and moments, of as many models."""
-        self._set(self._rows(parameters), self._rows(first), self._rows(second), lr, steps)
+    def restore(self, groups: list[dict[str, Tensor]], lr: Tensor, steps: Tensor) -> None:
+        """Continues from other parameters and two moments, of as many models."""
+        weights, first, second = map(self._rows, groups)
+        self._set(weights, first, second, lr, steps)
 
     def _set(
         self, weights: Tensor, first: Tensor, second: Tensor, lr: Tensor, steps: Tensor
@@ -108,7 +89,7 @@ class StackedAdam:
         ]
         return torch.cat(rows, dim=1)
 
-    def _prepared(self, grad: Tensor, unused: Set[str]) -> Tensor:
+    def _prepared(self, grad: Tensor, used: Container[str]) -> Tensor:
         """Clipped, and with the decay of the weights."""
         if self.clip is not None:
             # As torch.nn.utils.clip_grad_norm_ does.
@@ -116,8 +97,9 @@ class StackedAdam:
             grad = grad * (self.clip / (norm + 1e-6)).clamp_max(1.0)
         if self.weight_decay:
             grad = grad + self.weight_decay * self.weights
-            for name in unused:
-                self.parts(grad)[name].zero_()
+            for name, part in self.parts(grad).items():
+                if name not in used:
+                    part.zero_()
         return grad
 
     def _update(self, grad: Tensor, active: Tensor) -> None:
@@ -125,7 +107,7 @@ class StackedAdam:
         if launch.applies(grad):
             moments = (self.first_moments, self.second_moments)
             tensors = (grad, self.lr, self.steps, active, self.weights, *moments)
-            stack.adam_step(*tensors, BETAS, EPS)
+            adam.adam_step(*tensors, BETAS, EPS)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         rest = 1 - self.betas ** self.steps.clamp_min(1)

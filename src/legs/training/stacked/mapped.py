@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,29 +42,24 @@ class Mapped:
     ) -> Tensor:
         """Outputs of all models, ``[models, graphs, out_channels]``.
 
-        Args:
-            state: parameters and buffers by name, ``[models, ...]``; in training, batch norm
-                changes its own.
-            arguments, keywords: of :meth:`Inputs.gather`.
-            mask: the graphs that batch norm may see, ``[models, graphs]``.
-            training: whether batch norm and dropout are in training mode.
-            models: numbers of the models, where every model has features of its own.
+        ``state``: parameters and buffers by name, ``[models, ...]``; in training, batch norm
+        changes its own. ``arguments`` and ``keywords``: of :meth:`Inputs.gather`. ``mask``: the
+        graphs that batch norm may see, ``[models, graphs]``. ``models``: their numbers, where each
+        has features of its own.
         """
         self.base.train(training)
         features, over = (arguments[0] if len(arguments) == 1 else None), None  # else graphs
         if features is not None and features.dim() == 3:
             features, over = features if models is None else features[models], 0
 
-        def run(state: dict[str, Tensor], mask: Tensor, features: Tensor | None) -> Tensor:
+        def run(state: dict[str, Tensor], mask: Tensor, features: Tensor | None) -> Any:
             if features is not None:
                 head = {f"network.{name}": value for name, value in state.items()}
-                return cast(Tensor, functional_call(Head(self.base), head, (features, mask)))
-            return cast(
-                Tensor, functional_call(self.base, state, arguments, keywords | {"mask": mask})
-            )
+                return functional_call(Head(self.base), head, (features, mask))
+            return functional_call(self.base, state, arguments, keywords | {"mask": mask})
 
-        mapped = vmap(run, in_dims=(0, 0, over), randomness="different")
-        return mapped(state, mask, features)
+        mapped: Tensor = vmap(run, (0, 0, over), randomness="different")(state, mask, features)
+        return mapped
 
     def evaluate(self, state: dict[str, Tensor], parts: Iterable[Tensor], models: Tensor) -> Tensor:
         """Outputs in evaluation mode for graphs in parts, as :meth:`__call__` has them."""
@@ -81,12 +76,8 @@ def predict_stacked(
 ) -> list[Tensor]:
     """Outputs of each network for graphs of its own, in evaluation mode.
 
-    As :func:`legs.training.inputs.predict` of one after another, to rounding.
-
-    Args:
-        networks: of one architecture, where the data are.
-        inputs: the data set; features that are each network's own are in the same order.
-        parts: numbers of the graphs that each network answers for.
+    As :func:`legs.training.inputs.predict` of one after another, to rounding. The networks are of
+    one architecture, where the data are; ``parts`` are numbers of the graphs of each.
     """
     device = inputs.data.x.device
     parameters, buffers = stack_module_state(list(networks))
@@ -126,10 +117,8 @@ def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
     """How models read the graphs they need: all together, or by equal sets of graphs.
 
     One pass over many graphs costs less than many over few, unless too much of it is wasted.
-
-    Args:
-        masks: the graphs that each model needs, ``[models, graphs]``.
-        rows: what there is to compute for each graph: its nodes, for example.
+    ``masks`` are the graphs that each model needs, ``[models, graphs]``; ``rows``, ``[graphs]``, is
+    what there is to compute for each graph: its nodes, for example.
 
     >>> needed = torch.tensor([[True, False], [False, True]])
     >>> [one.graphs.tolist() for one in passes(needed, torch.tensor([10, 10]))]
@@ -148,7 +137,12 @@ def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
     wasted = len(everyone) * rows[every].sum() - needed
     if wasted < PASS_COSTS.get(masks.device.type, 0) * (len(sharing) - 1):
         sharing = [(everyone, every)]
-    return [Pass(models, graphs, _cut(graphs, rows, len(models))) for models, graphs in sharing]
+    result = []
+    for models, graphs in sharing:
+        place = (rows[graphs].cumsum(0) - 1).clamp_min(0) * len(models) // ROWS_AT_ONCE
+        cuts = (place.diff().nonzero().flatten() + 1).cpu()
+        result.append(Pass(models, graphs, torch.tensor_split(graphs, cuts)))
+    return result
 
 
 def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
@@ -157,10 +151,3 @@ def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
     for row, part in zip(masks, parts, strict=True):
         row[torch.as_tensor(part)] = True
     return masks.to(device)
-
-
-def _cut(graphs: Tensor, rows: Tensor, models: int) -> tuple[Tensor, ...]:
-    """Runs of graphs that are read at once."""
-    place = (rows[graphs].cumsum(0) - 1).clamp_min(0) * models // ROWS_AT_ONCE
-    cuts = (place.diff().nonzero().flatten() + 1).cpu()
-    return torch.tensor_split(graphs, cuts)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.kernels.gpu import launch, stack
+from legs.kernels.gpu import gather, launch
 
 # Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
 # and all would wait for it.
@@ -58,7 +58,7 @@ class FilledBatches:
         ends = counts.cumsum(0)
         if launch.applies(data.x):
             sizes = (self.nodes, self.edges, FILLERS)
-            x, batch, edge_index, weight = stack.gather(
+            x, batch, edge_index, weight = gather.gather(
                 rows, ends, data.x, self.row, data.col, data.edge_weight, *sizes
             )
             return GraphBatch(x, edge_index, weight, batch, self.slots, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,19 +22,11 @@ from torch.nn.functional import pad
 
 from legs.data.splits import Split
 from legs.models import Network
+from legs.training import loop
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
 from legs.training.inputs import Inputs, Known
-from legs.training.loop import (
-    CHECKPOINT_SECONDS,
-    Report,
-    TrainingError,
-    calibrates,
-    matrix_products,
-    random_batches,
-    seeded,
-    train,
-)
+from legs.training.loop import CHECKPOINT_SECONDS, Report, TrainingError
 from legs.training.options import TrainingOptions
 from legs.training.stacked.adam import StackedAdam
 from legs.training.stacked.cuda_graph import Replay, replayable
@@ -43,23 +35,13 @@ from legs.training.stacked.mapped import Mapped, Pass, masks_of, passes
 from legs.training.task import Task
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One model of a stack."""
 
     network: Network  # initialized from its own training graphs
     split: Split
     task: Task  # scaled by its own training graphs
     lr: float
-
-
-@dataclass
-class Outcome:
-    """How the training of one member ended; its network has the best weights."""
-
-    best_epoch: int
-    best_loss: float
-    epochs: int
 
 
 class Standing(NamedTuple):
@@ -73,7 +55,7 @@ class Standing(NamedTuple):
 
 def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:
     """The batches of an epoch, the same for all models."""
-    return random_batches(torch.arange(graphs), options, epoch)
+    return loop.random_batches(torch.arange(graphs), options, epoch)
 
 
 def own_batches(train: Tensor, graphs: int, options: TrainingOptions, epoch: int) -> list[Tensor]:
@@ -90,22 +72,12 @@ def train_single(
     y: Tensor,
     options: TrainingOptions,
     report: Report = lambda row: None,
-) -> Outcome:
+) -> State:
     """Trains one member alone, on the batches it would see in a stack, to the same weights."""
-    target = member.task.targets(y)
-    if target.is_floating_point():
-        target = target.to(next(member.network.parameters()).dtype)
-    state = train(
-        member.network,
-        inputs,
-        target,
-        member.split,
-        member.task,
-        replace(options, lr=member.lr),
-        report=report,
-        batches=partial(own_batches, torch.as_tensor(member.split.train), len(y), options),
-    )
-    return Outcome(state.best_epoch, state.best_loss, state.epoch)
+    network, split, task, lr = member
+    batches = partial(own_batches, torch.as_tensor(split.train), len(y), options)
+    own = replace(options, lr=lr)
+    return loop.train(network, inputs, y, split, task, own, report=report, batches=batches)
 
 
 def train_stack(
@@ -116,16 +88,11 @@ def train_stack(
     *,
     report: Callable[[Standing], None] = lambda standing: None,
     checkpoint: Path | None = None,
-) -> list[Outcome]:
-    """Trains all members at once and leaves their networks with their best weights.
+) -> list[State]:
+    """Trains members of one architecture at once; leaves their networks with their best weights.
 
-    Args:
-        members: of one architecture, each with its own learning rate.
-        inputs: the data set, for that architecture.
-        y: targets of all graphs, unscaled, on the device of ``inputs``.
-        options: how to train.
-        report: called before the first epoch and after each validation.
-        checkpoint: file for the state of the stack, to resume from after an interruption.
+    ``y`` are unscaled targets of all graphs, on the device of ``inputs``. ``report`` is called
+    before the first epoch and after each validation. A stack resumes from its ``checkpoint``.
     """
     stack = Stack(members, inputs, y, options)
     state = load_state(checkpoint, {}) if checkpoint else None
@@ -134,11 +101,11 @@ def train_stack(
     done, last_saved = (state.epoch if state else 0), time.monotonic()
     report(stack.standing(done))
     replay = Replay(stack, inputs) if replayable(stack.network.base, inputs) else None
-    with matrix_products(options):
+    with loop.matrix_products(options):
         for epoch in range(done + 1, options.max_epochs + 1):
             if not len(stack.running):
                 break
-            with seeded(options.seed, epoch, y.device):
+            with loop.seeded(options.seed, epoch, y.device):
                 for index in shared_batches(len(y), options, epoch):
                     if replay is not None:
                         replay(index)
@@ -179,14 +146,10 @@ class Stack:
         self.version = 0  # of the tensors: a recorded step is good for one version
         self._passes: tuple[int, list[Pass]] = (-1, [])  # of a version, too
         self.best = {k: v.clone() for k, v in {**parameters, **self.buffers}.items()}
-        self.outcomes = [Outcome(0, float("inf"), 0) for _ in members]
+        self.outcomes = [State() for _ in members]
 
     def step(
-        self,
-        arguments: tuple[Any, ...],
-        keywords: Known,
-        index: Tensor,
-        valid: Tensor | None = None,
+        self, arguments: Any, keywords: Known, index: Tensor, valid: Tensor | None = None
     ) -> None:
         """One step of Adam on the graphs ``index``; places that are not ``valid`` count nowhere."""
         mask = self.train_mask[:, index]
@@ -210,17 +173,16 @@ class Stack:
         better, keep = [], []
         for place, value in enumerate(loss.tolist()):
             outcome = self.outcomes[members[place]]
-            outcome.epochs = epoch
+            outcome.epoch = epoch
             if value < outcome.best_loss:
                 outcome.best_loss, outcome.best_epoch = value, epoch
                 better.append(place)
             if epoch - outcome.best_epoch < self.options.patience:
                 keep.append(place)
-        last = self.network.base.output_layer
         places = torch.tensor(better, dtype=torch.long, device=self.y.device)
         for name, tensor in {**self.adam.parameters, **self.buffers}.items():
             best = tensor.detach()[places]
-            if scale is not None and name.rpartition(".")[0] == last:
+            if scale is not None and name.rpartition(".")[0] == self.network.base.output_layer:
                 best = best * scale[places].to(best).view(-1, *[1] * (best.dim() - 1))
             self.best[name][self.running[places]] = best
         if len(keep) < len(self.running):
@@ -231,7 +193,7 @@ class Stack:
         if self._passes[0] != self.version:
             rows = self.network.inputs.rows
             self._passes = (self.version, passes(self.validation_mask, rows))
-        calibrated = calibrates(self.members[0].task, self.network.base, self.options)
+        calibrated = loop.calibrates(self.members[0].task, self.network.base, self.options)
         columns: list[tuple[Tensor, ...]] = []
         for models, graphs, parts in self._passes[1]:
             state = self.adam.parts(self.adam.weights[models])
@@ -249,9 +211,12 @@ class Stack:
             own = own[:, : int(mask.sum(1).max())]
             scores = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
             columns.append((scores, self.y[graphs][own], weights.gather(1, own)))
-        if calibrated:
+        if calibrated:  # filled up with graphs of weight zero
             most = max(target.shape[1] for _, target, _ in columns)
-            columns = [tuple(_padded(x, most) for x in some) for some in columns]
+            columns = [
+                tuple(pad(x, (0, 0) * (x.dim() - 2) + (0, most - x.shape[1])) for x in some)
+                for some in columns
+            ]
         order = torch.cat([models for models, *_ in self._passes[1]]).argsort()
         joined = [torch.cat(some)[order] for some in zip(*columns, strict=True)]
         return calibrate(*joined) if calibrated else (None, joined[0])
@@ -268,23 +233,26 @@ class Stack:
             "best": self.best,
             "own": {"running": self.running, "lr": adam.lr, "steps": adam.steps},
         }
-        return State(epoch, history=[asdict(o) for o in self.outcomes], tensors=groups)
+        history = [
+            {"best_epoch": o.best_epoch, "best_loss": o.best_loss, "epochs": o.epoch}
+            for o in self.outcomes
+        ]
+        return State(epoch, history=history, tensors=groups)
 
     def restore(self, state: State) -> None:
         """Goes back to a state of :meth:`state`."""
-        groups = {
-            group: {name: tensor.to(self.y.device) for name, tensor in tensors.items()}
-            for group, tensors in state.tensors.items()
-        }
+        groups: dict[str, dict[str, Tensor]] = {}
+        for name, tensors in state.tensors.items():
+            groups[name] = {key: tensor.to(self.y.device) for key, tensor in tensors.items()}
         own = groups["own"]
         self._keep(own["running"])
-        parameters, first, second = (groups[k] for k in ("parameters", "first", "second"))
-        self.adam.restore(parameters, first, second, own["lr"], own["steps"])
+        rows = [groups[name] for name in ("parameters", "first", "second")]
+        self.adam.restore(rows, own["lr"], own["steps"])
         self.frozen = groups.get("frozen", {})
         self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
         self.best |= groups["best"]
         self.outcomes = [
-            Outcome(row["best_epoch"], row["best_loss"], row["epochs"]) for row in state.history
+            State(row["epochs"], row["best_epoch"], row["best_loss"]) for row in state.history
         ]
 
     def standing(self, epoch: int) -> Standing:
@@ -293,7 +261,7 @@ class Stack:
         best = sum(o.best_loss for o in self.outcomes) / models
         return Standing(epoch, running, models - running, best)
 
-    def finish(self) -> list[Outcome]:
+    def finish(self) -> list[State]:
         """Puts the best weights into the members' networks."""
         best = {name: tensor.cpu() for name, tensor in self.best.items()}
         for place, member in enumerate(self.members):
@@ -306,14 +274,8 @@ class Stack:
     def _keep(self, places: Tensor) -> None:
         self.version += 1
         self.adam.keep(places)
+        self.loss.keep(places)
         self.frozen = {k: v[places] for k, v in self.frozen.items()}
         self.buffers = {k: v[places] for k, v in self.buffers.items()}
-        self.train_mask = self.train_mask[places]
-        self.validation_mask = self.validation_mask[places]
-        self.loss.keep(places)
-        self.running = self.running[places]
-
-
-def _padded(x: Tensor, length: int) -> Tensor:
-    """Filled up with zeros along the second axis."""
-    return pad(x, (0, 0) * (x.dim() - 2) + (0, length - x.shape[1]))
+        rows = (self.train_mask, self.validation_mask, self.running)
+        self.train_mask, self.validation_mask, self.running = (row[places] for row in rows)

@@ -1,7 +1,6 @@
-"""Steps of Adam and batches of graphs for stacks of models: ``adam.cu``, ``gather.cu``.
+"""Batches of graphs of one shape: ``gather.cu``. In PyTorch, dozens of small launches.
 
-In PyTorch, these would be hundreds of small launches per training step. No kernel reads data back
-to the host: steps can be recorded as CUDA graphs, and give the same bits every time.
+Nothing is read back to the host: training steps can be recorded as CUDA graphs.
 """
 
 from __future__ import annotations
@@ -12,40 +11,7 @@ from torch import Tensor
 
 from legs.kernels.gpu import launch
 
-THREADS = 256
-EACH = 4  # numbers per thread
-
-
-def adam_step(
-    grad: Tensor,
-    lr: Tensor,
-    steps: Tensor,
-    active: Tensor,
-    weights: Tensor,
-    first: Tensor,
-    second: Tensor,
-    betas: tuple[float, float],
-    eps: float,
-) -> None:
-    """A step of Adam in place; see :class:`legs.training.stacked.adam.StackedAdam`.
-
-    Args:
-        grad: ``[models, width]``.
-        lr: ``[models]``.
-        steps: ``[models]``, this one included.
-        active: ``[models]``; other models stay as they are.
-        weights: ``[models, width]``, rows apart.
-        first: moments, ``[models, width]``.
-        second: moments, ``[models, width]``.
-        betas: of the moments.
-        eps: added to the root of the second.
-    """
-    models, width = grad.shape
-    blocks = -(-width // (THREADS * EACH))
-    start = weights.as_strided((1,), (1,), weights.storage_offset())
-    args: list[Any] = [grad.contiguous(), lr, steps, active, start, first, second]
-    args += [width, weights.stride(0), blocks, *betas, eps]
-    launch.run("adam", "adam", grad, models * blocks, THREADS, args, THREADS=THREADS)
+THREADS, EACH = 256, 4  # per block; numbers per thread
 
 
 def gather(
@@ -59,8 +25,7 @@ def gather(
     edges: int,
     fillers: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Graphs in a batch of fixed size; see
-    :class:`legs.training.stacked.padded.FilledBatches`.
+    """Graphs in a batch of fixed size: :class:`legs.training.stacked.padded.FilledBatches`.
 
     Args:
         rows: nodes, edges, first node and first edge of each graph, ``[slots, 4]``.
