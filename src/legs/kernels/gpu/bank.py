@@ -1,0 +1,91 @@
+"""Filter banks of the lazy walk on GPUs: ``bank.cu``, a block of threads per graph and channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from legs.kernels.bank import Graph
+from legs.kernels.gpu.launch import compiled
+from legs.kernels.gpu.scattering import max_shared
+
+# By the number of nodes up to which they serve: channels and threads of a block. What a thread
+# keeps in registers follows.
+CLASSES = ((32, 32, 256), (128, 16, 512), (512, 8, 1024), (2048, 4, 1024))
+ANY = (8, 1024)
+MAX_REGISTERS = 64  # bands times items of a thread
+
+
+def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint: bool) -> Tensor:
+    """The bank, ``[models, nodes, bands, channels]``, or its adjoint, ``[models, nodes, channels]``.
+
+    Args:
+        graph: on the device of ``x``.
+        x: ``[models, nodes, channels]``; for the adjoint ``[models, nodes, bands, channels]``. One
+            model in place of many if it is the same for all.
+        filters: ``[models, states, bands, channels]``, or one channel for all.
+        scale: of rows, ``[nodes]``: divided by before, and multiplied with after.
+        adjoint: whether to compute the adjoint.
+    """
+    models, _, bands, _ = filters.shape
+    out = x.new_empty(models, x.shape[1], *[] if adjoint else [bands], x.shape[-1])
+    return _launch("ADJOINT" if adjoint else "FORWARD", graph, x, x, filters, scale, out)
+
+
+def gradient(
+    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, grad: Tensor
+) -> Tensor:
+    """The gradient of the filters, of their shape, from that of the bank."""
+    return _launch("GRADIENT", graph, x, grad, filters, scale)
+
+
+def _launch(
+    mode: str,
+    graph: Graph,
+    x: Tensor,
+    grad: Tensor,
+    filters: Tensor,
+    scale: Tensor | None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Writes to ``out``; without it, returns the sum of what the blocks write."""
+    (models, states, bands, own), (nodes, channels) = filters.shape, (x.shape[1], x.shape[-1])
+    graphs, device, null = graph.ptr.shape[0] - 1, x.device.index, x.new_empty(0)  # a null pointer
+    common = (("MODE", mode), ("B", bands), ("K", states), ("PER_CHANNEL", int(own > 1)))
+    common += (("WEIGHTED", int(graph.weight is not None)), ("SCALED", int(scale is not None)))
+    tensors = [x.contiguous(), grad.contiguous(), graph.rowptr, graph.col]
+    tensors += [null if t is None else t for t in (graph.weight, graph.ptr, graph.inverse, scale)]
+    tensors.append(filters.contiguous())
+    most_shared, above, total = max_shared(device), -1, None
+    with torch.cuda.device(device):
+        for largest, width, threads in (*CLASSES, (None, *ANY)):
+            items, chunks = (largest or 0) * width // threads, -(-channels // width)
+            each = bands * (width if own > 1 else 1)
+            shared = states * each + 2 * width * (largest or 0)
+            shared += 2 * each * (threads // 32) if mode == "GRADIENT" else 0
+            shared *= x.element_size()
+            if items and (shared > most_shared or items * bands > MAX_REGISTERS):
+                continue
+            constants = (*common, ("CH", width), ("THREADS", threads), ("ITEMS", items))
+            kernel = compiled(("bank.cu",), "bank", x.dtype, device, constants, most_shared)
+            scratch = null if items else x.new_empty(2 * models * chunks * nodes * width)
+            partial = out
+            if partial is None:
+                own_width = width if own > 1 else 1
+                partial = x.new_zeros(models, graphs, chunks, states, bands, own_width)
+            args: list[Any] = [*tensors, scratch, partial, models, x.shape[0], graphs, nodes]
+            args += [channels, above, largest or 2**31 - 1]
+            kernel(models * graphs * chunks, threads, args, shared)
+            if out is None:
+                part = partial.sum(1)  # [models, chunks, states, bands, width or 1]
+                part = part.movedim(1, 3).flatten(3) if own > 1 else part.sum(1)
+                part = part[..., :own]
+                total = part if total is None else total + part
+            if largest is None or (graph.largest is not None and graph.largest <= largest):
+                break
+            above = largest
+    result = total if out is None else out
+    assert result is not None
+    return result
