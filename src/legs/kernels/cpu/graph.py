@@ -248,7 +248,7 @@ def row_sum(zero: Any, source: int, space: Any, i: int) -> Any:
 
 
 @inlined
-def _row_difference(zero: Any, source: int, space: Any, i: int) -> Any:
+def row_difference(zero: Any, source: int, space: Any, i: int) -> Any:
     r""":math:`\sum_j W_{ij} (v_i - v_j)`: exactly zero where all ``v`` are equal."""
     here, total = load(zero, space.data, source + i * len_of(zero)), zero
     for e in range(at(space.start, i), at(space.start, i + 1)):
@@ -268,7 +268,7 @@ def walk(zero: Any, steps: int, n: int, signal: int, space: Any) -> None:
         place = signal + i * lanes
         store(load(zero, data, place) * at(data, inverse + i), data, place)
     for i in range(n):
-        total = _row_difference(zero, signal, space, i) * (at(data, inverse + i) * MOVE)
+        total = row_difference(zero, signal, space, i) * (at(data, inverse + i) * MOVE)
         store(total, data, space.states + i * lanes)
     for s in range(1, steps):
         now = space.states + s * n * lanes

@@ -182,6 +182,12 @@ def _part_addresses(builder: Any, start: Any, kind: Any) -> list[Any]:
     return [builder.bitcast(place, pointer) for place in places]
 
 
+def _row_addresses(builder: Any, start: Any, kind: Any, stride: Any) -> list[Any]:
+    steps = [builder.mul(stride, ir.Constant(ir.IntType(64), k)) for k in range(kind.count)]
+    pointer = kind.element.as_pointer()
+    return [builder.bitcast(builder.gep(start, [step]), pointer) for step in steps]
+
+
 @intrinsic
 def load(typingctx: Any, like: Any, array: Any, index: Any) -> Any:
     """The elements of a flat array from ``index`` on; not bounds-checked."""
@@ -211,6 +217,39 @@ def store(typingctx: Any, value: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(value, array, types.intp), build
+
+
+@intrinsic
+def load_rows(typingctx: Any, like: Any, array: Any, index: Any, stride: Any) -> Any:
+    """Part k from ``index + k * stride`` on of a flat array; not bounds-checked."""
+    if not (isinstance(like, Vector) and _is_flat(array) and array.dtype == like.dtype):
+        return None
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        start = _address(context, builder, array, args[1], args[2])
+        kind = context.get_value_type(like)
+        parts = [builder.load(place) for place in _row_addresses(builder, start, kind, args[3])]
+        for part in parts:
+            part.align = array.dtype.bitwidth // 8
+        return _unite(builder, parts)
+
+    return like(like, array, types.intp, types.intp), build
+
+
+@intrinsic
+def store_rows(typingctx: Any, value: Any, array: Any, index: Any, stride: Any) -> Any:
+    """Writes part k to a flat array from ``index + k * stride`` on; not bounds-checked."""
+    if not (isinstance(value, Vector) and _is_flat(array) and array.dtype == value.dtype):
+        return None
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        start = _address(context, builder, array, args[1], args[2])
+        places = _row_addresses(builder, start, args[0].type, args[3])
+        for part, place in zip(_split(builder, args[0]), places, strict=True):
+            builder.store(part, place).align = array.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.void(value, array, types.intp, types.intp), build
 
 
 @intrinsic
