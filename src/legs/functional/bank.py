@@ -78,3 +78,13 @@ def difference_filters(filters: Tensor) -> Tensor:
     """
     sums = filters.flip(1).cumsum(1).flip(1)
     return torch.cat([sums[:, :1], -sums[:, 1:]], dim=1)
+
+
+def power_filters(filters: Tensor) -> Tensor:
+    """Undoes :func:`difference_filters`.
+
+    >>> power_filters(difference_filters(torch.tensor([[3.0, 1.0, -1.0]])))
+    tensor([[ 3.,  1., -1.]])
+    """
+    sums = torch.cat([filters[:, :1], -filters[:, 1:]], dim=1)
+    return sums - torch.cat([sums[:, 1:], torch.zeros_like(sums[:, :1])], dim=1)

@@ -24,6 +24,9 @@ import torch
 from torch import Tensor
 
 from legs.functional.bank import Operator, difference_filters
+from legs.kernels import cpu
+from legs.kernels.csr import make_batch
+from legs.kernels.gpu import launch
 from legs.kernels.mapped import Folded
 
 
@@ -37,6 +40,77 @@ class Graph(NamedTuple):
     inverse: Tensor  # [nodes] of degrees; 1 for nodes without edges
     mass: Tensor  # [nodes] the degree times the multiplicity of a merged node
     largest: int | None = None  # nodes of the largest graph, where that is known
+
+
+# States of the largest graph that a CPU thread keeps, in bytes.
+MAX_STATES = 2**26
+MAX_BANDS = 16
+
+
+def why_not(x: Tensor, edge_weight: Tensor | None, batch: Tensor | None, bands: int) -> str | None:
+    """Why the fused bank cannot serve; ``None`` if it can."""
+    if torch.compiler.is_compiling():
+        return "torch.compile traces plain PyTorch"
+    if x.dtype not in (torch.float32, torch.float64):
+        return f"x is {x.dtype}, not float32 or float64"
+    if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
+        return "edge_weight needs a gradient"
+    if bands > MAX_BANDS:
+        return f"there are more than {MAX_BANDS} bands"
+    if x.device.type == "cpu":
+        return None if cpu.available() else "numba is not installed (pip install torch-legs[fast])"
+    if x.device.type == "cuda":
+        if batch is None:
+            return "on GPUs it needs batch, the graph of each node"
+        return None if launch.available() else "kernels cannot be compiled for this GPU"
+    return f"there are no kernels for {x.device.type} devices"
+
+
+def prepare(
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+    states: int = 2,
+    validate: bool = True,
+) -> Graph | None:
+    """Sorts the edges of undirected graphs by row; ``None`` if a graph is too large for kernels.
+
+    Args:
+        x: signals, ``[nodes, channels]``.
+        edge_index: ``[2, edges]``, both directions of every edge.
+        edge_weight: ``[edges]`` or ``None``.
+        batch: the graph of each node, sorted. On the CPU, it may be left out: graphs then end
+            where no edge passes over.
+        batch_size: number of graphs.
+        states: diffusion steps + 1, that memory has to be enough for.
+        validate: whether to check weights and symmetry (default).
+    """
+    if batch is not None and batch_size is None:
+        batch_size = int(batch[-1]) + 1 if len(batch) else 0
+    made = make_batch(x.detach(), edge_index, edge_weight, batch, batch_size or 1, validate=validate)
+    ptr, largest = made.ptr, None
+    if x.device.type == "cpu":
+        if batch is None:
+            ptr = _cuts(made.rowptr, made.col)
+        largest = int(ptr.diff().max()) if len(ptr) > 1 else 0
+        width = min(x.shape[1], 128)
+        if states * largest * width * x.element_size() > MAX_STATES:
+            return None
+    return make_graph(made.rowptr, made.col, made.weight, ptr, x.dtype, largest=largest)
+
+
+def _cuts(rowptr: Tensor, col: Tensor) -> Tensor:
+    """Where nodes begin that no edge joins with those before, and the number of nodes."""
+    nodes = len(rowptr) - 1
+    row = torch.repeat_interleave(torch.arange(nodes), rowptr.diff())
+    change = torch.zeros(nodes + 1, dtype=torch.long)
+    one = torch.ones_like(row)
+    change.index_add_(0, torch.minimum(row, col), one)
+    change.index_add_(0, torch.maximum(row, col), -one)
+    inner = (change.cumsum(0)[: max(nodes - 1, 0)] == 0).nonzero().flatten() + 1
+    return torch.cat([inner.new_zeros(1), inner, inner.new_full((min(nodes, 1),), nodes)])
 
 
 def make_graph(

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import Linear
+
+from legs import functional as fn
+from legs.functional.bank import OPERATORS, Operator, filter_bank, power_filters
+from legs.functional.diffusion import random_walk
+from legs.kernels import bank
+from legs.kernels.csr import accelerated, check_graphs
+from legs.kernels.op import Backend, check_backend
+from legs.nn.scale_selection import ScaleSelection
+
+Nonlinearity = Literal["abs", "relu-pair", "none"] | Callable[[Tensor], Tensor]
+
+
+class WaveletConv(nn.Module):
+    r"""A graph convolution by diffusion wavelets.
+
+    .. math::
+        h' = W \big[\, h,\; |\Psi_0 h|, \dots, |\Psi_{J-1} h|,\; \Phi_J h \,\big] + b, \qquad
+        \Psi_j = P^{t_j} - P^{t_{j+1}}, \quad \Phi_J = P^{t_J}, \quad P = \tfrac12 (I + A)
+
+    with :math:`t_0 = 0` and scales :math:`t_1 < \dots < t_J`, fixed or learned. One layer sees
+    :math:`t_J` steps far, each band at its own distance. With bonds, one more band,
+    :math:`\sum_j \mathrm{ReLU}(h_j + W_e e_{ij})`.
+
+    Args:
+        in_channels: size of each input signal, or -1 to read it off the first input.
+        out_channels: size of each output signal.
+        scales: ``"dyadic"`` (default), ``"learned"`` or increasing integers.
+        num_scales: number :math:`J` of scales (default 5).
+        steps: number of diffusion steps (default: the largest scale; 16 for learned ones).
+        operator: :math:`A`: ``"row"`` (default) for :math:`D^{-1} W`, ``"walk"`` for the paper's
+            :math:`W D^{-1}`, ``"symmetric"`` for :math:`D^{-1/2} W D^{-1/2}`.
+        lowpass: whether to include :math:`\Phi_J` (default ``True``).
+        nonlinearity: of the wavelets: ``"abs"`` (default), ``"relu-pair"`` for both
+            :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor.
+        edge_dim: number of edge features (default ``None``: none are read).
+        bias: whether to add a bias (default ``True``).
+        backend: ``"auto"`` (default), ``"reference"`` for plain PyTorch, ``"fused"`` for compiled
+            kernels, or an error that says why they cannot serve.
+        validate: whether to check that the graph is undirected and weights are sound (default).
+
+    Shapes:
+        - input: ``x`` ``[nodes, in_channels]``, ``edge_index`` ``[2, edges]``, optionally
+          ``edge_weight`` ``[edges]`` and ``edge_attr`` ``[edges, edge_dim]``; ``batch`` ``[nodes]``,
+          the graph of each node, makes batches faster on GPUs
+        - output: ``[nodes, out_channels]``
+
+    >>> conv = WaveletConv(2, 8)
+    >>> conv(torch.rand(3, 2), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        scales: Literal["dyadic", "learned"] | Sequence[int] = "dyadic",
+        num_scales: int = 5,
+        steps: int | None = None,
+        operator: Operator = "row",
+        lowpass: bool = True,
+        nonlinearity: Nonlinearity = "abs",
+        edge_dim: int | None = None,
+        bias: bool = True,
+        backend: Backend = "auto",
+        validate: bool = True,
+    ) -> None:
+        super().__init__()
+        check_backend(backend)
+        if operator not in OPERATORS:
+            raise ValueError(f"operator must be one of {', '.join(OPERATORS)}; got {operator!r}")
+        if not callable(nonlinearity) and nonlinearity not in ("abs", "relu-pair", "none"):
+            raise ValueError(
+                f'nonlinearity must be "abs", "relu-pair", "none" or a function; got {nonlinearity!r}'
+            )
+        if in_channels == -1 and edge_dim is not None:
+            raise ValueError("in_channels must be given where edge_dim is")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.operator, self.lowpass, self.nonlinearity = operator, lowpass, nonlinearity
+        self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
+        self.selection = ScaleSelection(scales, num_scales, steps)
+        wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
+        self.num_bands = 1 + wavelets + lowpass + (edge_dim is not None)
+        width = -1 if in_channels == -1 else self.num_bands * in_channels
+        self.lin = Linear(width, out_channels, bias=bias)
+        self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the linear maps again; learned scales go back to their start."""
+        self.selection.reset_parameters()
+        self.lin.reset_parameters()
+        if self.lin_edge is not None:
+            self.lin_edge.reset_parameters()
+
+    def filters(self) -> Tensor:
+        r"""The bank by differences, ``[bands, steps + 1]``: wavelets, then the low-pass.
+
+        Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x`.
+        """
+        cumulative = self.selection()
+        rows = fn.wavelet_weights(cumulative)
+        first = torch.zeros_like(rows[:, :1])
+        if self.lowpass:
+            rows = torch.cat([rows, cumulative[-1:] - 1])
+            first = torch.cat([first, torch.ones_like(first[:1])])
+        return torch.cat([first, rows], dim=1)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """New states of the nodes."""
+        filters = self.filters().to(x.dtype)
+        graph = None
+        if self.backend != "reference":
+            reason = bank.why_not(x, edge_weight, batch, len(filters))
+            if reason is None:
+                signals = (x, edge_index, edge_weight, batch, batch_size)
+                graph = bank.prepare(*signals, filters.shape[1], self.validate)
+                reason = None if graph is not None else "the graph is too large"
+            if reason is not None and self.backend == "fused":
+                raise ValueError(f'backend="fused" is not possible: {reason}; use backend="auto"')
+        if graph is not None:
+            return self.mix(x, bank.difference_bank(graph, x, filters, self.operator), edge_index, edge_attr)
+        if self.validate and not torch.compiler.is_compiling():
+            check_graphs(edge_index, edge_weight, batch, len(x), batch_size)
+        walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
+        if self.backend != "reference" and not torch.compiler.is_compiling():
+            walk = accelerated(walk)
+        bands = filter_bank(x, walk, power_filters(filters), self.operator)
+        return self.mix(x, bands, edge_index, edge_attr)
+
+    def mix(
+        self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """The nonlinearity and the linear map, from the bank's output ``[nodes, bands, channels]``."""
+        count = self.selection.num_scales
+        wavelets = bands[:, :count]
+        if self.nonlinearity == "abs":
+            parts = [wavelets.abs()]
+        elif self.nonlinearity == "relu-pair":
+            parts = [wavelets.relu(), (-wavelets).relu()]
+        elif self.nonlinearity == "none":
+            parts = [wavelets]
+        else:
+            parts = [self.nonlinearity(wavelets)]
+        parts = [x.unsqueeze(1), *parts, bands[:, count:]]
+        if self.lin_edge is not None:
+            if edge_attr is None:
+                raise ValueError(f"edge_attr is missing: the layer has edge_dim={self.edge_dim}")
+            source, target = edge_index
+            messages = (x.index_select(0, source) + self.lin_edge(edge_attr)).relu()
+            parts.append(torch.zeros_like(x).index_add(0, target, messages).unsqueeze(1))
+        out: Tensor = self.lin(torch.cat(parts, dim=1).flatten(1))
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {self.selection!r})"
