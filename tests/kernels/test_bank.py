@@ -12,7 +12,7 @@ from legs.functional.sparse import row_pointers
 from legs.kernels import bank
 from tests.kernels import emulation
 
-SIZES = (1, 5, 40, 1, 150, 7)
+SIZES = (1, 5, 30, 1, 60, 7)
 
 
 def random_batch(weighted=False, sizes=SIZES, seed=0, isolated=True):
@@ -70,6 +70,9 @@ def kernels(request, monkeypatch, tmp_path_factory):
 
         monkeypatch.setattr(bank, "_kernels", lambda x: gpu)
         monkeypatch.setattr(gpu, "max_shared", lambda device: 200 * 1024)
+        # Small blocks, which are emulated faster, and graphs of all classes.
+        monkeypatch.setattr(gpu, "CLASSES", ((8, 8, 32), (32, 4, 64)))
+        monkeypatch.setattr(gpu, "ANY", (4, 64))
         with emulation.emulated(monkeypatch, tmp_path_factory.getbasetemp()):
             yield "cpu"
 

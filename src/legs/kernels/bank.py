@@ -89,7 +89,9 @@ def prepare(
     """
     if batch is not None and batch_size is None:
         batch_size = int(batch[-1]) + 1 if len(batch) else 0
-    made = make_batch(x.detach(), edge_index, edge_weight, batch, batch_size or 1, validate=validate)
+    made = make_batch(
+        x.detach(), edge_index, edge_weight, batch, batch_size or 1, validate=validate
+    )
     ptr, largest = made.ptr, None
     if x.device.type == "cpu":
         if batch is None:
@@ -206,8 +208,7 @@ class _BankGrad(Folded):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         raise RuntimeError(
-            "the fused filter bank has no second derivatives; compute them with "
-            'backend="reference"'
+            'the fused filter bank has no second derivatives; compute them with backend="reference"'
         )
 
 

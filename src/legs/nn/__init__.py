@@ -10,6 +10,7 @@ from legs.nn.rbf import RBF
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.scattering import Scattering
 from legs.nn.walk import LazyWalk
+from legs.nn.wavelet_conv import WaveletConv
 
 __all__ = [
     "FCN",
@@ -22,5 +23,6 @@ __all__ = [
     "Moments",
     "ScaleSelection",
     "Scattering",
+    "WaveletConv",
     "synchronized",
 ]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +48,7 @@ class WaveletConv(nn.Module):
 
     Shapes:
         - input: ``x`` ``[nodes, in_channels]``, ``edge_index`` ``[2, edges]``, optionally
-          ``edge_weight`` ``[edges]`` and ``edge_attr`` ``[edges, edge_dim]``; ``batch`` ``[nodes]``,
+          ``edge_weight`` ``[edges]`` and ``edge_attr`` ``[edges, edge_dim]``; ``batch``,
           the graph of each node, makes batches faster on GPUs
         - output: ``[nodes, out_channels]``
 
@@ -79,7 +79,7 @@ class WaveletConv(nn.Module):
             raise ValueError(f"operator must be one of {', '.join(OPERATORS)}; got {operator!r}")
         if not callable(nonlinearity) and nonlinearity not in ("abs", "relu-pair", "none"):
             raise ValueError(
-                f'nonlinearity must be "abs", "relu-pair", "none" or a function; got {nonlinearity!r}'
+                f'nonlinearity must be "abs", "relu-pair", "none" or a function; got {nonlinearity}'
             )
         if in_channels == -1 and edge_dim is not None:
             raise ValueError("in_channels must be given where edge_dim is")
@@ -135,7 +135,9 @@ class WaveletConv(nn.Module):
             if reason is not None and self.backend == "fused":
                 raise ValueError(f'backend="fused" is not possible: {reason}; use backend="auto"')
         if graph is not None:
-            return self.mix(x, bank.difference_bank(graph, x, filters, self.operator), edge_index, edge_attr)
+            return self.mix(
+                x, bank.difference_bank(graph, x, filters, self.operator), edge_index, edge_attr
+            )
         if self.validate and not torch.compiler.is_compiling():
             check_graphs(edge_index, edge_weight, batch, len(x), batch_size)
         walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
@@ -147,7 +149,7 @@ class WaveletConv(nn.Module):
     def mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """The nonlinearity and the linear map, from the bank's output ``[nodes, bands, channels]``."""
+        """The nonlinearity and the linear map, from bands ``[nodes, bands, channels]``."""
         count = self.selection.num_scales
         wavelets = bands[:, :count]
         if self.nonlinearity == "abs":

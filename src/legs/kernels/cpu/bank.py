@@ -16,7 +16,7 @@ from torch import Tensor
 
 from legs.kernels.cpu import threads
 from legs.kernels.cpu.graph import array_of, load_graph, row_difference, row_sum
-from legs.kernels.cpu.jit import constants, entry, inlined, inner
+from legs.kernels.cpu.jit import Constants, entry, inlined, inner
 from legs.kernels.cpu.simd import (
     at,
     fold_product,
@@ -37,9 +37,8 @@ MAX_PARTS = 8  # vectors that are diffused at a time
 MIN_WORK = 2**20  # multiplications of a thread; waking one for fewer takes longer than they do
 
 
-@constants
 @dataclass(frozen=True)
-class Block:
+class Block(Constants):
     """What kernels are compiled for."""
 
     lanes: int  # channels of a vector
@@ -102,7 +101,7 @@ def block_of(channels: int, bands: int, own: bool, itemsize: int) -> Block:
 
 
 def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint: bool) -> Tensor:
-    """The bank, ``[models, nodes, bands, channels]``, or its adjoint, ``[models, nodes, channels]``.
+    """The bank ``[models, nodes, bands, channels]``, or its adjoint ``[models, nodes, channels]``.
 
     Args:
         graph: the batch.
@@ -150,7 +149,9 @@ def _prepare(
     (states, bands, own), channels = filters.shape, x.shape[-1]
     block = block_of(channels, bands, own > 1, x.itemsize)
     inputs = Inputs(
-        *(array_of(tensor).reshape(-1) for tensor in (x, graph.rowptr, graph.col)),
+        array_of(x).reshape(-1),
+        array_of(graph.rowptr),
+        array_of(graph.col),
         None if graph.weight is None else array_of(graph.weight),
         array_of(graph.ptr),
         None,
@@ -291,7 +292,10 @@ def _adjoint(block: Any, inputs: Any, out: Any, begin: int, end: int) -> None:
                 now = space.states + k * n * width
                 after = now + n * width
                 for i in range(n):
-                    half, value = at(data, space.inverse + i) * 0.5, load(wide, data, now + i * width)
+                    half, value = (
+                        at(data, space.inverse + i) * 0.5,
+                        load(wide, data, now + i * width),
+                    )
                     if k:
                         value = multiply_add(load(wide, data, after + i * width), 0.5, value)
                         value = multiply_add(row_sum(wide, after, space, i), half, value)

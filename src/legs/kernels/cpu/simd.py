@@ -226,7 +226,7 @@ def load_rows(typingctx: Any, like: Any, array: Any, index: Any, stride: Any) ->
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = _address(context, builder, array, args[1], args[2])
+        start = address(context, builder, array, args[1], args[2])
         kind = context.get_value_type(like)
         parts = [builder.load(place) for place in _row_addresses(builder, start, kind, args[3])]
         for part in parts:
@@ -243,7 +243,7 @@ def store_rows(typingctx: Any, value: Any, array: Any, index: Any, stride: Any) 
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = _address(context, builder, array, args[1], args[2])
+        start = address(context, builder, array, args[1], args[2])
         places = _row_addresses(builder, start, args[0].type, args[3])
         for part, place in zip(_split(builder, args[0]), places, strict=True):
             builder.store(part, place).align = array.dtype.bitwidth // 8

@@ -19,7 +19,7 @@ MAX_REGISTERS = 64  # bands times items of a thread
 
 
 def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint: bool) -> Tensor:
-    """The bank, ``[models, nodes, bands, channels]``, or its adjoint, ``[models, nodes, channels]``.
+    """The bank ``[models, nodes, bands, channels]``, or its adjoint ``[models, nodes, channels]``.
 
     Args:
         graph: on the device of ``x``.
@@ -53,8 +53,9 @@ def _launch(
     """Writes to ``out``; without it, returns the sum of what the blocks write."""
     (models, states, bands, own), (nodes, channels) = filters.shape, (x.shape[1], x.shape[-1])
     graphs, device, null = graph.ptr.shape[0] - 1, x.device.index, x.new_empty(0)  # a null pointer
-    common = (("MODE", mode), ("B", bands), ("K", states), ("PER_CHANNEL", int(own > 1)))
-    common += (("WEIGHTED", int(graph.weight is not None)), ("SCALED", int(scale is not None)))
+    common: tuple[tuple[str, Any], ...] = (("MODE", mode), ("B", bands), ("K", states))
+    common += (("PER_CHANNEL", int(own > 1)), ("WEIGHTED", int(graph.weight is not None)))
+    common += (("SCALED", int(scale is not None)),)
     tensors = [x.contiguous(), grad.contiguous(), graph.rowptr, graph.col]
     tensors += [null if t is None else t for t in (graph.weight, graph.ptr, graph.inverse, scale)]
     tensors.append(filters.contiguous())
