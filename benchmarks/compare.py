@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
 import subprocess
 import sys
 import time
@@ -28,18 +29,10 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
     from legs import Scattering
     from legs import functional as fn
 
-    def molecules(graphs: int) -> tuple[Tensor, Tensor, Tensor]:
-        source = torch.Generator().manual_seed(0)
-        sizes = torch.randint(12, 48, (graphs,), generator=source)
-        ends = []
-        for first, size in zip((sizes.cumsum(0) - sizes).tolist(), sizes.tolist(), strict=True):
-            child = torch.arange(1, size)
-            back = 1 + (3 * torch.rand(size - 1, generator=source) ** 3).long()
-            tree = torch.stack([child, (child - back).clamp_min(0)]) + first
-            ends += [tree, tree.flip(0)]
-        batch = torch.repeat_interleave(torch.arange(graphs), sizes)
-        x = torch.rand(len(batch), 2, generator=source)
-        return x.to(device), torch.cat(ends, dim=1).to(device), batch.to(device)
+    made = runpy.run_path(str(Path(__file__).with_name("plain.py")))["molecules"]
+
+    def molecules(graphs: int) -> tuple[Tensor, ...]:
+        return tuple(tensor.to(device) for tensor in made(graphs))
 
     def train_step(graphs: int, validate: bool = False) -> Callable[[], Any]:
         (x, edge_index, batch), module = molecules(graphs), Scattering(2, validate=validate)
@@ -76,14 +69,13 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
         walk = prepare(edge_index, None, nodes, x.dtype)
         return lambda: fn.diffusions(x, walk, 0.5, 16)
 
-    made: dict[str, Callable[[], Any]] = {
+    return {
         "train step, 128 graphs, checks on": lambda: train_step(128, validate=True),
         "train step, 128 graphs": lambda: train_step(128),
         "train step, 4,110 graphs": lambda: train_step(4110),
         f"train step, 128 graphs, {MODELS} models": many_models,
         "16 steps, 10^7 edges, 16 channels": large_graph,
     }
-    return made
 
 
 def epoch(path: Path, model: str, models: int, device: str) -> float:
@@ -121,10 +113,8 @@ def measure(device: str, packed: Path | None, only: str, seconds: float) -> dict
     times = {}
     for path in sorted(packed.glob("*.npz")) if packed else ():
         for model, models in STACKED.items():
-            name = f"epoch, {models} {model}, {path.stem}"
-            if only in name:
+            if only in (name := f"epoch, {models} {model}, {path.stem}"):
                 times[name] = epoch(path, model, models, device)
-                print(name, round(times[name], 3), file=sys.stderr, flush=True)
     for name, build in cases(device).items():
         if only not in name:
             continue
@@ -140,7 +130,6 @@ def measure(device: str, packed: Path | None, only: str, seconds: float) -> dict
                 torch.cuda.synchronize()
             best = min(best, time.perf_counter() - start)
         times[name] = 1e3 * best
-        print(name, round(times[name], 3), file=sys.stderr, flush=True)
     return times
 
 

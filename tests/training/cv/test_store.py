@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from legs.models import create
+from legs.models import ModelError, create
 from legs.training.checkpoint import write_checksummed
 from legs.training.cv.cross_validation import cross_validate
 from legs.training.cv.models import Job, Shared, learned_scales, train_networks
@@ -80,3 +80,12 @@ def test_scales_of_the_chosen_models():
         assert ((moved > 1e-3) == bool(chosen)).all()
     assert 1 in learned.chosen
     assert fixed.scales == learned.features == []
+
+
+@pytest.mark.parametrize("rows", [["a"], [[""]], [{}], [None], [[["epochs", 1]]]])
+def test_rows_that_are_none_are_refused(tmp_path, rows):
+    (tmp_path / "models").mkdir()
+    file = tmp_path / "models" / "some.bin"
+    write_checksummed(file, "models", rows, {"0": torch.ones(1, 2)})
+    with pytest.raises(ModelError, match=r"some\.bin holds no trained models: .*train it again"):
+        Store(tmp_path, {}).load("some")

@@ -107,7 +107,7 @@ class Store:
             rows, tensors = checkpoint.read_checksummed(file, "models", advice)
             try:
                 self._finished[group] = [_trained(row, k, tensors) for k, row in enumerate(rows)]
-            except (KeyError, TypeError) as error:
+            except (KeyError, TypeError, ValueError) as error:
                 raise ModelError(f"{file} holds no trained models: {error!r}; {advice}") from error
         return self._finished.get(group)
 
