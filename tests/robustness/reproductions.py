@@ -251,7 +251,7 @@ def edges(place: Path, run: Files) -> Iterator[Step]:
     graph = json.dumps({"nodes": [node], "links": []}).encode()
     put(place, {"graphs/one.json": graph, "graphs/two.json": graph})
     words = ["embed", "legs-fixed", "graphs", "-o", "out.csv"]
-    yield Step("node with 200,000 numbers", words, "more than 10,000 are not read")
+    yield Step("node with 200,000 numbers", words, "more than 10,000 attributes; not read")
     yield Step('download("file://…")', download_file, "http")
     evil = [{"name": "=1+1", "smiles": "CO"}, {"name": "a\x1b[31m\u202eb", "smiles": "nonsense"}]
     write(place / "evil\x1b[31m.csv", ("name", "smiles"), evil)
