@@ -375,6 +375,8 @@ def test_fixed_scales_in_more_steps_change_nothing():
         ({"in_channels": 0}, "in_channels must be at least 1"),
         ({"scales": [1, 1, 2]}, "scales must be positive and strictly increasing"),
         ({"scales": [0, 1]}, "scales must be positive and strictly increasing"),
+        ({"scales": [1, 1e308]}, "scales must be at most 1,000,000"),
+        ({"scales": [1, 10**400]}, "scales must be at most 1,000,000"),
         ({"scales": [1.5, 2]}, "scales must be a non-empty list of integers"),
         ({"scales": []}, "scales must be a non-empty list of integers"),
         ({"scales": "linear"}, 'scales must be "learned", "dyadic" or increasing integers'),

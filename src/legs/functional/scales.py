@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 Ordering = Literal["ordered", "softmax"]
+LARGEST_SCALE = 1_000_000
 
 
 def dyadic_scales(num_scales: int) -> tuple[int, ...]:
@@ -60,6 +61,8 @@ def check_scales(scales: Sequence[int], steps: int | None = None) -> tuple[int, 
         raise ValueError(f"scales must be a non-empty list of integers; got {list(scales)}")
     if checked[0] < 1 or any(a >= b for a, b in pairwise(checked)):
         raise ValueError(f"scales must be positive and strictly increasing; got {list(checked)}")
+    if checked[-1] > LARGEST_SCALE:
+        raise ValueError(f"scales must be at most {LARGEST_SCALE:,}")
     if steps is not None and steps < checked[-1]:
         raise ValueError(
             f"steps must be at least the largest scale; got steps={steps}, scales={list(checked)}"
