@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,8 +37,7 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
 
     def train_step(graphs: int, validate: bool = False) -> Callable[[], Any]:
         (x, edge_index, batch), module = molecules(graphs), Scattering(2, validate=validate)
-        module.to(device)
-        grad = torch.rand(graphs, module.out_channels, device=device)
+        grad = torch.rand(graphs, module.to(device).out_channels, device=device)
 
         def step() -> None:
             out = module(x, edge_index, batch=batch, batch_size=graphs)
@@ -51,8 +51,8 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
         grad = torch.rand(MODELS, 128, module.out_channels, device=device)
 
         def one(theta: Tensor) -> Tensor:
-            arguments = (x, edge_index, None, batch, 128)
-            return torch.func.functional_call(module, {"selection.theta": theta}, arguments)
+            weights, arguments = {"selection.theta": theta}, (x, edge_index, None, batch, 128)
+            return torch.func.functional_call(module, weights, arguments)
 
         def step() -> None:
             leaf = thetas.detach().requires_grad_()
@@ -65,8 +65,8 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
         one = torch.randint(nodes, (2, 5 * 10**6), generator=torch.Generator().manual_seed(0))
         edge_index = torch.cat([one, one.flip(0)], dim=1).to(device)
         x = torch.rand(nodes, 16, device=device)
-        prepare = getattr(module, "_walk", module.walk)  # the second in version 0.1.0
-        walk = prepare(edge_index, None, nodes, x.dtype)
+        # module.walk in version 0.1.0
+        walk = getattr(module, "_walk", module.walk)(edge_index, None, nodes, x.dtype)
         return lambda: fn.diffusions(x, walk, 0.5, 16)
 
     return {
@@ -78,7 +78,7 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def epoch(path: Path, model: str, models: int, device: str) -> float:
+def epoch(path: Path, model: str, count: int, device: str) -> float:
     """Milliseconds of an epoch of stacked networks on a packed data set, without set-up."""
     from benchmarks.packed import unpack
     from legs.data.splits import Split
@@ -86,22 +86,21 @@ def epoch(path: Path, model: str, models: int, device: str) -> float:
 
     data = unpack(path)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).numpy()
-    a, b = int(0.8 * len(data)), int(0.9 * len(data))
-    split = Split(order[:a], order[a:b], order[b:])
+    split = Split(*np.split(order, [int(0.8 * len(data)), int(0.9 * len(data))]))
 
     def run(epochs: int) -> float:
         options = TrainingOptions(max_epochs=epochs, batch_size=128, validate_every=epochs)
         start = time.perf_counter()
         try:
-            from legs.training.cv.models import Job, Shared, train_networks
+            from legs.training.cv import models as cv
 
-            jobs = [Job(k, split, {}) for k in range(models)]
-            train_networks(model, jobs, Shared(data, options, device))
+            jobs = [cv.Job(k, split, {}) for k in range(count)]
+            cv.train_networks(model, jobs, cv.Shared(data, options, device))
         except ImportError:  # version 0.1.0
-            from legs.training.members import Job, train_members
+            from legs.training import members as cv
 
-            jobs = [Job(k, split, {}) for k in range(models)]
-            train_members(model, jobs, data, options, device=device)
+            jobs = [cv.Job(k, split, {}) for k in range(count)]
+            cv.train_members(model, jobs, data, options, device=device)
         return time.perf_counter() - start
 
     run(2)
@@ -137,8 +136,7 @@ def recorded(step: Callable[[], Any]) -> Callable[[], Any]:
     """The step as a CUDA graph."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        for _ in range(3):
-            step()
+        step()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -160,27 +158,21 @@ def main() -> None:
         torch.set_num_threads(args.threads)
         print(json.dumps(measure(args.device, args.packed, args.only, args.seconds)))
         return
-    here = Path(__file__).parents[1]
-    best: dict[Path, dict[str, float]] = {args.old.resolve(): {}, here: {}}
+    best: dict[Path, dict[str, float]] = {args.old.resolve(): {}, Path(__file__).parents[1]: {}}
     options = [f"--{k}={getattr(args, k)}" for k in ("device", "threads", "seconds", "only")]
     options += [f"--packed={args.packed}"] if args.packed else []
     for _ in range(args.rounds):
         for root in best:
             path = os.pathsep.join([str(root / "src"), str(root)])
-            run = subprocess.run(
-                [sys.executable, "-P", str(Path(__file__).resolve()), *options],
-                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(args.threads)},
-                stdout=subprocess.PIPE,
-                check=True,
-                cwd=root,
-            )
-            for name, value in json.loads(run.stdout.splitlines()[-1]).items():
+            command = [sys.executable, "-P", str(Path(__file__).resolve()), *options]
+            variables = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(args.threads)}
+            printed = subprocess.check_output(command, env=variables, cwd=root)
+            for name, value in json.loads(printed.splitlines()[-1]).items():
                 best[root][name] = min(value, best[root].get(name, value))
     old, new = best.values()
     print("| case | old, ms | new, ms | times as fast |\n|---|---:|---:|---:|")
-    for name in new:
-        ratio = old[name] / new[name]
-        print(f"| {name} | {old[name]:.3f} | {new[name]:.3f} | {ratio:.2f} |")
+    for name, time_now in new.items():
+        print(f"| {name} | {old[name]:.3f} | {time_now:.3f} | {old[name] / time_now:.2f} |")
 
 
 if __name__ == "__main__":

@@ -40,10 +40,8 @@ def plain_scattering(theta: Tensor, x: Tensor, edge_index: Tensor, batch: Tensor
     loops = (degree == 0).nonzero().flatten()
     source, target = torch.cat([source, loops]), torch.cat([target, loops])
     probability = 1 / degree.clamp_min(1)[source]
-    walk, transposed = (
-        _csr(target, source, probability, nodes),
-        _csr(source, target, probability, nodes),
-    )
+    walk = _csr(target, source, probability, nodes)
+    transposed = _csr(source, target, probability, nodes)
     filters = fn.wavelet_weights(fn.select_scales(theta))
 
     def wavelets(signal: Tensor) -> Tensor:
@@ -130,7 +128,6 @@ def training_steps(channels: int = 2, **options: Any) -> dict[str, Callable[[], 
 
 
 def main() -> None:
-    """Prints times and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=40)

@@ -23,11 +23,11 @@ PROMISES = """## What is promised
 - **Whole or absent.** Results, checkpoints, caches, models and pages are written under a temporary
   name, flushed to the disk and renamed; then the folder is flushed. A killed process leaves the
   file that was there before, or the new one. What it left half-written is removed by the next run.
-- **Go on.** `legs train`, `legs cv`, `legs reproduce` and `legs embed` into a folder go on where
-  they were when the same command is given again; the results are those of an undisturbed run, bit
+- **Resumes.** `legs train`, `legs cv`, `legs reproduce` and `legs embed` into a folder resume when
+  the same command is run again; the results are those of an undisturbed run, bit
   for bit on the same machine.
-- **One writer.** A directory of a run is locked while it is written. A second process is told which
-  one holds it. The system frees the lock when the holder ends, however it ends.
+- **One writer.** A directory of a run is locked while it is written. A second process gets an
+  error that names the first. The system frees the lock when the holder ends, however it ends.
 - **Checksums.** Models, checkpoints, results of cross-validations and experiments, prepared data
   sets and splits hold SHA-256 digests of themselves. A file that changed on the disk is named and
   refused, never loaded in part. Files of versions that wrote no checksums are still read.
@@ -118,7 +118,7 @@ def _embed(known: Known) -> str:
         "## Rows of a long table\n",
         "SMILES of ZINC and QM9 in a table, some bad rows among them, are embedded into a folder",
         f"of Parquet files (`legs embed -o FOLDER`, engine {known['engine']}) and ended by",
-        "`kill -9`: first the command alone, then with all its workers. The same command goes on.",
+        "`kill -9`: first the command alone, then with all its workers. The same command resumes.",
         "Every row of the input must come out once, under its number and its id, with features",
         "unless it is bad. `python -m tests.robustness.embed_kills`\n",
         "| rows in | rows out | missing | twice | wrong | bad, listed | kills | parts | "
