@@ -56,3 +56,11 @@ def test_without_umap(two_groups, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     with pytest.raises(ImportError, match="pip install umap-learn"):
         map_places(two_groups, "umap")
+
+
+def test_graphs_that_are_all_equal():
+    """scikit-learn's t-SNE would end the process."""
+    for value in (0.0, 1.0, 1e-30):
+        places = map_places(np.full((40, 5), value), "tsne")
+        assert places.shape == (40, 2)
+        assert np.isfinite(places).all()

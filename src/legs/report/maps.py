@@ -47,8 +47,10 @@ def map_places(features: Floats, how: How = "pca", seed: int = 0) -> Floats:
     model: Any
     if how not in HOW:
         raise ValueError(f'how must be "pca", "tsne" or "umap"; got {how!r}')
-    if how == "pca" or len(features) < FEWEST:
-        left, singular, _ = np.linalg.svd(features - features.mean(0), full_matrices=False)
+    left, singular, _ = np.linalg.svd(features - features.mean(0), full_matrices=False)
+    scores = (left * singular)[:, :2].astype(np.float32)
+    # Without any spread in float32, scikit-learn's t-SNE divides by zero and crashes.
+    if how == "pca" or len(features) < FEWEST or not 0 < scores[:, 0].std() < np.inf:
         scores = (left * singular)[:, :2]
         return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
     if how == "tsne":
