@@ -7,6 +7,7 @@ r"""The scattering cascade: wavelets and absolute values in turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
 from typing import Literal
 
@@ -54,6 +55,7 @@ def scattering(
     policy: PathPolicy = "increasing",
     lowpass: bool = False,
     powers: Tensor | None = None,
+    transform: Callable[..., Tensor] = wavelet_transform,
 ) -> Tensor:
     r"""Scattering coefficients at every node, signed.
 
@@ -66,6 +68,7 @@ def scattering(
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
         powers: :func:`~legs.functional.walk_powers` of ``x``, where they were computed before.
+        transform: applies the filter bank (default: :func:`~legs.functional.wavelet_transform`).
 
     Returns:
         ``[nodes, paths, channels]``, paths as in :func:`scattering_paths`.
@@ -89,7 +92,7 @@ def scattering(
             break
         bank = (walk, laziness, cumulative)
         first = powers if k == 0 else None
-        out = wavelet_transform(
+        out = transform(
             _take(signal, diffused), *bank, wavelets=bool(parents), lowpass=lowpass, powers=first
         )
         if lowpass:

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import Linear
 
-from legs import functional as fn
-from legs.functional.bank import OPERATORS, Operator, filter_bank, power_filters
-from legs.functional.diffusion import random_walk
-from legs.kernels import bank
-from legs.kernels.csr import accelerated, check_graphs
+from legs.functional.bank import OPERATORS, Operator
+from legs.functional.diffusion import Walk
+from legs.kernels.bank import Graph, bank_filters, difference_bank, prepare
 from legs.kernels.op import Backend, check_backend
 from legs.nn.scale_selection import ScaleSelection
 
@@ -101,19 +99,6 @@ class WaveletConv(nn.Module):
         if self.lin_edge is not None:
             self.lin_edge.reset_parameters()
 
-    def filters(self) -> Tensor:
-        r"""The bank by differences, ``[bands, steps + 1]``: wavelets, then the low-pass.
-
-        Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x`.
-        """
-        cumulative = self.selection()
-        rows = fn.wavelet_weights(cumulative)
-        first = torch.zeros_like(rows[:, :1])
-        if self.lowpass:
-            rows = torch.cat([rows, cumulative[-1:] - 1])
-            first = torch.cat([first, torch.ones_like(first[:1])])
-        return torch.cat([first, rows], dim=1)
-
     def forward(
         self,
         x: Tensor,
@@ -124,27 +109,18 @@ class WaveletConv(nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         """New states of the nodes."""
-        filters = self.filters().to(x.dtype)
-        graph = None
-        if self.backend != "reference":
-            reason = bank.why_not(x, edge_weight, batch, len(filters))
-            if reason is None:
-                signals = (x, edge_index, edge_weight, batch, batch_size)
-                graph = bank.prepare(*signals, filters.shape[1], self.validate)
-                reason = None if graph is not None else "the graph is too large"
-            if reason is not None and self.backend == "fused":
-                raise ValueError(f'backend="fused" is not possible: {reason}; use backend="auto"')
-        if graph is not None:
-            return self.mix(
-                x, bank.difference_bank(graph, x, filters, self.operator), edge_index, edge_attr
-            )
-        if self.validate and not torch.compiler.is_compiling():
-            check_graphs(edge_index, edge_weight, batch, len(x), batch_size)
-        walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
-        if self.backend != "reference" and not torch.compiler.is_compiling():
-            walk = accelerated(walk)
-        bands = filter_bank(x, walk, power_filters(filters), self.operator)
-        return self.mix(x, bands, edge_index, edge_attr)
+        sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
+        sizes["states"] = self.selection.steps + 1
+        arguments = (self.backend, x, edge_index, edge_weight, batch, batch_size)
+        graph = prepare(*arguments, **sizes, validate=self.validate)
+        return self.convolve(x, graph, edge_index, edge_attr)
+
+    def convolve(
+        self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """:meth:`forward` on prepared graphs (:func:`legs.kernels.bank.prepare`)."""
+        filters = bank_filters(self.selection().to(x.dtype), lowpass=self.lowpass)
+        return self.mix(x, difference_bank(graph, x, filters, self.operator), edge_index, edge_attr)
 
     def mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
