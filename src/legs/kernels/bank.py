@@ -178,15 +178,12 @@ def wavelet_transform(
     *,
     wavelets: bool = True,
     lowpass: bool = False,
-    powers: Tensor | None = None,
 ) -> Tensor:
-    """:func:`legs.functional.wavelet_transform` on prepared graphs; it needs no ``powers``."""
-    rows = bank_filters(cumulative, laziness, wavelets, lowpass)
-    flat = x.flatten(1)
+    """:func:`legs.functional.wavelet_transform`, but ``[nodes, filters, ..., channels]``."""
+    rows, flat = bank_filters(cumulative, laziness, wavelets, lowpass), x.flatten(1)
     if rows.dim() == 3:  # [channels, bands, states], for each of the axes between
         rows = rows.movedim(0, -1).repeat(1, 1, flat.shape[1] // x.shape[-1])
-    out = difference_bank(graph, flat, rows, "walk")
-    return out.movedim(1, 0).unflatten(2, x.shape[1:])
+    return difference_bank(graph, flat, rows, "walk").unflatten(2, x.shape[1:])
 
 
 def signal_energy(

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn import Linear
 
 from legs.functional.bank import OPERATORS, Operator
@@ -20,11 +21,13 @@ class WaveletConv(nn.Module):
     r"""A graph convolution by diffusion wavelets.
 
     .. math::
-        h' = W \big[\, h,\; |\Psi_0 h|, \dots, |\Psi_{J-1} h|,\; \Phi_J h \,\big] + b, \qquad
+        h' = W \Big( a_x \odot h + \sum_{j<J} a_j \odot |\Psi_j h| + a_\Phi \odot \Phi_J h \Big)
+        + b, \quad
         \Psi_j = P^{t_j} - P^{t_{j+1}}, \quad \Phi_J = P^{t_J}, \quad P = \tfrac12 (I + A)
 
-    with :math:`t_0 = 0` and scales :math:`t_1 < \dots < t_J`, fixed or learned. One layer sees
-    :math:`t_J` steps far, each band at its own distance. With bonds, one more band,
+    with :math:`t_0 = 0` and scales :math:`t_1 < \dots < t_J`, fixed or learned: every channel has
+    its own weights :math:`a` of the bands, then one linear map mixes the channels. One layer sees
+    :math:`t_J` steps far, each band at its own distance. With edge features, one more band,
     :math:`\sum_j \mathrm{ReLU}(h_j + W_e e_{ij})`.
 
     Args:
@@ -38,6 +41,9 @@ class WaveletConv(nn.Module):
         lowpass: whether to include :math:`\Phi_J` (default ``True``).
         nonlinearity: of the wavelets: ``"abs"`` (default), ``"relu-pair"`` for both
             :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor.
+        mixing: ``"separable"`` (default), or ``"full"`` for
+            :math:`W [h, |\Psi_0 h|, \dots, \Phi_J h]`, with as many times the weights as there are
+            bands.
         edge_dim: number of edge features (default ``None``: none are read).
         bias: whether to add a bias (default ``True``).
         backend: ``"auto"`` (default), ``"reference"`` for plain PyTorch, ``"fused"`` for compiled
@@ -66,6 +72,7 @@ class WaveletConv(nn.Module):
         operator: Operator = "row",
         lowpass: bool = True,
         nonlinearity: Nonlinearity = "abs",
+        mixing: Literal["separable", "full"] = "separable",
         edge_dim: int | None = None,
         bias: bool = True,
         backend: Backend = "auto",
@@ -81,23 +88,33 @@ class WaveletConv(nn.Module):
             )
         if in_channels == -1 and edge_dim is not None:
             raise ValueError("in_channels must be given where edge_dim is")
+        if mixing not in ("separable", "full"):
+            raise ValueError(f'mixing must be "separable" or "full"; got {mixing!r}')
         self.in_channels, self.out_channels = in_channels, out_channels
         self.operator, self.lowpass, self.nonlinearity = operator, lowpass, nonlinearity
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
         self.selection = ScaleSelection(scales, num_scales, steps)
         wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
         self.num_bands = 1 + wavelets + lowpass + (edge_dim is not None)
-        width = -1 if in_channels == -1 else self.num_bands * in_channels
-        self.lin = Linear(width, out_channels, bias=bias)
+        width = self.num_bands if mixing == "full" else 1
+        self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
+        self.band_weight: nn.Parameter | None = None
+        if mixing == "separable":
+            self.band_weight = UninitializedParameter()
+            if in_channels != -1:
+                self.band_weight.materialize((self.num_bands, in_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the linear maps again; learned scales go back to their start."""
+        """Draws the weights again; learned scales go back to their start."""
         self.selection.reset_parameters()
         self.lin.reset_parameters()
         if self.lin_edge is not None:
             self.lin_edge.reset_parameters()
+        if self.band_weight is not None and not is_lazy(self.band_weight):
+            bound = (3 / self.num_bands) ** 0.5  # sums keep the variance of the bands
+            nn.init.uniform_(self.band_weight, -bound, bound)
 
     def forward(
         self,
@@ -109,6 +126,9 @@ class WaveletConv(nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         """New states of the nodes."""
+        if self.band_weight is not None and is_lazy(self.band_weight):
+            self.band_weight.materialize((self.num_bands, x.shape[1]))
+            self.reset_parameters()
         sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
         sizes["states"] = self.selection.steps + 1
         arguments = (self.backend, x, edge_index, edge_weight, batch, batch_size)
@@ -127,7 +147,7 @@ class WaveletConv(nn.Module):
     ) -> Tensor:
         """The nonlinearity and the linear map, from bands ``[nodes, bands, channels]``."""
         count = self.selection.num_scales
-        wavelets = bands[:, :count]
+        wavelets, low = bands.split([count, bands.shape[1] - count], dim=1)
         if self.nonlinearity == "abs":
             parts = [wavelets.abs()]
         elif self.nonlinearity == "relu-pair":
@@ -136,14 +156,19 @@ class WaveletConv(nn.Module):
             parts = [wavelets]
         else:
             parts = [self.nonlinearity(wavelets)]
-        parts = [x.unsqueeze(1), *parts, bands[:, count:]]
+        parts = [x.unsqueeze(1), *parts, low]
         if self.lin_edge is not None:
             if edge_attr is None:
                 raise ValueError(f"edge_attr is missing: the layer has edge_dim={self.edge_dim}")
             source, target = edge_index
             messages = (x.index_select(0, source) + self.lin_edge(edge_attr)).relu()
             parts.append(torch.zeros_like(x).index_add(0, target, messages).unsqueeze(1))
-        out: Tensor = self.lin(torch.cat(parts, dim=1).flatten(1))
+        if self.band_weight is None:
+            out: Tensor = self.lin(torch.cat(parts, dim=1).flatten(1))
+            return out
+        weights = self.band_weight.split([part.shape[1] for part in parts])
+        pairs = zip(parts, weights, strict=True)
+        out = self.lin(sum((part * weight).sum(1) for part, weight in pairs))
         return out
 
     def __repr__(self) -> str:
