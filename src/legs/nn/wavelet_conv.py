@@ -93,6 +93,7 @@ class WaveletConv(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.operator, self.lowpass, self.nonlinearity = operator, lowpass, nonlinearity
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
+        self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps)
         wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
         self.num_bands = 1 + wavelets + lowpass + (edge_dim is not None)
