@@ -105,7 +105,8 @@ def scattering(
             break
         # Slices, not lists of indices: those would be copied to a GPU at every step.
         children = {i: _children(paths[i], num_scales, policy) for i in parents}
-        parts = [out[:, children[i].start :, diffused.index(i)] for i in parents]
+        columns = out.unbind(2)
+        parts = [columns[diffused.index(i)][:, children[i].start :] for i in parents]
         paths = [(*paths[i], j) for i in parents for j in children[i]]
         outputs.append(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
         signal = outputs[-1].abs()

@@ -93,15 +93,16 @@ class DeepLEGS(Network):
             is_sorted=conv.is_sorted,
             **sizes,
         )
-        columns = [self.readout(states, batch, size)]
+        layers = [states]
         for k, (conv, linear) in enumerate(zip(self.convs, self.linears, strict=True)):
             hidden = conv.convolve(states, graph, graphs.edge_index, graphs.edge_attr)
             hidden = self._norm(2 * k, hidden, mask).relu()
             hidden = self._norm(2 * k + 1, linear(hidden), mask).relu()
             states = states + self.dropout(hidden)
-            columns.append(self.readout(states, batch, size))
+            layers.append(states)
         count = fn.graph_size(graphs.edge_index, batch, len(states), size, dtype=states.dtype)
-        return torch.cat([*columns, count.log1p()], dim=1)
+        features = self.readout(torch.cat(layers, dim=1), batch, size)
+        return torch.cat([features, count.log1p()], dim=1)
 
     def _norm(self, place: int, states: Tensor, mask: Tensor | None) -> Tensor:
         norm = self.norms[place]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from legs.functional import graph_mean, graph_sum
+from legs.functional import graph_sum
 
 READOUTS = ("mean", "max", "sum", "logsum", "std")
 
@@ -39,22 +39,20 @@ class Readout(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor, batch_size: int) -> Tensor:
         """Statistics of every graph; zeros for a graph without nodes."""
-        columns = []
-        mean = graph_mean(x, batch, batch_size)
+        total, columns = graph_sum(x, batch, batch_size), []
+        count = graph_sum(torch.ones_like(x[:, :1]), batch, batch_size).clamp_min(1)
         for name in self.statistics:
-            if name == "mean":
-                columns.append(mean)
-            elif name == "max":
-                zeros, index = x.new_zeros(batch_size, x.shape[1]), batch.unsqueeze(-1)
-                index = index.expand(-1, x.shape[1])
+            if name == "max":
+                zeros, index = x.new_zeros(total.shape), batch.unsqueeze(-1).expand(-1, x.shape[1])
                 columns.append(zeros.scatter_reduce(0, index, x, "amax", include_self=False))
             elif name == "std":
-                variance = graph_mean((x - mean[batch]).square(), batch, batch_size)
+                centered = x - (total / count).index_select(0, batch)
+                variance = graph_sum(centered.square(), batch, batch_size) / count
                 columns.append((variance + 1e-12).sqrt() - 1e-6)  # a finite slope at zero
+            elif name == "logsum":
+                columns.append(torch.sign(total) * torch.log1p(total.abs()))
             else:
-                total = graph_sum(x, batch, batch_size)
-                log = torch.sign(total) * torch.log1p(total.abs())
-                columns.append(total if name == "sum" else log)
+                columns.append(total / count if name == "mean" else total)
         return torch.cat(columns, dim=1)
 
     def extra_repr(self) -> str:

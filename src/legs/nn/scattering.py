@@ -297,7 +297,8 @@ class Scattering(nn.Module):
             return coefficients.flatten(1)
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
-        absolute = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
+        order_0, others = coefficients.split([1, coefficients.shape[1] - 1], dim=1)
+        absolute = torch.cat([order_0, others.abs()], dim=1)
         if not isinstance(self.aggr, Moments):
             if multiplicity is not None:
                 raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")

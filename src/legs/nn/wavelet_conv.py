@@ -95,6 +95,9 @@ class WaveletConv(nn.Module):
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
         self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps)
+        fixed = None if self.selection.learned else bank_filters(self.selection(), lowpass=lowpass)
+        self.fixed_filters: Tensor | None
+        self.register_buffer("fixed_filters", fixed, persistent=False)
         wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
         self.num_bands = 1 + wavelets + lowpass + (edge_dim is not None)
         width = self.num_bands if mixing == "full" else 1
@@ -140,8 +143,11 @@ class WaveletConv(nn.Module):
         self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
         """:meth:`forward` on prepared graphs (:func:`legs.kernels.bank.prepare`)."""
-        filters = bank_filters(self.selection().to(x.dtype), lowpass=self.lowpass)
-        return self.mix(x, difference_bank(graph, x, filters, self.operator), edge_index, edge_attr)
+        filters = self.fixed_filters
+        if filters is None:
+            filters = bank_filters(self.selection(), lowpass=self.lowpass)
+        bands = difference_bank(graph, x, filters.to(x.dtype), self.operator)
+        return self.mix(x, bands, edge_index, edge_attr)
 
     def mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
