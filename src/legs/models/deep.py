@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from legs import functional as fn
 from legs.kernels.bank import prepare
+from legs.kernels.gpu.dense import linear, norm_relu
 from legs.models.network import Graphs, Network
 from legs.nn import FCN, GraphBatchNorm, InputScale, Readout, WaveletConv
 from legs.nn.head import arguments
@@ -94,17 +95,20 @@ class DeepLEGS(Network):
             **sizes,
         )
         layers = [states]
-        for k, (conv, linear) in enumerate(zip(self.convs, self.linears, strict=True)):
+        for k, (conv, second) in enumerate(zip(self.convs, self.linears, strict=True)):
             hidden = conv.convolve(states, graph, graphs.edge_index, graphs.edge_attr)
-            hidden = self._norm(2 * k, hidden, mask).relu()
-            hidden = self._norm(2 * k + 1, linear(hidden), mask).relu()
+            hidden = self._block(2 * k, conv.lin, hidden, mask)
+            hidden = self._block(2 * k + 1, second, hidden, mask)
             states = states + self.dropout(hidden)
             layers.append(states)
         count = fn.graph_size(graphs.edge_index, batch, len(states), size, dtype=states.dtype)
         features = self.readout(torch.cat(layers, dim=1), batch, size)
         return torch.cat([features, count.log1p()], dim=1)
 
-    def _norm(self, place: int, states: Tensor, mask: Tensor | None) -> Tensor:
-        norm = self.norms[place]
-        out: Tensor = norm(states, mask) if isinstance(norm, GraphBatchNorm) else norm(states)
-        return out
+    def _block(self, place: int, layer: Any, states: Tensor, mask: Tensor | None) -> Tensor:
+        """Linear map, norm and ReLU."""
+        norm, states = self.norms[place], linear(states, layer.weight)
+        if isinstance(norm, GraphBatchNorm):
+            out: Tensor = norm(states + layer.bias, mask)
+            return out.relu()
+        return norm_relu(states, layer.bias, norm.weight, norm.bias, norm.eps)

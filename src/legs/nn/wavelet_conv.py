@@ -11,6 +11,8 @@ from torch_geometric.nn import Linear
 from legs.functional.bank import OPERATORS, Operator
 from legs.functional.diffusion import Walk
 from legs.kernels.bank import Graph, bank_filters, difference_bank, prepare
+from legs.kernels.gpu import launch
+from legs.kernels.gpu.mix import mix
 from legs.kernels.op import Backend, check_backend
 from legs.nn.scale_selection import ScaleSelection
 
@@ -137,46 +139,52 @@ class WaveletConv(nn.Module):
         sizes["states"] = self.selection.steps + 1
         arguments = (self.backend, x, edge_index, edge_weight, batch, batch_size)
         graph = prepare(*arguments, **sizes, validate=self.validate)
-        return self.convolve(x, graph, edge_index, edge_attr)
+        out: Tensor = self.lin(self.convolve(x, graph, edge_index, edge_attr))
+        return out
 
     def convolve(
         self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """:meth:`forward` on prepared graphs (:func:`legs.kernels.bank.prepare`)."""
+        """What the linear map reads, on graphs of :func:`legs.kernels.bank.prepare`."""
         filters = self.fixed_filters
         if filters is None:
             filters = bank_filters(self.selection(), lowpass=self.lowpass)
         bands = difference_bank(graph, x, filters.to(x.dtype), self.operator)
-        return self.mix(x, bands, edge_index, edge_attr)
+        return self._mix(x, bands, edge_index, edge_attr)
 
-    def mix(
+    def _mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """The nonlinearity and the linear map, from bands ``[nodes, bands, channels]``."""
-        count = self.selection.num_scales
-        wavelets, low = bands.split([count, bands.shape[1] - count], dim=1)
-        if self.nonlinearity == "abs":
-            parts = [wavelets.abs()]
-        elif self.nonlinearity == "relu-pair":
-            parts = [wavelets.relu(), (-wavelets).relu()]
-        elif self.nonlinearity == "none":
-            parts = [wavelets]
+        """What the linear map reads, from bands ``[nodes, bands, channels]``."""
+        count, out = self.selection.num_scales, None
+        weight, simple = self.band_weight, self.nonlinearity in ("abs", "none")
+        fused = self.backend != "reference" and weight is not None and launch.applies(x)
+        if fused and simple and not torch.compiler.is_compiling() and x.numel():
+            assert weight is not None
+            size = 1 + bands.shape[1]
+            out = mix(x, bands, weight[:size], count if self.nonlinearity == "abs" else 0)
+            parts, weight = [], weight[size:]
         else:
-            parts = [self.nonlinearity(wavelets)]
-        parts = [x.unsqueeze(1), *parts, low]
+            wavelets, low = bands.split([count, bands.shape[1] - count], dim=1)
+            if self.nonlinearity == "abs":
+                parts = [wavelets.abs()]
+            elif self.nonlinearity == "relu-pair":
+                parts = [wavelets.relu(), (-wavelets).relu()]
+            else:
+                parts = [wavelets if self.nonlinearity == "none" else self.nonlinearity(wavelets)]
+            parts = [x.unsqueeze(1), *parts, low]
         if self.lin_edge is not None:
             if edge_attr is None:
                 raise ValueError(f"edge_attr is missing: the layer has edge_dim={self.edge_dim}")
             source, target = edge_index
             messages = (x.index_select(0, source) + self.lin_edge(edge_attr)).relu()
             parts.append(torch.zeros_like(x).index_add(0, target, messages).unsqueeze(1))
-        if self.band_weight is None:
-            out: Tensor = self.lin(torch.cat(parts, dim=1).flatten(1))
-            return out
-        weights = self.band_weight.split([part.shape[1] for part in parts])
-        pairs = zip(parts, weights, strict=True)
-        out = self.lin(sum((part * weight).sum(1) for part, weight in pairs))
-        return out
+        if weight is None:
+            return torch.cat(parts, dim=1).flatten(1)
+        weights = weight.split([part.shape[1] for part in parts])
+        sums = [(part * each).sum(1) for part, each in zip(parts, weights, strict=True)]
+        total: Tensor = sum(sums if out is None else [out, *sums])
+        return total
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {self.selection!r})"
