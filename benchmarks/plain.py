@@ -1,21 +1,26 @@
 """Scattering against a plain formulation in PyTorch: one CSR matrix, dense powers, ``einsum``.
 
 ``python -m benchmarks.plain`` prints how many times faster :class:`legs.nn.Scattering` is, forward
-and backward, on a batch of molecule-sized graphs.
+and backward, on a batch of molecule-sized graphs; then the same for the bands of hidden signals,
+for :class:`legs.nn.WaveletConv` beside PyG's ``GINConv``, and the cost of a gradient in ``x``.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.nn import GINConv
 
 from legs import Scattering
 from legs import functional as fn
+from legs.functional.bank import power_filters
+from legs.kernels.bank import difference_bank, prepare
+from legs.nn import WaveletConv
 
 
 class _Product(torch.autograd.Function):
@@ -127,6 +132,56 @@ def training_steps(channels: int = 2, **options: Any) -> dict[str, Callable[[], 
     return {"fused": fused, "plain": plain}
 
 
+def plain_bank(x: Tensor, edge_index: Tensor, filters: Tensor) -> Tensor:
+    """Filters ``[bands, steps + 1]`` of the row walk, ``[nodes, bands, channels]``."""
+    source, target = edge_index
+    degree = torch.bincount(target, minlength=len(x)).clamp_min(1).to(x.dtype)
+    walk = _csr(target, source, 1 / degree[target], len(x))
+    transposed = _csr(source, target, 1 / degree[target], len(x))
+    states = [x]
+    for _ in range(filters.shape[1] - 1):
+        moved = _Product.apply(walk, transposed, states[-1])  # type: ignore[no-untyped-call]
+        states.append((states[-1] + moved) / 2)
+    return torch.einsum("bt,tnc->nbc", filters, torch.stack(states))
+
+
+def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
+    """Forward and backward, in signals too, of what hidden layers do with ``width`` channels."""
+    x, edge_index, batch = molecules(channels=width)
+    conv, module, inputs = WaveletConv(width, width), Scattering(2), molecules()[0]
+    layers = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+    gin, filters = GINConv(layers), conv.fixed_filters
+    assert filters is not None and module.selection.theta is not None
+    theta, powers = module.selection.theta, power_filters(filters)
+    sizes = {"bands": len(filters), "states": filters.shape[1]}
+
+    def step(run: Callable[[Tensor], Tensor], x: Tensor, others: Iterable[Tensor] = ()) -> Any:
+        gradient, others = torch.randn_like(run(x)), list(others)
+
+        def backward() -> None:
+            leaf = x.clone().requires_grad_()
+            torch.autograd.grad(run(leaf), [leaf, *others], gradient)
+
+        return backward
+
+    def bands(x: Tensor) -> Tensor:
+        graph = prepare("auto", x, edge_index, None, batch, 128, **sizes)
+        return difference_bank(graph, x, filters)
+
+    def scatter(x: Tensor) -> Tensor:
+        return module(x, edge_index, batch=batch)
+
+    still = torch.randn(128, module.out_channels)
+    return {
+        "bands": step(bands, x),
+        "bands, plain": step(lambda x: plain_bank(x, edge_index, powers), x),
+        "WaveletConv": step(lambda x: conv(x, edge_index, batch=batch), x, conv.parameters()),
+        "GINConv": step(lambda x: gin(x, edge_index), x, gin.parameters()),
+        "Scattering(2), gradient in x": step(scatter, inputs, [theta]),
+        "Scattering(2)": lambda: torch.autograd.grad(scatter(inputs.clone()), theta, still),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
@@ -142,6 +197,13 @@ def main() -> None:
             f"validate={validate}: plain {1e3 * times['plain']:.2f} ms, Scattering "
             f"{1e3 * times['fused']:.2f} ms, ratio {times['plain'] / times['fused']:.2f}"
         )
+    runs = hidden_steps()
+    for run in runs.values():
+        run()
+    times = best_times(runs, options.rounds)
+    for ours, other in zip(list(times)[::2], list(times)[1::2], strict=True):
+        a, b = times[ours], times[other]
+        print(f"{ours} {1e3 * a:.2f} ms, {other} {1e3 * b:.2f} ms, ratio {a / b:.2f}")
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def test_values_and_gradients(kernels, operator, weighted, own, channels, dtype)
     graph = made_graph(edge_index, weight, ptr, dtype)
     moved = [t.detach().clone().to(kernels).requires_grad_() for t in (x, filters)]
     graph = bank.Graph(*(t.to(kernels) if isinstance(t, torch.Tensor) else t for t in graph))
-    out = bank.filter_bank(graph, *moved, operator)
+    out = bank.difference_bank(graph, moved[0], difference_filters(moved[1]), operator)
     out.backward(grad.to(kernels))
     torch.testing.assert_close(out.cpu().double(), expected, **tolerance)
     for mine, theirs in zip(moved, args, strict=True):
@@ -132,7 +132,7 @@ def test_mapped_over_models(kernels):
     filters = torch.randn(3, 4, 6, dtype=torch.float64, device=kernels)
 
     def loss(x, filters):
-        return bank.filter_bank(graph, x, filters).square().sum()
+        return bank.difference_bank(graph, x, difference_filters(filters)).square().sum()
 
     for axes in ((0, 0), (None, 0), (0, None)):
         inputs = [t if a == 0 else t[0] for t, a in zip((x, filters), axes, strict=True)]
@@ -153,7 +153,7 @@ def test_constants_give_exactly_zero(kernels):
     graph = bank.Graph(*(t.to(kernels) if isinstance(t, torch.Tensor) else t for t in graph))
     x = torch.full((12, 2), 0.1, device=kernels)
     filters = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]], device=kernels)
-    assert bank.filter_bank(graph, x, filters).abs().max() == 0
+    assert bank.difference_bank(graph, x, difference_filters(filters)).abs().max() == 0
 
 
 def test_difference_filters():

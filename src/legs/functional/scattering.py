@@ -7,8 +7,9 @@ r"""The scattering cascade: wavelets and absolute values in turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -54,6 +55,7 @@ def scattering(
     policy: PathPolicy = "increasing",
     lowpass: bool = False,
     powers: Tensor | None = None,
+    transform: Callable[..., Tensor] | None = None,
 ) -> Tensor:
     r"""Scattering coefficients at every node, signed.
 
@@ -66,6 +68,8 @@ def scattering(
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
         powers: :func:`~legs.functional.walk_powers` of ``x``, where they were computed before.
+        transform: applies the filter bank, to ``[nodes, filters, ..., channels]`` (default:
+            :func:`~legs.functional.wavelet_transform`).
 
     Returns:
         ``[nodes, paths, channels]``, paths as in :func:`scattering_paths`.
@@ -88,20 +92,23 @@ def scattering(
         if not diffused:
             break
         bank = (walk, laziness, cumulative)
-        first = powers if k == 0 else None
-        out = wavelet_transform(
-            _take(signal, diffused), *bank, wavelets=bool(parents), lowpass=lowpass, powers=first
-        )
+        options: Any = {"wavelets": bool(parents), "lowpass": lowpass}
+        if transform is not None:
+            out = transform(_take(signal, diffused), *bank, **options)
+        else:
+            options["powers"] = powers if k == 0 else None
+            out = wavelet_transform(_take(signal, diffused), *bank, **options).movedim(0, 1)
         if lowpass:
-            lows.append(out[-1])
-            out = out[:-1]
+            lows.append(out[:, -1])
+            out = out[:, :-1]
         if not parents:
             break
         # Slices, not lists of indices: those would be copied to a GPU at every step.
         children = {i: _children(paths[i], num_scales, policy) for i in parents}
-        parts = [out[children[i].start :, :, diffused.index(i)] for i in parents]
+        columns = out.unbind(2)
+        parts = [columns[diffused.index(i)][:, children[i].start :] for i in parents]
         paths = [(*paths[i], j) for i in parents for j in children[i]]
-        outputs.append(torch.cat(parts).movedim(0, 1))
+        outputs.append(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
         signal = outputs[-1].abs()
     return torch.cat(outputs + lows, dim=1)
 

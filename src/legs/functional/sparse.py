@@ -50,6 +50,16 @@ def row_pointers(sorted_rows: Tensor, size: int) -> Tensor:
     return torch.searchsorted(sorted_rows, wanted)
 
 
+def sort_indices(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Sorts indices below ``size``, stably: the sorted ones, and their order."""
+    if index.device.type == "cuda":  # a radix sort, whose time grows with the bytes of a key
+        narrow = torch.int16 if size < 2**15 else torch.int32 if size < 2**31 else index.dtype
+        order = torch.sort(index.to(narrow), stable=True).indices
+        return index.index_select(0, order), order
+    values, order = torch.sort(index, stable=True)
+    return values, order
+
+
 def build_pattern(row: Tensor, col: Tensor, rows: int, columns: int) -> tuple[Pattern, Tensor]:
     """Sorts entries by row. Returns the pattern and the order in which to put the values.
 
@@ -57,9 +67,9 @@ def build_pattern(row: Tensor, col: Tensor, rows: int, columns: int) -> tuple[Pa
     >>> pattern.col, order
     (tensor([1, 0]), tensor([1, 0]))
     """
-    row, order = torch.sort(row, stable=True)
+    row, order = sort_indices(row, rows)
     col = col.index_select(0, order)
-    row_t, to_columns = torch.sort(col, stable=True)
+    row_t, to_columns = sort_indices(col, columns)
     col_t = row.index_select(0, to_columns)
     places = torch.arange(row.shape[0], device=row.device)
     to_rows = places.scatter(0, to_columns, places)

@@ -23,11 +23,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from legs.functional.bank import Operator, difference_filters
-from legs.kernels import cpu
-from legs.kernels.csr import make_batch
-from legs.kernels.gpu import launch
+from legs.functional import beyond_base, graph_mean, lazy_mixture, random_walk, wavelet_weights
+from legs.functional.bank import Operator, power_filters
+from legs.functional.bank import filter_bank as reference
+from legs.functional.diffusion import Walk
+from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.mapped import Folded
+from legs.kernels.op import Backend, use_fused
 
 
 class Graph(NamedTuple):
@@ -38,7 +40,7 @@ class Graph(NamedTuple):
     weight: Tensor | None  # [edges], None for ones
     ptr: Tensor  # [graphs + 1] the first node of each graph
     inverse: Tensor  # [nodes] of degrees; 1 for nodes without edges
-    mass: Tensor  # [nodes] the degree times the multiplicity of a merged node
+    degree: Tensor  # [nodes]; 1 for nodes without edges
     largest: int | None = None  # nodes of the largest graph, where that is known
 
 
@@ -47,60 +49,71 @@ MAX_STATES = 2**26
 MAX_BANDS = 16
 
 
-def why_not(x: Tensor, edge_weight: Tensor | None, batch: Tensor | None, bands: int) -> str | None:
-    """Why the fused bank cannot serve; ``None`` if it can."""
-    if torch.compiler.is_compiling():
-        return "torch.compile traces plain PyTorch"
-    if x.dtype not in (torch.float32, torch.float64):
-        return f"x is {x.dtype}, not float32 or float64"
-    if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
-        return "edge_weight needs a gradient"
-    if bands > MAX_BANDS:
-        return f"there are more than {MAX_BANDS} bands"
-    if x.device.type == "cpu":
-        return None if cpu.available() else "numba is not installed (pip install torch-legs[fast])"
-    if x.device.type == "cuda":
-        if batch is None:
-            return "on GPUs it needs batch, the graph of each node"
-        return None if launch.available() else "kernels cannot be compiled for this GPU"
-    return f"there are no kernels for {x.device.type} devices"
-
-
 def prepare(
+    backend: Backend,
     x: Tensor,
     edge_index: Tensor,
     edge_weight: Tensor | None = None,
     batch: Tensor | None = None,
     batch_size: int | None = None,
+    *,
+    bands: int = 1,
     states: int = 2,
     validate: bool = True,
-) -> Graph | None:
-    """Sorts the edges of undirected graphs by row; ``None`` if a graph is too large for kernels.
+    is_sorted: bool = False,
+) -> Graph | Walk:
+    """Undirected graphs for :func:`difference_bank`: a walk where the reference is to compute it.
 
     Args:
+        backend: see :func:`legs.kernels.op.use_fused`.
         x: signals, ``[nodes, channels]``.
         edge_index: ``[2, edges]``, both directions of every edge.
         edge_weight: ``[edges]`` or ``None``.
-        batch: the graph of each node, sorted. On the CPU, it may be left out: graphs then end
-            where no edge passes over.
+        batch: the graph of each node, sorted; ``None`` for a single graph. On the CPU, graphs then
+            end where no edge passes over.
         batch_size: number of graphs.
-        states: diffusion steps + 1, that memory has to be enough for.
+        bands: number of filters.
+        states: number of diffusion steps + 1.
         validate: whether to check weights and symmetry (default).
+        is_sorted: whether ``edge_index[1]`` is sorted (default ``False``).
     """
     if batch is not None and batch_size is None:
         batch_size = int(batch[-1]) + 1 if len(batch) else 0
-    made = make_batch(
-        x.detach(), edge_index, edge_weight, batch, batch_size or 1, validate=validate
-    )
-    ptr, largest = made.ptr, None
-    if x.device.type == "cpu":
-        if batch is None:
-            ptr = _cuts(made.rowptr, made.col)
-        largest = int(ptr.diff().max()) if len(ptr) > 1 else 0
+    graphs = 1 if batch is None else batch_size or 0
+    many = f"there are more than {MAX_BANDS} bands" if bands > MAX_BANDS else None
+    if use_fused(backend, x, edge_weight, graphs, unsupported=many):
+        graph = _compressed(x, edge_index, edge_weight, batch, graphs, validate, is_sorted)
         width = min(x.shape[1], 128)
-        if states * largest * width * x.element_size() > MAX_STATES:
-            return None
-    return make_graph(made.rowptr, made.col, made.weight, ptr, x.dtype, largest=largest)
+        if states * (graph.largest or 0) * width * x.element_size() <= MAX_STATES:
+            return graph
+        if backend == "fused":
+            raise ValueError('backend="fused" is not possible: a graph is too large')
+    elif validate and not torch.compiler.is_compiling():
+        check_graphs(edge_index, edge_weight, batch, len(x), batch_size)
+    walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
+    plain = backend == "reference" or torch.compiler.is_compiling()
+    return walk if plain else accelerated(walk)
+
+
+def _compressed(
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    batch: Tensor | None,
+    graphs: int,
+    validate: bool,
+    is_sorted: bool,
+) -> Graph:
+    with torch._C._DisableFuncTorch():  # x may be mapped over: its shape and dtype serve alone
+        like = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        args = (like, edge_index, edge_weight, batch, graphs, None, None, validate, is_sorted)
+        made = make_batch(*args)
+        ptr, largest = made.ptr, None
+        if x.device.type == "cpu":
+            if batch is None:
+                ptr = _cuts(made.rowptr, made.col)
+            largest = int(ptr.diff().max()) if len(ptr) > 1 else 0
+        return make_graph(made.rowptr, made.col, made.weight, ptr, x.dtype, largest)
 
 
 def _cuts(rowptr: Tensor, col: Tensor) -> Tensor:
@@ -121,7 +134,6 @@ def make_graph(
     weight: Tensor | None,
     ptr: Tensor,
     dtype: torch.dtype,
-    multiplicity: Tensor | None = None,
     largest: int | None = None,
 ) -> Graph:
     """Adds degrees to graphs in compressed rows."""
@@ -131,25 +143,77 @@ def make_graph(
         weight = weight.to(dtype)
         degree = torch.segment_reduce(weight, "sum", offsets=rowptr)
     degree = torch.where(degree > 0, degree, 1)
-    mass = degree if multiplicity is None else degree * multiplicity.to(dtype)
-    return Graph(rowptr, col, weight, ptr, 1 / degree, mass, largest)
+    return Graph(rowptr, col, weight, ptr, 1 / degree, degree, largest)
 
 
-def filter_bank(graph: Graph, x: Tensor, filters: Tensor, operator: Operator = "row") -> Tensor:
-    """:func:`legs.functional.filter_bank` on a prepared batch, ``[nodes, bands, channels]``.
+def difference_bank(
+    graph: Graph | Walk, x: Tensor, filters: Tensor, operator: Operator = "row"
+) -> Tensor:
+    """Filters by differences (:func:`legs.functional.bank.difference_filters`) of signals.
 
-    Differentiable once in ``x`` and ``filters``; may be mapped over (:func:`torch.func.vmap`) both.
+    Args:
+        graph: from :func:`prepare`.
+        x: ``[nodes, channels]``.
+        filters: ``[bands, states]``, or ``[bands, states, channels]``.
+        operator: ``"row"`` (default), ``"walk"`` or ``"symmetric"``.
+
+    Returns:
+        ``[nodes, bands, channels]``. Differentiable in ``x`` and ``filters``, and may be mapped
+        over (:func:`torch.func.vmap`) both.
     """
-    return difference_bank(graph, x, difference_filters(filters), operator)
-
-
-def difference_bank(graph: Graph, x: Tensor, filters: Tensor, operator: Operator = "row") -> Tensor:
-    """The same for filters by differences (:func:`legs.functional.bank.difference_filters`)."""
+    if isinstance(graph, Walk):
+        return reference(x, graph, power_filters(filters), operator)
     if filters.dim() == 2:
         filters = filters.unsqueeze(-1)
     filters = filters.movedim(1, 0).unsqueeze(0)  # [1, states, bands, channels or 1]
     out: Tensor = _Bank.call(x.unsqueeze(0), filters.contiguous(), operator, *graph)
     return out.squeeze(0)
+
+
+def wavelet_transform(
+    x: Tensor,
+    graph: Graph,
+    laziness: Tensor | float,
+    cumulative: Tensor,
+    *,
+    wavelets: bool = True,
+    lowpass: bool = False,
+) -> Tensor:
+    """:func:`legs.functional.wavelet_transform`, but ``[nodes, filters, ..., channels]``."""
+    rows, flat = bank_filters(cumulative, laziness, wavelets, lowpass), x.flatten(1)
+    if rows.dim() == 3:  # [channels, bands, states], for each of the axes between
+        rows = rows.movedim(0, -1).repeat(1, 1, flat.shape[1] // x.shape[-1])
+    return difference_bank(graph, flat, rows, "walk").unflatten(2, x.shape[1:])
+
+
+def signal_energy(
+    x: Tensor, graph: Graph, batch: Tensor | None, num_graphs: int, multiplicity: None = None
+) -> Tensor:
+    """:func:`legs.functional.signal_energy` on prepared graphs."""
+    square = x * x
+    steps = difference_bank(  # A = I - 2 (I - P)
+        graph, torch.cat([torch.ones_like(x[:, :1]), square], 1), x.new_tensor([[1, -2]]), "walk"
+    )
+    inflow, spread = steps[:, 0].tensor_split([1], dim=1)
+    return graph_mean(square + inflow * spread, batch, num_graphs)
+
+
+def bank_filters(
+    cumulative: Tensor, laziness: Tensor | float = 0.5, wavelets: bool = True, lowpass: bool = True
+) -> Tensor:
+    r"""The wavelets, then the low-pass, by differences, ``[bands, steps + 1]``.
+
+    Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x` with
+    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness.
+    """
+    rows = wavelet_weights(cumulative) if wavelets else cumulative[:0]
+    first = torch.zeros_like(rows[:, :1])
+    if lowpass:
+        rows = torch.cat([rows, cumulative[-1:] - 1])
+        first = torch.cat([first, torch.ones_like(cumulative[:1, :1])])
+    if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
+        rows = rows @ lazy_mixture(beyond, cumulative.shape[-1], like=rows)
+    return torch.cat([first.expand(*rows.shape[:-1], 1), rows], dim=-1)
 
 
 class _Bank(Folded):
@@ -203,20 +267,31 @@ class _BankGrad(Folded):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
+        grad, x, filters, ctx.operator, ctx.needs_x, ctx.needs_filters, *graph, ctx.largest = inputs
+        ctx.save_for_backward(grad, x, filters, *graph)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        raise RuntimeError(
-            'the fused filter bank has no second derivatives; compute them with backend="reference"'
-        )
+        # Both outputs are linear in each argument, by the same bank and its adjoint.
+        (grad, x, filters, *tensors), (by_x, by_filters) = ctx.saved_tensors, grads
+        graph, of_grad, of_x, of_filters = (*tensors, ctx.largest), None, None, None
+        if ctx.needs_x:
+            of_grad = _Bank.call(by_x, filters, ctx.operator, *graph)
+            args = (ctx.operator, False, True, *graph)
+            of_filters = _BankGrad.call(grad, by_x, filters, *args)[1]
+        if ctx.needs_filters:
+            more = _Bank.call(x, by_filters.contiguous(), ctx.operator, *graph)
+            of_grad = more if of_grad is None else of_grad + more
+            args = (ctx.operator, True, False, *graph)
+            of_x = _BankGrad.call(grad, x, by_filters.contiguous(), *args)[0].sum_to_size(x.shape)
+        return of_grad, of_x, of_filters, *[None] * (len(tensors) + 4)
 
 
 def _scale(graph: Graph, operator: str) -> Tensor | None:
     """:math:`S` such that the operator is :math:`S D^{-1} W S^{-1}`."""
     if operator == "row":
         return None
-    return graph.mass if operator == "walk" else graph.mass.sqrt()
+    return graph.degree if operator == "walk" else graph.degree.sqrt()
 
 
 def _kernels(x: Tensor) -> Any:

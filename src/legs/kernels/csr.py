@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from legs import functional as fn
-from legs.functional.sparse import Pattern, row_pointers
+from legs.functional.sparse import Pattern, row_pointers, sort_indices
 from legs.kernels import cpu
 from legs.kernels.gpu import launch
 
@@ -72,7 +72,7 @@ def make_batch(
                 check_graphs(edge_index, edge_weight, batch, nodes, num_graphs, merged)
             col, row = edge_index
             if not is_sorted:
-                row, order = torch.sort(row, stable=True)
+                row, order = sort_indices(row, nodes)
                 col = col.index_select(0, order)
                 weight = None if weight is None else weight.index_select(0, order)
             if batch is None:

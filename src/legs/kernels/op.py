@@ -16,7 +16,8 @@ reaches them, and gets its gradient, through :math:`f`. Backward is a recurrence
     \partial u = (I - P^\top)\, g_0 ,
 
 where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. States are recomputed instead of stored.
-Signals and edge weights get no gradient here; where they need one, the reference is used.
+Signals and edge weights get no gradient here; where signals need one, there is
+:mod:`legs.kernels.bank`.
 
 Nodes may be merged classes of equivalent ones (:func:`legs.data.merge_equivalent`): sums over nodes
 count each by its multiplicity. A row's weights are then numbers of neighbors of each class; the
@@ -127,17 +128,21 @@ def _why_not(x: Tensor, edge_weight: Tensor | None) -> str | None:
         return "torch.compile traces plain PyTorch"
     if x.dtype not in (torch.float32, torch.float64):
         return f"x is {x.dtype}, not float32 or float64"
-    for name, tensor in (("x", x), ("edge_weight", edge_weight)):
-        if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
-            return f"{name} needs a gradient"
-        # Mapped over models, or traced by another transform, it may hide that it needs one.
-        if tensor is not None and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            return f"{name} is transformed by torch.func"
+    if edge_weight is not None and needs_gradient(edge_weight):
+        return "edge_weight needs a gradient"
     if x.device.type == "cpu":
         return None if cpu.available() else "numba is not installed (pip install torch-legs[fast])"
     if x.device.type == "cuda":
         return None if launch.available() else "kernels cannot be compiled for this GPU"
     return f"there are no kernels for {x.device.type} devices"
+
+
+def needs_gradient(tensor: Tensor) -> bool:
+    """Whether a tensor needs a gradient, or may: compilers and ``torch.func`` hide it."""
+    if torch.compiler.is_compiling():
+        return True
+    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return wrapped or (tensor.requires_grad and torch.is_grad_enabled())
 
 
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from legs.models.baseline import Baseline
 from legs.models.catalogue import available, create
+from legs.models.deep import DeepLEGS
 from legs.models.ensemble import Ensemble
 from legs.models.gnn import GNN
 from legs.models.legs_net import LEGSNet
@@ -14,6 +15,7 @@ __all__ = [
     "GNN",
     "MPLEGS",
     "Baseline",
+    "DeepLEGS",
     "Ensemble",
     "LEGSNet",
     "ModelError",

@@ -8,12 +8,13 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from legs.models.baseline import Baseline
+from legs.models.deep import DeepLEGS
 from legs.models.gnn import GNN
 from legs.models.legs_net import LEGSNet
 from legs.models.mp_legs import MPLEGS
 from legs.models.network import Network
 from legs.models.snowball import Snowball
-from legs.nn import FCN, RBF, Attention, Scattering
+from legs.nn import FCN, RBF, Attention, Scattering, WaveletConv
 
 
 def legs_net(
@@ -55,6 +56,7 @@ _BUILDERS: dict[str, tuple[Callable[..., Network], dict[str, Any]]] = {
     "legs-rbf": (legs_net, {"head": "rbf"}),
     "legs-attn-fcn": (legs_net, {"head": "attention"}),
     "mp-legs-fcn": (MPLEGS, {}),
+    "legs-deep": (DeepLEGS, {}),
     "gcn": (GNN, {"layer": "gcn"}),
     "graphsage": (GNN, {"layer": "graphsage"}),
     "gat": (GNN, {"layer": "gat"}),
@@ -113,6 +115,7 @@ def nearest(name: str, names: list[str]) -> str:
 
 def _options_of(build: Callable[..., Network]) -> set[str]:
     names = set(inspect.signature(build).parameters)
-    if "scattering" in names:  # its options, by keyword
-        names |= set(inspect.signature(Scattering).parameters)
-    return names - {"in_channels", "out_channels", "scattering"}
+    for module, keyword in ((Scattering, "scattering"), (WaveletConv, "conv")):
+        if keyword in names:
+            names |= set(inspect.signature(module).parameters)
+    return names - {"in_channels", "out_channels", "scattering", "conv"}

@@ -40,7 +40,7 @@ class LEGSNet(Network):
         self.head = head
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        powers, multiplicity = graphs[5:]
+        powers, multiplicity = graphs[5:7]
         out: Tensor = self.scattering(*graphs[:5], powers=powers, multiplicity=multiplicity)
         return out
 

@@ -26,6 +26,8 @@ class Graphs(NamedTuple):
     batch_size: int | None = None
     powers: Tensor | None = None
     multiplicity: Tensor | None = None
+    edge_attr: Tensor | None = None
+    mask: Tensor | None = None
 
     def segments(self) -> tuple[Tensor, int]:
         """The graph of each node, and the number of graphs."""
@@ -45,10 +47,11 @@ class Graphs(NamedTuple):
 class Network(nn.Module, ABC):
     """A network over graphs: :meth:`embed` turns graphs into features, ``head`` into predictions.
 
-    ``forward`` takes what PyG layers take. Three more arguments serve training: ``powers``
-    (:meth:`legs.nn.Scattering.walk_powers`, computed once for a data set), ``mask`` (the graphs of
-    a batch whose statistics batch norm may see) and ``multiplicity`` (how many equivalent nodes
-    each one stands for, :func:`legs.data.merge_equivalent`).
+    ``forward`` takes what PyG layers take; ``edge_attr`` only networks with an ``edge_dim``. Three
+    more arguments serve training: ``powers`` (:meth:`legs.nn.Scattering.walk_powers`, computed once
+    for a data set), ``mask`` (the graphs of a batch whose statistics batch norm may see) and
+    ``multiplicity`` (how many equivalent nodes each one stands for,
+    :func:`legs.data.merge_equivalent`).
     """
 
     head: nn.Module
@@ -71,9 +74,13 @@ class Network(nn.Module, ABC):
         batch_size: int | None = None,
         powers: Tensor | None = None,
         multiplicity: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         """Features ``[graphs, features]`` that the head reads."""
-        graphs = Graphs(x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        graphs = Graphs(
+            x, edge_index, edge_weight, batch, batch_size, powers, multiplicity, edge_attr, mask
+        )
         if multiplicity is not None:
             if not self.takes_multiplicity:
                 raise ValueError(f"{type(self).__name__} does not take merged nodes")
@@ -96,9 +103,11 @@ class Network(nn.Module, ABC):
         powers: Tensor | None = None,
         mask: Tensor | None = None,
         multiplicity: Tensor | None = None,
+        edge_attr: Tensor | None = None,
     ) -> Tensor:
         """Predictions, ``[graphs, out_channels]``."""
-        features = self.embed(x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        graphs = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        features = self.embed(*graphs, edge_attr, mask)
         return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:

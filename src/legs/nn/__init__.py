@@ -7,6 +7,7 @@ from legs.nn.fcn import FCN
 from legs.nn.input_scale import InputScale
 from legs.nn.moments import Moments
 from legs.nn.rbf import RBF
+from legs.nn.readout import Readout
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.scattering import Scattering
 from legs.nn.walk import LazyWalk
@@ -21,6 +22,7 @@ __all__ = [
     "InputScale",
     "LazyWalk",
     "Moments",
+    "Readout",
     "ScaleSelection",
     "Scattering",
     "WaveletConv",

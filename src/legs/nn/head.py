@@ -15,8 +15,8 @@ class Head(nn.Module):
         return dict(self.description)
 
 
-def arguments(scope: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``__init__``, from ``locals()`` at its start."""
+def arguments(scope: dict[str, Any], more: str = "scattering") -> dict[str, Any]:
+    """The arguments of ``__init__``, from ``locals()`` at its start; ``more`` are by keyword."""
     options = {name: value for name, value in scope.items() if name not in ("self", "__class__")}
-    more = options.pop("scattering", {})
-    return {**options, **more}
+    by_keyword = options.pop(more, {})
+    return {**options, **by_keyword}

@@ -15,8 +15,16 @@ from legs import functional as fn
 from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
+from legs.kernels.bank import Graph, prepare, signal_energy, wavelet_transform
 from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
-from legs.kernels.op import Backend, check_backend, mixed_filters, scattering_moments, use_fused
+from legs.kernels.op import (
+    Backend,
+    check_backend,
+    mixed_filters,
+    needs_gradient,
+    scattering_moments,
+    use_fused,
+)
 from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import ScaleSelection
@@ -211,13 +219,11 @@ class Scattering(nn.Module):
                     fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
                 num_graphs = int(batch[-1]) + 1
             graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
-            unsupported = self._unsupported()
-            if use_fused(self.backend, x, edge_weight, num_graphs, multiplicity, unsupported):
+            fused = self._is_standard and not needs_gradient(x)
+            if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
                 out = self._fused(make_batch(*graph, self.validate, self.is_sorted))
             else:
-                if self.validate and not torch.compiler.is_compiling():
-                    check_graphs(*graph[1:4], len(x), batch_size, multiplicity is not None)
-                out = self._reference(*graph)
+                out = self._cascade(*graph)
             if self.append_graph_size:
                 sizes = (batch, len(x), num_graphs, edge_weight, multiplicity, out.dtype)
                 out = torch.cat([out, fn.graph_size(edge_index, *sizes)], dim=1)
@@ -229,15 +235,13 @@ class Scattering(nn.Module):
         out: Tensor = self(*args, **kwargs)
         return out
 
-    def _unsupported(self) -> str | None:
-        """What the fused operator does not compute; ``None`` if it computes everything."""
-        if not isinstance(self.aggr, Moments) or self.aggr.kind != "normalized":
-            return "it computes normalized moments only"
-        if self.order != 2 or self.lowpass:
-            return "it computes order=2 without lowpass only"
-        if self.selection.num_scales == 1 and self.path_policy == "increasing":
-            return "there are no paths of order 2 with num_scales=1"
-        return None
+    @property
+    def _is_standard(self) -> bool:
+        """Whether the operator with the moments computes this, if ``x`` needs no gradient."""
+        increasing = self.path_policy == "increasing"
+        has_paths = self.selection.num_scales > 1 or not increasing  # of order 2
+        moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
+        return moments and self.order == 2 and not self.lowpass and has_paths
 
     def _fused(self, batch: Batch) -> Tensor:
         assert isinstance(self.aggr, Moments)
@@ -252,14 +256,7 @@ class Scattering(nn.Module):
             out = scattering_moments(batch, filters, self.path_policy)
         return (out if self.aggr.order == 4 else out[..., : self.aggr.order]).flatten(1)
 
-    def _walk(
-        self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
-    ) -> fn.Walk:
-        walk = fn.random_walk(edge_index, edge_weight, num_nodes, dtype)
-        plain = self.backend == "reference" or torch.compiler.is_compiling()
-        return walk if plain else accelerated(walk)
-
-    def _reference(
+    def _cascade(
         self,
         x: Tensor,
         edge_index: Tensor,
@@ -269,34 +266,46 @@ class Scattering(nn.Module):
         powers: Tensor | None,
         multiplicity: Tensor | None,
     ) -> Tensor:
-        mass, times, counts = x, None, None
+        signal, times, counts = x, None, None
         powers = None if powers is None else powers.to(x.dtype)
+        backend, validate = self.backend, self.validate
         if multiplicity is not None:
-            counts = multiplicity.to(x.dtype)
-            mass, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
+            if backend == "fused":
+                raise ValueError('backend="fused" computes merged nodes in its moments only')
+            if validate and not torch.compiler.is_compiling():
+                check_graphs(edge_index, edge_weight, batch, len(x), num_graphs, merged=True)
+            counts, backend, validate = multiplicity.to(x.dtype), "reference", False
+            signal, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
             powers = None if powers is None else powers * times.unsqueeze(-1)
-        walk = self._walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
+        sizes["states"] = self.selection.steps + 1
+        graphs = (x, edge_index, edge_weight, batch, None if batch is None else num_graphs)
+        walk = prepare(backend, *graphs, **sizes, validate=validate, is_sorted=self.is_sorted)
         laziness = self._laziness(x.dtype)
         if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
             # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
             # the backward graph; a tensor is not.
             laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
         cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
+        if isinstance(walk, Graph):
+            cascade["transform"] = wavelet_transform
         bank = (walk, laziness, self.selection().to(x.dtype))
-        coefficients = fn.scattering(mass, *bank, **cascade, powers=powers)
+        coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
         if self.aggr is None:
             return coefficients.flatten(1)
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
-        absolute = torch.cat([coefficients[:, :1], coefficients[:, 1:].abs()], dim=1)
+        order_0, others = coefficients.split([1, coefficients.shape[1] - 1], dim=1)
+        absolute = torch.cat([order_0, others.abs()], dim=1)
         if not isinstance(self.aggr, Moments):
             if multiplicity is not None:
                 raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
             pooled: Tensor = self.aggr(absolute.flatten(1), batch, dim_size=num_graphs)
             return pooled
-        energy = fn.signal_energy(x, walk, batch, num_graphs, counts).unsqueeze(1)
+        measure = signal_energy if isinstance(walk, Graph) else fn.signal_energy
+        energy = measure(x, walk, batch, num_graphs, counts).unsqueeze(1)
         options: Any = {"kind": self.aggr.kind, "order": self.aggr.order, "energy": energy}
         return fn.moments(absolute, batch, num_graphs, **options, multiplicity=counts).flatten(1)
 
@@ -309,7 +318,7 @@ class Scattering(nn.Module):
     ) -> Tensor:
         """Diffusions that depend on no parameter, ``[nodes, steps, in_channels]``, for the first
         order: computed once for a data set, for all epochs and models with the same ``steps``."""
-        walk = self._walk(edge_index, edge_weight, x.shape[0], x.dtype)
+        walk = accelerated(fn.random_walk(edge_index, edge_weight, x.shape[0], x.dtype))
         return fn.walk_powers(x, walk, self.selection.steps)
 
     def scale_weights(self) -> Tensor:

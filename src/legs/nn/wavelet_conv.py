@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn import Linear
 
-from legs import functional as fn
-from legs.functional.bank import OPERATORS, Operator, filter_bank, power_filters
-from legs.functional.diffusion import random_walk
-from legs.kernels import bank
-from legs.kernels.csr import accelerated, check_graphs
+from legs.functional.bank import OPERATORS, Operator
+from legs.functional.diffusion import Walk
+from legs.kernels.bank import Graph, bank_filters, difference_bank, prepare
+from legs.kernels.gpu import launch
+from legs.kernels.gpu.mix import mix
 from legs.kernels.op import Backend, check_backend
 from legs.nn.scale_selection import ScaleSelection
 
@@ -22,11 +23,13 @@ class WaveletConv(nn.Module):
     r"""A graph convolution by diffusion wavelets.
 
     .. math::
-        h' = W \big[\, h,\; |\Psi_0 h|, \dots, |\Psi_{J-1} h|,\; \Phi_J h \,\big] + b, \qquad
+        h' = W \Big( a_x \odot h + \sum_{j<J} a_j \odot |\Psi_j h| + a_\Phi \odot \Phi_J h \Big)
+        + b, \quad
         \Psi_j = P^{t_j} - P^{t_{j+1}}, \quad \Phi_J = P^{t_J}, \quad P = \tfrac12 (I + A)
 
-    with :math:`t_0 = 0` and scales :math:`t_1 < \dots < t_J`, fixed or learned. One layer sees
-    :math:`t_J` steps far, each band at its own distance. With bonds, one more band,
+    with :math:`t_0 = 0` and scales :math:`t_1 < \dots < t_J`, fixed or learned: every channel has
+    its own weights :math:`a` of the bands, then one linear map mixes the channels. One layer sees
+    :math:`t_J` steps far, each band at its own distance. With edge features, one more band,
     :math:`\sum_j \mathrm{ReLU}(h_j + W_e e_{ij})`.
 
     Args:
@@ -40,6 +43,9 @@ class WaveletConv(nn.Module):
         lowpass: whether to include :math:`\Phi_J` (default ``True``).
         nonlinearity: of the wavelets: ``"abs"`` (default), ``"relu-pair"`` for both
             :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor.
+        mixing: ``"separable"`` (default), or ``"full"`` for
+            :math:`W [h, |\Psi_0 h|, \dots, \Phi_J h]`, with as many times the weights as there are
+            bands.
         edge_dim: number of edge features (default ``None``: none are read).
         bias: whether to add a bias (default ``True``).
         backend: ``"auto"`` (default), ``"reference"`` for plain PyTorch, ``"fused"`` for compiled
@@ -68,6 +74,7 @@ class WaveletConv(nn.Module):
         operator: Operator = "row",
         lowpass: bool = True,
         nonlinearity: Nonlinearity = "abs",
+        mixing: Literal["separable", "full"] = "separable",
         edge_dim: int | None = None,
         bias: bool = True,
         backend: Backend = "auto",
@@ -83,36 +90,37 @@ class WaveletConv(nn.Module):
             )
         if in_channels == -1 and edge_dim is not None:
             raise ValueError("in_channels must be given where edge_dim is")
+        if mixing not in ("separable", "full"):
+            raise ValueError(f'mixing must be "separable" or "full"; got {mixing!r}')
         self.in_channels, self.out_channels = in_channels, out_channels
         self.operator, self.lowpass, self.nonlinearity = operator, lowpass, nonlinearity
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
+        self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps)
+        fixed = None if self.selection.learned else bank_filters(self.selection(), lowpass=lowpass)
+        self.fixed_filters: Tensor | None
+        self.register_buffer("fixed_filters", fixed, persistent=False)
         wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
         self.num_bands = 1 + wavelets + lowpass + (edge_dim is not None)
-        width = -1 if in_channels == -1 else self.num_bands * in_channels
-        self.lin = Linear(width, out_channels, bias=bias)
+        width = self.num_bands if mixing == "full" else 1
+        self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
+        self.band_weight: nn.Parameter | None = None
+        if mixing == "separable":
+            self.band_weight = UninitializedParameter()
+            if in_channels != -1:
+                self.band_weight.materialize((self.num_bands, in_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws the linear maps again; learned scales go back to their start."""
+        """Draws the weights again; learned scales go back to their start."""
         self.selection.reset_parameters()
         self.lin.reset_parameters()
         if self.lin_edge is not None:
             self.lin_edge.reset_parameters()
-
-    def filters(self) -> Tensor:
-        r"""The bank by differences, ``[bands, steps + 1]``: wavelets, then the low-pass.
-
-        Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x`.
-        """
-        cumulative = self.selection()
-        rows = fn.wavelet_weights(cumulative)
-        first = torch.zeros_like(rows[:, :1])
-        if self.lowpass:
-            rows = torch.cat([rows, cumulative[-1:] - 1])
-            first = torch.cat([first, torch.ones_like(first[:1])])
-        return torch.cat([first, rows], dim=1)
+        if self.band_weight is not None and not is_lazy(self.band_weight):
+            bound = (3 / self.num_bands) ** 0.5  # sums keep the variance of the bands
+            nn.init.uniform_(self.band_weight, -bound, bound)
 
     def forward(
         self,
@@ -124,51 +132,59 @@ class WaveletConv(nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         """New states of the nodes."""
-        filters = self.filters().to(x.dtype)
-        graph = None
-        if self.backend != "reference":
-            reason = bank.why_not(x, edge_weight, batch, len(filters))
-            if reason is None:
-                signals = (x, edge_index, edge_weight, batch, batch_size)
-                graph = bank.prepare(*signals, filters.shape[1], self.validate)
-                reason = None if graph is not None else "the graph is too large"
-            if reason is not None and self.backend == "fused":
-                raise ValueError(f'backend="fused" is not possible: {reason}; use backend="auto"')
-        if graph is not None:
-            return self.mix(
-                x, bank.difference_bank(graph, x, filters, self.operator), edge_index, edge_attr
-            )
-        if self.validate and not torch.compiler.is_compiling():
-            check_graphs(edge_index, edge_weight, batch, len(x), batch_size)
-        walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
-        if self.backend != "reference" and not torch.compiler.is_compiling():
-            walk = accelerated(walk)
-        bands = filter_bank(x, walk, power_filters(filters), self.operator)
-        return self.mix(x, bands, edge_index, edge_attr)
+        if self.band_weight is not None and is_lazy(self.band_weight):
+            self.band_weight.materialize((self.num_bands, x.shape[1]))
+            self.reset_parameters()
+        sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
+        sizes["states"] = self.selection.steps + 1
+        arguments = (self.backend, x, edge_index, edge_weight, batch, batch_size)
+        graph = prepare(*arguments, **sizes, validate=self.validate)
+        out: Tensor = self.lin(self.convolve(x, graph, edge_index, edge_attr))
+        return out
 
-    def mix(
+    def convolve(
+        self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """What the linear map reads, on graphs of :func:`legs.kernels.bank.prepare`."""
+        filters = self.fixed_filters
+        if filters is None:
+            filters = bank_filters(self.selection(), lowpass=self.lowpass)
+        bands = difference_bank(graph, x, filters.to(x.dtype), self.operator)
+        return self._mix(x, bands, edge_index, edge_attr)
+
+    def _mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """The nonlinearity and the linear map, from bands ``[nodes, bands, channels]``."""
-        count = self.selection.num_scales
-        wavelets = bands[:, :count]
-        if self.nonlinearity == "abs":
-            parts = [wavelets.abs()]
-        elif self.nonlinearity == "relu-pair":
-            parts = [wavelets.relu(), (-wavelets).relu()]
-        elif self.nonlinearity == "none":
-            parts = [wavelets]
+        """What the linear map reads, from bands ``[nodes, bands, channels]``."""
+        count, out = self.selection.num_scales, None
+        weight, simple = self.band_weight, self.nonlinearity in ("abs", "none")
+        fused = self.backend != "reference" and weight is not None and launch.applies(x)
+        if fused and simple and not torch.compiler.is_compiling() and x.numel():
+            assert weight is not None
+            size = 1 + bands.shape[1]
+            out = mix(x, bands, weight[:size], count if self.nonlinearity == "abs" else 0)
+            parts, weight = [], weight[size:]
         else:
-            parts = [self.nonlinearity(wavelets)]
-        parts = [x.unsqueeze(1), *parts, bands[:, count:]]
+            wavelets, low = bands.split([count, bands.shape[1] - count], dim=1)
+            if self.nonlinearity == "abs":
+                parts = [wavelets.abs()]
+            elif self.nonlinearity == "relu-pair":
+                parts = [wavelets.relu(), (-wavelets).relu()]
+            else:
+                parts = [wavelets if self.nonlinearity == "none" else self.nonlinearity(wavelets)]
+            parts = [x.unsqueeze(1), *parts, low]
         if self.lin_edge is not None:
             if edge_attr is None:
                 raise ValueError(f"edge_attr is missing: the layer has edge_dim={self.edge_dim}")
             source, target = edge_index
             messages = (x.index_select(0, source) + self.lin_edge(edge_attr)).relu()
             parts.append(torch.zeros_like(x).index_add(0, target, messages).unsqueeze(1))
-        out: Tensor = self.lin(torch.cat(parts, dim=1).flatten(1))
-        return out
+        if weight is None:
+            return torch.cat(parts, dim=1).flatten(1)
+        weights = weight.split([part.shape[1] for part in parts])
+        sums = [(part * each).sum(1) for part, each in zip(parts, weights, strict=True)]
+        total: Tensor = sum(sums if out is None else [out, *sums])
+        return total
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {self.selection!r})"
