@@ -18,7 +18,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, DataWarning, OnError
 from legs.data.readers.targets import Array, parse_column
 from legs.data.readers.text import parse_number
-from legs.inference.inputs import InputPart, Reading, finite_part, iter_input
+from legs.inference.inputs import InputPart, Reading, iter_results
 from legs.inference.table_writer import ResultWriter
 from legs.training.predictor import Predictor
 from legs.training.task import Task
@@ -77,8 +77,7 @@ def predict_file(
         return predictor.answers(data, BATCH)
 
     with ResultWriter(out, path, on_error) as writer:
-        for part in iter_input(reading, path, chunk=chunk, on_error=on_error):
-            part, result = finite_part(part, compute, on_error)
+        for part, result in iter_results(reading, path, compute, chunk=chunk, on_error=on_error):
             answers = torch.empty(0, len(task.names)) if result is None else result
             table = _table(task, answers, part)
             if part.targets is not None:

@@ -42,7 +42,6 @@ class TableWriter:
         if not self.path.parent.is_dir():
             raise DataError(f"{self.path.parent} is not a folder; make it first")
         self.rows = 0
-        self.metadata: dict[bytes, bytes] = {}  # for the footer of a Parquet file
         self._options = options
         self._parquet: Any = None
         self._schema: Any = None  # of the first part
@@ -77,8 +76,6 @@ class TableWriter:
                 with writing(self.path):
                     self._flush()
                     if self._parquet is not None:
-                        if self.metadata:
-                            self._parquet.add_key_value_metadata(self.metadata)
                         self._parquet.close()
                     self._temporary.flush()
                     self._temporary.put_in_place(self.path)

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,12 +16,11 @@ from legs.data.splits import Split, save_splits
 from legs.data.validate import check_values
 from legs.engine import Engine
 from legs.io import one_writer
-from legs.training.cv.models import Measure, Shared, Strategy
-from legs.training.cv.progress import CVProgress
+from legs.training.cv.models import Measure, Shared, Strategy, graph_features
 from legs.training.cv.protocol import CVOptions, check_grid, plan_splits
 from legs.training.cv.results import CVResult, MethodResult, baseline_scores, score_method
 from legs.training.cv.store import Store, is_store
-from legs.training.cv.work import Work
+from legs.training.cv.work import CVProgress, Work
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
 
 __all__ = ["CVOptions", "CVProgress", "CVResult", "MethodResult", "Progress", "cross_validate"]
@@ -69,7 +69,7 @@ def cross_validate(
         keep_features: whether results hold the graph features of every network (default: no).
         measures: functions of every trained network, its inputs and all targets, by name, whose
             results are kept (default: none).
-        progress: called now and then with :class:`~legs.training.cv.progress.CVProgress`.
+        progress: called now and then with :class:`~legs.training.cv.work.CVProgress`.
         engine: whose workers train, such as those of a cluster (default: this process, one method
             after another).
         way: deprecated name of ``strategy``, with ``"single"`` for ``"sequential"``.
@@ -101,7 +101,10 @@ def cross_validate(
         if folder is not None and not (folder / "splits.json").exists():
             save_splits(folder / "splits.json", flat)
         processes = workers or os.cpu_count() or 1
-        shared = Shared(data, options.training, device, keep_features, measures or {}, processes)
+        every = dict(measures or {})
+        if keep_features:
+            every["features"] = partial(graph_features, data)
+        shared = Shared(data, options.training, device, every, processes)
         plan = (methods, planned, options, model_options or {})
         work = Work(*plan, store, shared, strategy, chunk, engine, progress)
         work.run()

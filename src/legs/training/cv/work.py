@@ -21,15 +21,68 @@ import torch
 
 from legs.data.splits import Split
 from legs.engine import Engine, LocalEngine
-from legs.training.cv import models as training
-from legs.training.cv.models import Checkpoints, Job, Report, Shared, Strategy, choose_strategy
-from legs.training.cv.progress import CVProgress, Step, Tracker
+from legs.training.cv.models import (
+    Job,
+    Shared,
+    Strategy,
+    choose_strategy,
+    fit_machine,
+    train_ensembles,
+    train_networks,
+)
 from legs.training.cv.protocol import CVOptions, stacks
 from legs.training.cv.store import Store, Trained, file_names
 from legs.training.methods import ENSEMBLES
+from legs.training.stacked.trainer import Standing
 
 # Units of sequential networks per worker: the last to finish keeps the others waiting.
 ROUNDS = 4
+# Timing both strategies, networks, a support vector machine, an ensemble.
+Step = Literal["trial", "networks", "machine", "ensemble"]
+
+
+@dataclass(frozen=True)
+class CVProgress:
+    """Where a cross-validation is; ``str`` of it are a few lines for people."""
+
+    method: str  # in training
+    method_number: int  # among ``methods``, from 1
+    methods: int
+    settings: tuple[int, ...]  # of the grid, from 0, in training; several may share a stack
+    grid: int  # number of settings
+    step: Step
+    first: int  # model in training among those of the method, from 1
+    last: int
+    method_models: int
+    epoch: int  # of the models in training; 0 where unknown
+    max_epochs: int
+    models: int  # of all methods, settings and test sets
+    done: int  # finished models, those of earlier runs included
+    running: int  # models in training
+    stopped: int  # models whose training has ended, but not that of others in their stack
+    best_loss: float  # mean of the best validation losses in training; infinite before the first
+
+    @property
+    def completed(self) -> float:
+        """Models done; a network in training counts by its epochs."""
+        part = self.running * self.epoch / self.max_epochs if self.step == "networks" else 0
+        return self.done + self.stopped + part
+
+    def __str__(self) -> str:
+        """What is trained, how many models, how far: lines that fit beside a progress bar."""
+        method = f"{self.method} (method {self.method_number} of {self.methods})"
+        if self.grid > 1 and self.settings:
+            numbers = ", ".join(str(number + 1) for number in self.settings)
+            method += f", setting{'s' * (len(self.settings) > 1)} {numbers} of {self.grid}"
+        counts = f"{self.done:,} done, {self.running} running, {self.stopped} stopped"
+        rest = []
+        if self.step == "trial":
+            rest.append("timing both strategies")
+        elif self.epoch:
+            rest.append(f"epoch {self.epoch} of {self.max_epochs}")
+        if math.isfinite(self.best_loss):
+            rest.append(f"best loss {self.best_loss:.4f}")
+        return f"{method}\n{self.models:,} models: {counts}\n{', '.join(rest)}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -37,17 +90,18 @@ class Unit:
     """Models that one worker trains."""
 
     method: str
-    step: Step
     strategy: Strategy  # of networks and ensembles
     settings: tuple[int, ...]  # numbers of the grid's settings
     first: int  # place of the first model among those of the method
     jobs: list[Job]  # one per model
     names: list[str]  # in the store: one for all models, or one per model
 
-    def processes(self, shared: Shared) -> int:
-        """Processes for such units where no engine was given; one is this process."""
-        parallel = self.step == "networks" and self.strategy == "sequential"
-        return shared.workers if parallel and shared.device == "cpu" else 1
+    @property
+    def step(self) -> Step:
+        """What is trained."""
+        if self.method == "gs-svm":
+            return "machine"
+        return "ensemble" if self.method in ENSEMBLES else "networks"
 
 
 class Group(NamedTuple):
@@ -61,19 +115,24 @@ class Group(NamedTuple):
 def train_unit(
     shared: Shared,
     unit: Unit,
-    report: Report = lambda standing: None,
-    checkpoints: Checkpoints = lambda part: None,
+    report: Callable[[Unit, Standing], None] = lambda unit, standing: None,
+    checkpoints: Callable[[Unit, str], Path | None] = lambda unit, part: None,
 ) -> list[Trained]:
-    """Trains the models of a unit; ``checkpoints("")`` is the file of a stack of networks."""
-    method, jobs, stacked = unit.method, unit.jobs, unit.strategy == "stacked"
+    """Trains the models of a unit.
+
+    ``checkpoints`` is the file for the state of a stack, by the name of its part of an ensemble;
+    ``""`` for a stack of networks.
+    """
+    method, jobs, strategy, send = unit.method, unit.jobs, unit.strategy, partial(report, unit)
     if unit.step == "machine":
-        return [training.fit_machine(job.split, shared) for job in jobs]
+        send(Standing(0, 1, 0, math.inf))
+        return [fit_machine(job.split, shared) for job in jobs]
     if unit.step == "networks":
-        file = checkpoints("") if stacked else None
-        return training.train_networks(method, jobs, shared, unit.strategy, report, file)
-    if stacked:
-        return training.train_ensembles(method, jobs, shared, report, checkpoints)
-    return [training.fit_ensemble(method, job, shared, report) for job in jobs]
+        file = checkpoints(unit, "") if strategy == "stacked" else None
+        return train_networks(method, jobs, shared, strategy, send, file)
+    if strategy == "stacked":
+        return train_ensembles(method, jobs, shared, strategy, send, partial(checkpoints, unit))
+    return [train_ensembles(method, [job], shared, strategy, send)[0] for job in jobs]
 
 
 @dataclass
@@ -94,9 +153,8 @@ class Work:
     progress: Callable[[CVProgress], None]
 
     def __post_init__(self) -> None:
-        models = {m: sum(len(group.jobs) for group in self.groups(m)) for m in self.methods}
-        epochs, settings = self.shared.training.max_epochs, len(self.options.grid)
-        self.tracker = Tracker(models, epochs, settings, self.progress)
+        self.models = {m: sum(len(group.jobs) for group in self.groups(m)) for m in self.methods}
+        self.done = 0  # finished models, those of earlier runs included
         self.gpus = int(self.shared.device.startswith("cuda"))  # that a worker needs
 
     def groups(self, method: str) -> list[Group]:
@@ -118,17 +176,15 @@ class Work:
         Where a GPU runs out of memory, the rest is trained in stacks of half the size.
         """
         names = [group.names for method in self.methods for group in self.groups(method)]
-        self.tracker.done = sum(m is not None for some in names for m in self.store.load_all(some))
+        self.done = sum(model is not None for some in names for model in self.store.load_all(some))
         if self.strategy == "auto":
             self._choose_strategies()
         while True:
             units = [unit for method in self.methods for unit in self.units(method)]
             try:
-                for processes, some in groupby(
-                    units, lambda unit: 1 if self.engine else unit.processes(self.shared)
-                ):
-                    workers = LocalEngine(processes) if processes > 1 else None
-                    self._run(list(some), self.engine or workers)
+                for workers, some in groupby(units, self._workers):
+                    local = LocalEngine(workers) if workers > 1 else None
+                    self._run(list(some), self.engine or local)
                 return
             except torch.OutOfMemoryError:
                 largest = max(len(unit.jobs) for unit in units)
@@ -139,21 +195,36 @@ class Work:
             gc.collect()
             torch.cuda.empty_cache()
 
+    def _workers(self, unit: Unit) -> int:
+        """How many units such as this are trained at once; 1 may be this process."""
+        if self.engine is not None:
+            return self.engine.workers
+        parallel = unit.step == "networks" and unit.strategy == "sequential"
+        return self.shared.workers if parallel and self.shared.device == "cpu" else 1
+
     def _run(self, units: list[Unit], engine: Engine | None) -> None:
         if engine is None:  # this process, which can report epochs and resume a stack
             for unit in units:
-                self.tracker.begin(unit)
-                files = partial(self._checkpoint, unit)
-                models = train_unit(self.shared, unit, report=self.tracker, checkpoints=files)
+                models = train_unit(
+                    self.shared, unit, report=self._report, checkpoints=self._checkpoint
+                )
                 self._save(unit, models)
             return
         left = len(units)
-        self.tracker.begin(units[0], min(left, engine.workers))
+        self._report(units[0], Standing(0, min(left, engine.workers), 0, math.inf))
         alone = replace(self.shared, workers=1)
         for number, models in engine.run(train_unit, alone, units, gpus=self.gpus):
             left -= 1
             self._save(units[number], models)
-            self.tracker.begin(units[number], min(left, engine.workers))
+            self._report(units[number], Standing(0, min(left, engine.workers), 0, math.inf))
+
+    def _report(self, unit: Unit, standing: Standing, step: Step | None = None) -> None:
+        names, epochs = list(self.models), self.shared.training.max_epochs
+        method = (unit.method, names.index(unit.method) + 1, len(names))
+        setting = (unit.settings, len(self.options.grid), step or unit.step)
+        place = (unit.first + 1, unit.first + len(unit.jobs), self.models[unit.method])
+        total = (standing.epoch, epochs, sum(self.models.values()), self.done)
+        self.progress(CVProgress(*method, *setting, *place, *total, *standing[1:]))
 
     def _save(self, unit: Unit, models: list[Trained]) -> None:
         groups = [[model] for model in models] if len(unit.names) == len(models) else [models]
@@ -163,7 +234,7 @@ class Work:
             for part in (*ENSEMBLES[unit.method], "head"):
                 if (file := self._checkpoint(unit, part)) is not None:
                     file.unlink(missing_ok=True)
-        self.tracker.end(len(models))
+        self.done += len(models)
 
     def _checkpoint(self, unit: Unit, part: str) -> Path | None:
         name = f"{unit.names[0]}-{part}" if part else unit.names[0]
@@ -175,13 +246,12 @@ class Work:
         for method in self.methods:
             if method == "gs-svm" or method in ENSEMBLES:
                 continue
-            for group in self.groups(method):
-                key = f"{method}-{group.settings[0]}"
-                if key not in chosen and None in self.store.load_all(group.names):
-                    trials[key] = method, group.jobs[:16]
-                    settings = tuple(group.settings)
-                    unit = Unit(method, "trial", "stacked", settings, 0, group.jobs, [])
-                    self.tracker.begin(unit, running=0)
+            for settings, jobs, names in self.groups(method):
+                key = f"{method}-{settings[0]}"
+                if key not in chosen and None in self.store.load_all(names):
+                    trials[key] = method, jobs[:16]
+                    unit = Unit(method, "stacked", tuple(settings), 0, jobs, [])
+                    self._report(unit, Standing(0, 0, 0, math.inf), "trial")
         shared = self.shared if self.engine is None else replace(self.shared, workers=1)
         engine, tasks = self.engine or LocalEngine(1), list(trials.values())
         for number, strategy in engine.run(choose_strategy, shared, tasks, gpus=self.gpus):
@@ -190,15 +260,13 @@ class Work:
 
     def units(self, method: str) -> Iterator[Unit]:
         """Units of a method that are not in the store."""
-        step: Step = "ensemble" if method in ENSEMBLES else "networks"
-        step = "machine" if method == "gs-svm" else step
         first = 0
         for settings, jobs, names in self.groups(method):
             chosen: str | None = self.strategy
             if chosen == "auto":
                 chosen = self.store.strategies().get(f"{method}-{settings[0]}")
             strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
-            whole = Unit(method, step, strategy, (), first, jobs, names)
+            whole = Unit(method, strategy, (), first, jobs, names)
             size, each = self._size(whole), len(jobs) // len(settings)
             models = self.store.load_all(names)
             missing = [k for k, model in enumerate(models) if model is None]
@@ -209,16 +277,16 @@ class Work:
                 numbers = settings[start // each : (end - 1) // each + 1]
                 yield replace(
                     whole,
-                    settings=() if step == "machine" else tuple(numbers),
+                    settings=() if whole.step == "machine" else tuple(numbers),
                     first=first + start,
                     jobs=jobs[start:end],
-                    names=names[start : start + 1 if step == "networks" else end],
+                    names=names[start : start + 1 if whole.step == "networks" else end],
                 )
             first += len(jobs)
 
     def _size(self, unit: Unit) -> int:
         """Into how many models at a time a unit is cut, so that all workers have some."""
-        workers = self.engine.workers if self.engine else unit.processes(self.shared)
+        workers = self._workers(unit)
         if unit.step == "machine" or (unit.step == "ensemble" and unit.strategy == "sequential"):
             return 1
         if unit.strategy == "sequential":
