@@ -27,7 +27,6 @@ from safetensors.torch import save
 from torch import Tensor
 
 from legs import io
-from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, OnError, write_bad_rows
 from legs.engine import Engine, LocalEngine
 from legs.inference import inputs
@@ -100,14 +99,10 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
             network = create(UNTRAINED, len(names), 2)
         return network_names(network, names, width)
 
-    def features_of(data: GraphDataset) -> Tensor:
-        predictor.check(data)
-        return predictor.embedding(data)
-
     tensors = predictor.answerer.state_dict()
     weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})
     identity = {"model": predictor.method, "weights": hashlib.sha256(weights).hexdigest()}
-    return Embedder(Reading.of(predictor, **asked), features_of, names_of, identity)
+    return Embedder(Reading.of(predictor, **asked), predictor.embedding, names_of, identity)
 
 
 def open_embedder(
@@ -199,11 +194,7 @@ def network_names(network: Network | None, features: Sequence[str], width: int) 
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The same names; those that come again, or are ``id``, get a number.
-
-    >>> distinct(["id", "a", "a"])
-    ['id#2', 'a', 'a#2']
-    """
+    """The same names; those that come again, or are ``id``, get a number: ``a``, ``a#2``."""
     counts: Counter[str] = Counter(["id"])
     unique = []
     for name in names:

@@ -22,14 +22,6 @@ class TableWriter:
 
     The file is written under another name and renamed at the end of the ``with`` block; after an
     error there is none. ``options`` are those of :class:`pyarrow.parquet.ParquetWriter`.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "table.csv")
-    >>> with TableWriter(file) as writer:
-    ...     writer.add(pd.DataFrame({"a": [1]}))
-    ...     writer.add(pd.DataFrame({"a": [2]}))
-    >>> file.read_text().split()
-    ['a', '1', '2']
     """
 
     def __init__(self, path: str | Path, **options: Any) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ class Fitted:
 def fit(
     data: GraphDataset,
     model: str = "legs-fcn",
-    split: Split | SplitKind | None = None,
+    split: Split | SplitKind | str | None = None,
     options: TrainingOptions | None = None,
     *,
     model_options: dict[str, Any] | None = None,
@@ -79,8 +79,8 @@ def fit(
     Args:
         data: with targets.
         model: one of :func:`legs.training.methods` (default ``"legs-fcn"``).
-        split: graphs for training, validation and testing; or ``"random"`` (default) or
-            ``"scaffold"``, see :func:`legs.training.default_split`, by ``options.seed``.
+        split: graphs for training, validation and testing; or ``"random"`` (default),
+            ``"scaffold"`` or a file, see :func:`legs.training.default_split`, by ``options.seed``.
         options: how to train.
         model_options: options of the network.
         device: where to train (default ``"cpu"``).
@@ -195,11 +195,15 @@ def _fit_method(
         for part in ENSEMBLES[name]
     ]
     width = sum(embed(part, data.subset([0])).shape[1] for part in parts)
-    return fit_network(partial(Ensemble, *parts, width, outputs, **model_options))
+    return fit_network(partial(Ensemble, parts[0], parts[1], width, outputs, **model_options))
 
 
 def default_split(
-    data: GraphDataset, seed: int = 0, *, kind: SplitKind = "random", group_by: GroupBy = "auto"
+    data: GraphDataset,
+    seed: int = 0,
+    *,
+    kind: SplitKind | str = "random",
+    group_by: GroupBy = "auto",
 ) -> Split:
     """80/10/10, with every class in proportion where there are ten graphs or more of each.
 
@@ -207,9 +211,14 @@ def default_split(
         data: the data set.
         seed: of the split (default 0).
         kind: ``"random"`` (default) or ``"scaffold"``: molecules with the same ring system stay
-            together.
+            together. Or a ``.json`` file with one split, which is read.
         group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
     """
+    if Path(kind).suffix.lower() == ".json":
+        split, *more = splits.load_splits(kind, graphs=len(data))
+        if more:
+            raise DataError(f"{kind} holds {1 + len(more)} splits; a run takes one")
+        return split
     classes = data.y if data.task == "classification" else None
     if kind == "scaffold":
         names = None if classes is None else np.array(data.class_names)[classes.numpy()]
@@ -224,22 +233,6 @@ def default_split(
         test, validation, *rest = splits.stratified_folds(classes.numpy(), k=10, seed=seed)
         return Split(np.sort(np.concatenate(rest)), validation, test)
     return splits.random_split(len(data), seed=seed)
-
-
-def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
-    """A split by :func:`default_split` of the kind ``how``, or from a file by ``save_splits``.
-
-    It warns where graphs that belong together by ``group_by`` are in different parts.
-    """
-    groups = find_groups(data, group_by)
-    if Path(how).suffix.lower() == ".json":
-        split, *more = splits.load_splits(how, graphs=len(data))
-        if more:
-            raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
-    else:
-        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
-    warn_about_leaks([split], groups)
-    return split
 
 
 def main_smiles(data: GraphDataset) -> list[str]:

@@ -35,13 +35,7 @@ def check_method(name: str) -> None:
 
 
 def check_options(model: str, options: dict[str, Any]) -> None:
-    """A clear error for a method that does not exist, or options that it cannot be built with.
-
-    >>> check_options("gcn", {"hiden_channels": 3})
-    Traceback (most recent call last):
-    ...
-    ValueError: gcn has no option 'hiden_channels'; did you mean 'hidden_channels'?
-    """
+    """A clear error for a method that does not exist, or options that it cannot be built with."""
     check_names(model, options)
     check_sizes(options)
     with torch.device("meta"):  # without memory for weights
@@ -75,8 +69,7 @@ def initialized(
 ) -> Network:
     """A seeded network that is initialized from its training graphs.
 
-    ``embedding`` computes their features, ``[training graphs, features]``, for the anchors of RBF
-    heads.
+    ``embedding`` computes their features, for the anchors of RBF heads.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

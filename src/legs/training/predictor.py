@@ -86,12 +86,12 @@ class Predictor:
         Raises:
             DataError: other node features than the model's, or a result that is not finite.
         """
-        self.check(data)
         check_values(data)
         return check_finite(data, self.answers(data, batch_size))
 
     def answers(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
-        """:meth:`predict` without its checks."""
+        """:meth:`predict` without checks of values."""
+        self.check(data)
         network = self.answerer
         if not isinstance(network, Network):
             return network.answers(data, self.task)
@@ -109,12 +109,12 @@ class Predictor:
         Raises:
             DataError: as in :meth:`predict`.
         """
-        self.check(data)
         check_values(data)
         return check_finite(data, self.embedding(data))
 
     def embedding(self, data: GraphDataset) -> Tensor:
-        """:meth:`embed` without its checks."""
+        """:meth:`embed` without checks of values."""
+        self.check(data)
         network = self.answerer
         if not isinstance(network, Network):
             return network.embedding(data)
@@ -219,11 +219,7 @@ def graph_keys(data: GraphDataset) -> npt.NDArray[np.uint64]:
 
 
 def encode_keys(keys: npt.NDArray[np.uint64]) -> str:
-    """Distinct keys as text, for a JSON file.
-
-    >>> decode_keys(encode_keys(np.array([7, 3, 7], dtype="<u8")))
-    array([3, 7], dtype=uint64)
-    """
+    """Distinct keys as text, for a JSON file."""
     return base64.b64encode(np.unique(keys).astype("<u8").tobytes()).decode()
 
 

@@ -45,11 +45,7 @@ DIGITS = 4
 
 @contextmanager
 def run_directory(path: str | Path) -> Iterator[Path]:
-    """The directory of a run, made if need be, with no other writer in it.
-
-    If nothing was written by the end, because of an error, a new directory is removed again. A
-    directory with another writer, or with other files than those of a run, is refused.
-    """
+    """The directory of a run, made if need be; refused if it has a writer, or files of others."""
     with io.one_writer(io.expand_user(path), is_run) as folder, io.writing(folder):
         yield folder
 
@@ -71,10 +67,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 
 def clear_failed_start(folder: Path) -> None:
-    """Removes what a run left that ended before its first checkpoint, from a locked folder.
-
-    It would hold up another run with other settings, and has nothing to resume from.
-    """
+    """Removes what a run left that ended before its first checkpoint: it cannot be resumed."""
     if any(folder.glob(f"*{CHECKPOINT}")) or (folder / "model").exists():
         return
     if io.has_keys(folder / SETTINGS, SETTINGS_KEYS):
@@ -134,9 +127,9 @@ def choose_device(name: str) -> str:
 class Records:
     """What a run writes, for people and for other programs; nothing without a folder.
 
-    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to TensorBoard's files if it
-    is installed. Learned scales go to ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per
-    epoch, from epoch 0, the start. A folder with other settings is refused.
+    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``. Learned scales go to
+    ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per epoch, from epoch 0, the start. A
+    folder with other settings is refused.
     """
 
     def __init__(
@@ -148,7 +141,6 @@ class Records:
         self.folder, self.settings, self.report = folder, settings, report
         self.epochs = 0  # of this process
         self.scattering: Scattering | None = None
-        self.board: Any = None
         if folder is None:
             return
         keep_settings(folder, settings)
@@ -157,10 +149,6 @@ class Records:
             whole = content[: content.rfind(b"\n") + 1]
             if whole != content:  # half a line of a killed run
                 io.write_atomically(path, whole)
-        with suppress(ImportError):
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str(folder / "tensorboard"))
 
     def watch(self, network: nn.Module) -> None:
         """Follows the scales of a network that is about to be trained, if it learns any.
@@ -184,9 +172,6 @@ class Records:
         if self.folder is not None:
             io.append(self.folder / METRICS, json.dumps(row) + "\n")
             self._add_scales(self.folder, int(row["epoch"]))
-        if self.board is not None:
-            for name in row.keys() & set(LOSSES):
-                self.board.add_scalar(name, row[name], int(row["epoch"]))
         self.report(row)
 
     def _add_scales(self, folder: Path, epoch: int) -> None:
@@ -217,8 +202,6 @@ class Records:
                     rows[row["epoch"]] = row
             epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
             _write_lines(scales, [rows[epoch] for epoch in epochs])
-        if self.board is not None:
-            self.board.close()
 
     def write_results(
         self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str

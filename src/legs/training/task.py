@@ -164,9 +164,8 @@ class Task:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        lists = {
-            name: None if (t := getattr(self, name)) is None else t.tolist() for name in SCALES
-        }
+        tensors = {name: getattr(self, name) for name in SCALES}
+        lists = {name: None if t is None else t.tolist() for name, t in tensors.items()}
         return {"kind": self.kind, "names": list(self.names), **lists}
 
     @classmethod
@@ -186,27 +185,26 @@ class Task:
         return task
 
 
-def prediction_table(
-    task: Task, answers: Tensor, data: GraphDataset, truth: bool = True
-) -> pd.DataFrame:
-    """A row per graph: its id, SMILES where there is one, prediction, and the truth if known.
-
-    Classes: the predicted class, and the probability of each. Else targets in original units.
-    """
+def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.DataFrame:
+    """A row per graph: its id, SMILES where there is one, prediction, and the truth if known."""
     import pandas as pd  # a model can be fitted without
 
     columns: dict[str, object] = {"id": data.ids or [str(i) for i in range(len(data))]}
     if data.smiles:
         columns["smiles"] = data.smiles
-    classes = task.kind == "classification"
-    if classes:
-        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
-    for k, name in enumerate(task.names):
-        columns[f"probability:{name}" if classes else name] = answers[:, k].numpy()
-    if truth and data.y is not None and classes:
+    columns |= prediction_columns(task, answers)
+    if data.y is not None and task.kind == "classification":
         names = data.class_names or task.names
         columns["truth"] = [names[k] for k in data.y.tolist()]
-    elif truth and data.y is not None:
-        for k, name in enumerate(task.names):
-            columns[f"truth:{name}"] = data.y[:, k].numpy()
+    elif data.y is not None:
+        columns |= {f"truth:{name}": data.y[:, k].numpy() for k, name in enumerate(task.names)}
     return pd.DataFrame(columns)
+
+
+def prediction_columns(task: Task, answers: Tensor) -> dict[str, Any]:
+    """The predicted class and the probability of each, or targets, by name."""
+    columns: dict[str, Any] = {}
+    if task.kind == "classification":
+        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
+    names = [f"probability:{name}" for name in task.names] if columns else task.names
+    return columns | {name: answers[:, k].numpy() for k, name in enumerate(names)}

@@ -26,7 +26,7 @@ from legs.training.methods import ENSEMBLES, initialized
 from legs.training.options import TrainingOptions
 from legs.training.stacked.mapped import predict_stacked
 from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
-from legs.training.svm import fit_svm, scattering_features
+from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
 
 Strategy = Literal["stacked", "sequential"]
@@ -34,7 +34,7 @@ Report = Callable[[Standing], None]
 # From a trained member, its data and the unscaled targets of all graphs, on the member's device;
 # ``None`` where a network has nothing to measure.
 Measure = Callable[[Member, Inputs, Tensor], Tensor | None]
-# The file for the state of a stack, by the name of its part of an ensemble; ``None`` keeps none.
+# The file for the state of a stack, by its part of an ensemble or ``""``; ``None`` keeps none.
 Checkpoints = Callable[[str], Path | None]
 
 
@@ -44,6 +44,8 @@ class Job(NamedTuple):
     number: int  # seeds its weights; the same in all settings of a grid
     split: Split
     options: dict[str, Any]  # of the model; ``lr`` among them overrides the learning rate
+    setting: int = 0  # its number in the grid
+    name: str = ""  # in the store, of the file that begins with it
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Shared:
     @cached_property
     def scattering(self) -> Tensor:
         """Features of support vector machines."""
-        return scattering_features(self.data)
+        return ScatteringSVM.embedding(self.data)
 
 
 def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member], Inputs, Tensor]:
@@ -102,12 +104,12 @@ def train_networks(
     shared: Shared,
     strategy: Strategy = "stacked",
     report: Report = lambda standing: None,
-    checkpoint: Path | None = None,
+    checkpoints: Checkpoints = lambda part: None,
 ) -> list[Trained]:
     """Trains networks of one architecture; the options of jobs may differ in ``lr`` alone."""
     members, inputs, y = prepared(method, jobs, shared)
     start = time.monotonic()
-    states = _train(members, inputs, y, shared.training, strategy, report, checkpoint)
+    states = _train(members, inputs, y, shared.training, strategy, report, checkpoints(""))
     trained = _trained(members, inputs, states, time.monotonic() - start, strategy)
     for member, model in zip(members, trained, strict=True):
         values = {name: measure(member, inputs, y) for name, measure in shared.measures.items()}
@@ -134,7 +136,9 @@ def train_ensembles(
         # A network that has stopped is not a finished ensemble.
         report(standing._replace(running=len(jobs), stopped=0))
 
-    own = [Job(k, split, {n: v for n, v in some.items() if n == "lr"}) for k, split, some in jobs]
+    own = [
+        job._replace(options={n: v for n, v in job.options.items() if n == "lr"}) for job in jobs
+    ]
     parts: list[list[Network]] = []
     for part in ENSEMBLES[method]:
         members, inputs, y = prepared(part, own, shared)
@@ -224,13 +228,7 @@ def graph_features(data: GraphDataset, member: Member, *_: object) -> Tensor:
 
 
 def learned_scales(network: Network) -> Tensor | None:
-    """The selection matrix ``F`` of a network's learned scales, ``[scales, steps]``, if it has any.
-
-    >>> learned_scales(create("legs-fcn", 1, 2, num_scales=3)).shape
-    torch.Size([3, 16])
-    >>> learned_scales(create("legs-fixed", 1, 2)) is None
-    True
-    """
+    """The selection matrix ``F`` of a network's learned scales, ``[scales, steps]``, if any."""
     for module in network.modules():
         if isinstance(module, Scattering) and module.selection.learned:
             return module.scale_weights().detach().float().cpu()
@@ -238,11 +236,7 @@ def learned_scales(network: Network) -> Tensor | None:
 
 
 def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
-    """Times an epoch of a few models with both strategies and returns the faster one.
-
-    ``trial`` is a network's name and its models; ``shared.workers`` would train sequentially, side
-    by side.
-    """
+    """Times an epoch of a few models of a network, ``trial``, and returns the faster strategy."""
     method, jobs = trial
     if len(jobs) < 2:
         return "sequential"

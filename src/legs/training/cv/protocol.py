@@ -102,24 +102,14 @@ def _rotated_folds(
 
 
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
-    """Every combination of values by option; the last option changes fastest.
-
-    >>> grid_of({"lr": [0.01, 0.001], "dropout": [0]})
-    ({'lr': 0.01, 'dropout': 0}, {'lr': 0.001, 'dropout': 0})
-    """
+    """Every combination of values by option; the last option changes fastest."""
     return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
 
 
 def setting_name(setting: Mapping[str, Any]) -> str:
-    """A setting in words.
-
-    >>> setting_name({"lr": 0.003, "aggr": "mean", "lowpass": True}), setting_name({})
-    ('lr=0.003, aggr=mean, lowpass=true', 'defaults')
-    """
-    words = {
-        k: v if isinstance(v, str) else json.dumps(v, default=repr) for k, v in setting.items()
-    }
-    return ", ".join(f"{name}={word}" for name, word in words.items()) or "defaults"
+    """A setting in words, such as ``lr=0.003, lowpass=true``."""
+    words = (v if isinstance(v, str) else json.dumps(v, default=repr) for v in setting.values())
+    return ", ".join(map("{}={}".format, setting, words)) or "defaults"
 
 
 def stacks(grid: Sequence[Setting]) -> list[list[int]]:

@@ -13,23 +13,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby, islice, product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 
 from legs.data.splits import Split
 from legs.engine import Engine, LocalEngine
-from legs.training.cv.models import (
-    Job,
-    Shared,
-    Strategy,
-    choose_strategy,
-    fit_machine,
-    train_ensembles,
-    train_networks,
-)
+from legs.training.cv import models as training
+from legs.training.cv.models import Job, Shared, Strategy, choose_strategy
 from legs.training.cv.protocol import CVOptions, stacks
 from legs.training.cv.store import Store, Trained, file_names
 from legs.training.methods import ENSEMBLES
@@ -91,10 +84,8 @@ class Unit:
 
     method: str
     strategy: Strategy  # of networks and ensembles
-    settings: tuple[int, ...]  # numbers of the grid's settings
     first: int  # place of the first model among those of the method
     jobs: list[Job]  # one per model
-    names: list[str]  # in the store: one for all models, or one per model
 
     @property
     def step(self) -> Step:
@@ -104,35 +95,20 @@ class Unit:
         return "ensemble" if self.method in ENSEMBLES else "networks"
 
 
-class Group(NamedTuple):
-    """Models of a method that may share a stack."""
-
-    settings: list[int]  # they differ in the learning rate alone
-    jobs: list[Job]  # by setting and split
-    names: list[str]  # in the store, of the part that begins with each job
-
-
 def train_unit(
     shared: Shared,
     unit: Unit,
     report: Callable[[Unit, Standing], None] = lambda unit, standing: None,
     checkpoints: Callable[[Unit, str], Path | None] = lambda unit, part: None,
 ) -> list[Trained]:
-    """Trains the models of a unit.
-
-    ``checkpoints`` is the file for the state of a stack, by the name of its part of an ensemble;
-    ``""`` for a stack of networks.
-    """
-    method, jobs, strategy, send = unit.method, unit.jobs, unit.strategy, partial(report, unit)
+    """Trains the models of a unit; ``checkpoints`` are those of :mod:`legs.training.cv.models`."""
+    send = partial(report, unit)
     if unit.step == "machine":
         send(Standing(0, 1, 0, math.inf))
-        return [fit_machine(job.split, shared) for job in jobs]
-    if unit.step == "networks":
-        file = checkpoints(unit, "") if strategy == "stacked" else None
-        return train_networks(method, jobs, shared, strategy, send, file)
-    if strategy == "stacked":
-        return train_ensembles(method, jobs, shared, strategy, send, partial(checkpoints, unit))
-    return [train_ensembles(method, [job], shared, strategy, send)[0] for job in jobs]
+        return [training.fit_machine(job.split, shared) for job in unit.jobs]
+    train = training.train_networks if unit.step == "networks" else training.train_ensembles
+    files = partial(checkpoints, unit)
+    return train(unit.method, unit.jobs, shared, unit.strategy, send, files)
 
 
 @dataclass
@@ -153,30 +129,38 @@ class Work:
     progress: Callable[[CVProgress], None]
 
     def __post_init__(self) -> None:
-        self.models = {m: sum(len(group.jobs) for group in self.groups(m)) for m in self.methods}
+        self.models = {m: sum(map(len, self.groups(m))) for m in self.methods}
         self.done = 0  # finished models, those of earlier runs included
         self.gpus = int(self.shared.device.startswith("cuda"))  # that a worker needs
 
-    def groups(self, method: str) -> list[Group]:
-        """All models of a method."""
+    def groups(self, method: str) -> list[list[Job]]:
+        """All models of a method by setting and split; those of a group may share a stack."""
         if method == "gs-svm":
-            jobs = [Job(k, models[0], {}) for k, models in enumerate(self.planned)]
-            return [Group([0], jobs, file_names(method, (), (), len(jobs)))]
+            tests = [models[0] for models in self.planned]
+            names = file_names(method, (), (), len(tests))
+            return [[Job(k, split, {}, 0, names[k]) for k, split in enumerate(tests)]]
         grid, groups = self.options.grid, []
         splits = list(enumerate(split for models in self.planned for split in models))
         common = {} if method in ENSEMBLES else self.model_options
         for settings in stacks(grid):
-            jobs = [Job(k, split, {**common, **grid[s]}) for s in settings for k, split in splits]
-            groups.append(Group(settings, jobs, file_names(method, grid, settings, len(splits))))
+            names = file_names(method, grid, settings, len(splits))
+            pairs = zip(product(settings, splits), names, strict=True)
+            groups.append(
+                [Job(k, split, {**common, **grid[s]}, s, name) for (s, (k, split)), name in pairs]
+            )
         return groups
+
+    def load(self, jobs: list[Job]) -> list[Trained | None]:
+        """Models of a group; ``None`` for those that are not finished."""
+        return self.store.load_all([job.name for job in jobs])
 
     def run(self) -> None:
         """Trains what the store does not have.
 
         Where a GPU runs out of memory, the rest is trained in stacks of half the size.
         """
-        names = [group.names for method in self.methods for group in self.groups(method)]
-        self.done = sum(model is not None for some in names for model in self.store.load_all(some))
+        groups = [group for method in self.methods for group in self.groups(method)]
+        self.done = sum(model is not None for group in groups for model in self.load(group))
         if self.strategy == "auto":
             self._choose_strategies()
         while True:
@@ -221,24 +205,26 @@ class Work:
     def _report(self, unit: Unit, standing: Standing, step: Step | None = None) -> None:
         names, epochs = list(self.models), self.shared.training.max_epochs
         method = (unit.method, names.index(unit.method) + 1, len(names))
-        setting = (unit.settings, len(self.options.grid), step or unit.step)
+        numbers = () if unit.step == "machine" else tuple(sorted({j.setting for j in unit.jobs}))
+        setting = (numbers, len(self.options.grid), step or unit.step)
         place = (unit.first + 1, unit.first + len(unit.jobs), self.models[unit.method])
         total = (standing.epoch, epochs, sum(self.models.values()), self.done)
         self.progress(CVProgress(*method, *setting, *place, *total, *standing[1:]))
 
     def _save(self, unit: Unit, models: list[Trained]) -> None:
-        groups = [[model] for model in models] if len(unit.names) == len(models) else [models]
-        for name, group in zip(unit.names, groups, strict=True):
-            self.store.save(name, group)
+        # Networks side by side share a file.
+        parts = [models] if unit.step == "networks" else [[model] for model in models]
+        for job, part in zip(unit.jobs, parts, strict=False):
+            self.store.save(job.name, part)
         if unit.step == "ensemble" and unit.strategy == "stacked":
-            for part in (*ENSEMBLES[unit.method], "head"):
-                if (file := self._checkpoint(unit, part)) is not None:
+            for name in (*ENSEMBLES[unit.method], "head"):
+                if (file := self._checkpoint(unit, name)) is not None:
                     file.unlink(missing_ok=True)
         self.done += len(models)
 
     def _checkpoint(self, unit: Unit, part: str) -> Path | None:
-        name = f"{unit.names[0]}-{part}" if part else unit.names[0]
-        return self.store.partial(name, len(unit.jobs))
+        name = unit.jobs[0].name
+        return self.store.partial(f"{name}-{part}" if part else name, len(unit.jobs))
 
     def _choose_strategies(self) -> None:
         chosen = self.store.strategies()
@@ -246,11 +232,11 @@ class Work:
         for method in self.methods:
             if method == "gs-svm" or method in ENSEMBLES:
                 continue
-            for settings, jobs, names in self.groups(method):
-                key = f"{method}-{settings[0]}"
-                if key not in chosen and None in self.store.load_all(names):
+            for jobs in self.groups(method):
+                key = f"{method}-{jobs[0].setting}"
+                if key not in chosen and None in self.load(jobs):
                     trials[key] = method, jobs[:16]
-                    unit = Unit(method, "stacked", tuple(settings), 0, jobs, [])
+                    unit = Unit(method, "stacked", 0, jobs)
                     self._report(unit, Standing(0, 0, 0, math.inf), "trial")
         shared = self.shared if self.engine is None else replace(self.shared, workers=1)
         engine, tasks = self.engine or LocalEngine(1), list(trials.values())
@@ -261,27 +247,17 @@ class Work:
     def units(self, method: str) -> Iterator[Unit]:
         """Units of a method that are not in the store."""
         first = 0
-        for settings, jobs, names in self.groups(method):
+        for jobs in self.groups(method):
             chosen: str | None = self.strategy
             if chosen == "auto":
-                chosen = self.store.strategies().get(f"{method}-{settings[0]}")
+                chosen = self.store.strategies().get(f"{method}-{jobs[0].setting}")
             strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
-            whole = Unit(method, strategy, (), first, jobs, names)
-            size, each = self._size(whole), len(jobs) // len(settings)
-            models = self.store.load_all(names)
-            missing = [k for k, model in enumerate(models) if model is None]
-            while missing:  # networks side by side share a file
+            size = self._size(Unit(method, strategy, first, jobs))
+            missing = [k for k, model in enumerate(self.load(jobs)) if model is None]
+            while missing:
                 part = [k for i, k in enumerate(missing[:size]) if k == missing[0] + i]
                 missing = missing[len(part) :]
-                start, end = part[0], part[-1] + 1
-                numbers = settings[start // each : (end - 1) // each + 1]
-                yield replace(
-                    whole,
-                    settings=() if whole.step == "machine" else tuple(numbers),
-                    first=first + start,
-                    jobs=jobs[start:end],
-                    names=names[start : start + 1 if whole.step == "networks" else end],
-                )
+                yield Unit(method, strategy, first + part[0], jobs[part[0] : part[-1] + 1])
             first += len(jobs)
 
     def _size(self, unit: Unit) -> int:
@@ -298,9 +274,10 @@ class Work:
     def results(self, method: str) -> list[list[list[Trained]]]:
         """Models of a method by setting, test set and rotation; all are finished."""
         sizes = [1 if method == "gs-svm" else len(models) for models in self.planned]
-        by_setting = {}
-        for group in self.groups(method):
-            models = (model for model in self.store.load_all(group.names) if model is not None)
-            for setting in group.settings:
-                by_setting[setting] = [list(islice(models, size)) for size in sizes]
-        return [by_setting[setting] for setting in sorted(by_setting)]
+        by_setting: dict[int, list[Trained]] = {}
+        for jobs in self.groups(method):
+            for job, model in zip(jobs, self.load(jobs), strict=True):
+                assert model is not None
+                by_setting.setdefault(job.setting, []).append(model)
+        ordered = (iter(models) for _, models in sorted(by_setting.items()))
+        return [[list(islice(models, size)) for size in sizes] for models in ordered]
