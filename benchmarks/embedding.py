@@ -26,7 +26,7 @@ from legs.data.features.atom_table import read_molecules
 from legs.data.features.blocks import assemble
 from legs.data.readers.molecules import raw_graphs
 from legs.engine import Engine, open_engine
-from legs.inference.embed import CHUNK, Embedder, distinct, embed_folder, open_embedder, part_table
+from legs.inference.embed import CHUNK, Embedder, embed_folder, open_embedder, part_table
 from legs.inference.inputs import InputPart, iter_batches
 from legs.inference.table_writer import TableWriter
 from legs.io import write_atomically
@@ -62,7 +62,7 @@ def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, flo
         read = timed("read", lambda piece=piece: read_molecules(piece, False))
         data = timed("graphs", lambda r=read: assemble(raw_graphs(r, hydrogens=False), None))
         found = timed("scatter", lambda d=data: embedder.features_of(d))
-        names = distinct(embedder.names_of(data.feature_names, found.shape[1]))
+        names = embedder.names_of(data.feature_names, found.shape[1])
         good, index = [""] * len(piece), list(range(len(piece)))
         part = InputPart(piece, piece, piece, good, index, data=data)
 

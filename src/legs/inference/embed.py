@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from legs import io
+from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, OnError, write_bad_rows
 from legs.engine import Engine, LocalEngine
 from legs.inference import inputs
@@ -58,8 +59,12 @@ class Embedder:
 
     reading: Reading  # how files become graphs
     features_of: Compute  # [graphs, features]
-    names_of: Callable[[Sequence[str], int], list[str]]  # of node features, and their number
+    network_of: Callable[[int], Network]  # that makes them, by the number of node features
     identity: dict[str, Any] = field(default_factory=dict)  # JSON values that tell it from others
+
+    def names_of(self, names: Sequence[str], width: int) -> list[str]:
+        """Names of ``width`` features, from those of the node features."""
+        return network_names(self.network_of(len(names)), names, width)
 
 
 class Embedded(NamedTuple):
@@ -73,36 +78,31 @@ class Embedded(NamedTuple):
 
 def fixed_embedder(reading: Reading, device: str = "cpu", **options: Any) -> Embedder:
     """Fixed geometric scattering, which needs no training; options of ``legs.nn.Scattering``."""
-    networks: dict[int, LEGSNet] = {}
+    networks: dict[int, Network] = {}
 
-    def network(channels: int) -> LEGSNet:
+    def network(channels: int) -> Network:
         if channels not in networks:  # any head will do: only the scattering is used
-            made = cast(LEGSNet, create(UNTRAINED, channels, 2, **options))
-            networks[channels] = made.eval().to(device)
+            networks[channels] = create(UNTRAINED, channels, 2, **options).eval().to(device)
         return networks[channels]
 
+    def features_of(data: GraphDataset) -> Tensor:
+        return embed(network(data.in_channels), data.to(device)).cpu()
+
     network(1)  # reports wrong options before any file is read
-    return Embedder(
-        reading,
-        lambda data: embed(network(data.in_channels), data.to(device)).cpu(),
-        lambda names, width: columns_of_features(network(len(names)).scattering.columns(), names),
-        {"model": UNTRAINED, "options": options},
-    )
+    return Embedder(reading, features_of, network, {"model": UNTRAINED, "options": options})
 
 
 def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
-    def names_of(names: Sequence[str], width: int) -> list[str]:
-        network = predictor.answerer
-        if isinstance(network, ScatteringSVM):
-            network = create(UNTRAINED, len(names), 2)
-        return network_names(network, names, width)
+    def network(channels: int) -> Network:
+        svm = isinstance(predictor.answerer, ScatteringSVM)
+        return create(UNTRAINED, channels, 2) if svm else predictor.network
 
     tensors = predictor.answerer.state_dict()
     weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})
     identity = {"model": predictor.method, "weights": hashlib.sha256(weights).hexdigest()}
-    return Embedder(Reading.of(predictor, **asked), predictor.embedding, names_of, identity)
+    return Embedder(Reading.of(predictor, **asked), predictor.embedding, network, identity)
 
 
 def open_embedder(
@@ -172,7 +172,7 @@ def embed_file(
             writer.add_bad(part.bad())
             if part.data is not None and features is not None:
                 data = part.data
-                names = names or distinct(embedder.names_of(data.feature_names, features.shape[1]))
+                names = names or embedder.names_of(data.feature_names, features.shape[1])
                 table = pd.DataFrame(features.numpy(), columns=names)
                 table.insert(0, "id", pd.Series(data.ids, dtype="string"))
                 writer.table.add(table)
@@ -183,24 +183,21 @@ def embed_file(
     return Embedded(writer.table.rows, len(names), writer.skipped, writer.bad_file)
 
 
-def network_names(network: Network | None, features: Sequence[str], width: int) -> list[str]:
-    """Names of ``width`` graph features: paths and node features in scattering, else numbers."""
-    numbered = [f"embed{i}" for i in range(width)]
+def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
+    """Names of ``width`` graph features: paths and node features in scattering, else numbers.
+
+    Those that come again, or are ``id``, get a number: ``a``, ``a#2``.
+    """
+    names = [f"embed{i}" for i in range(width)]
     last = network.second if isinstance(network, Ensemble) else network
-    if not isinstance(last, LEGSNet):
-        return numbered
-    named = columns_of_features(last.scattering.columns(), features)
-    return [*numbered[: width - len(named)], *named]
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The same names; those that come again, or are ``id``, get a number: ``a``, ``a#2``."""
-    counts: Counter[str] = Counter(["id"])
-    unique = []
-    for name in names:
+    if isinstance(last, LEGSNet):
+        named = columns_of_features(last.scattering.columns(), features)
+        names[width - len(named) :] = named
+    counts = Counter(["id"])
+    for place, name in enumerate(names):
         counts[name] += 1
-        unique.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
-    return unique
+        names[place] = name if counts[name] == 1 else f"{name}#{counts[name]}"
+    return names
 
 
 class Part(NamedTuple):
@@ -404,6 +401,6 @@ def _columns(
             data = inputs.read_batch(embedder.reading, piece).data
             if data is not None:
                 width = embedder.features_of(data[:1]).shape[1]
-                names = distinct(embedder.names_of(data.feature_names, width))
+                names = embedder.names_of(data.feature_names, width)
                 return names, chain(passed, batches)
     raise DataError(f"{path} holds no row that can be used")

@@ -150,14 +150,13 @@ def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[floa
     """Scores of the most frequent class, or of the mean, on every test set."""
     assert data.y is not None
     scores = []
-    for (train, _, test), *_ in planned:
-        task = Task.of(data, torch.as_tensor(train))
-        if task.mean is None:
-            most = torch.bincount(data.y[train]).argmax()
-            scores.append(float((data.y[test] == most).double().mean()))
+    for split, *_ in planned:
+        task, truth = Task.of(data, torch.as_tensor(split.train)), data.y[split.test]
+        answers = task.baseline(data.y, split)
+        if task.kind == "classification":
+            scores.append(float((answers.argmax(-1) == truth).double().mean()))
         else:
-            mean = task.mean.expand(len(test), -1)
-            scores.append(task.scores(mean, data.y[test])["whitened_mse"])
+            scores.append(task.scores(answers, truth)["whitened_mse"])
     return scores
 
 
