@@ -191,7 +191,7 @@ def _fit_method(
     if name not in ENSEMBLES:
         return fit_network(partial(create, name, channels, outputs, **model_options))
     parts = [
-        fit_network(partial(create, part, channels, outputs), f"{part}-")[0].eval()
+        fit_network(partial(create, part, channels, outputs), part)[0].eval()
         for part in ENSEMBLES[name]
     ]
     width = sum(embed(part, data.subset([0])).shape[1] for part in parts)

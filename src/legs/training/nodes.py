@@ -105,21 +105,21 @@ def fit_nodes(
         x, batch = data.x.to(options.dtype), torch.zeros(len(classes), dtype=torch.long)
         graph = GraphBatch(x, data.edge_index, weight, batch, 1, None).to(device)
         # What no parameter changes is computed once.
-        fixed, rbf = network.embedding_is_fixed, isinstance(network.head, RBF)
-        powers = features = None
+        fixed, powers, steps = network.embedding_is_fixed, None, network.power_steps or 0
+
+        def embed(network: Network) -> Tensor:
+            return network.embed(*graph[:5], powers=powers)
+
         with torch.no_grad(), unchecked(network):
-            steps = network.power_steps or 0
             if not fixed and isinstance(network, LEGSNet) and powers_fit(x, steps):
                 powers = network.scattering.walk_powers(*graph[:3])
-            if fixed or rbf:
-                features = network.embed(*graph[:5], powers=powers)
-        if rbf:
+            features = embed(network)
+        if isinstance(network.head, RBF):
             network.initialize(graph.x, features[torch.as_tensor(split.train).to(device)])
 
     def nodes(network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
-        every = features if fixed else network.embed(*graph[:5], powers=powers)
         # The head sees these nodes only, and so do the statistics of its batch norm.
-        return network.predict_from(every[index], mask)
+        return network.predict_from((features if fixed else embed(network))[index], mask)
 
     # One step per epoch, on all training nodes.
     options = replace(options, batch_size=len(classes))

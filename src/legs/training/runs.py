@@ -164,7 +164,7 @@ class Records:
 
     def checkpoint(self, part: str = "") -> Path | None:
         """The file of a checkpoint, of a part of an ensemble by its name."""
-        return self.folder and self.folder / f"{part}{CHECKPOINT}"
+        return self.folder and self.folder / (f"{part}-{CHECKPOINT}" if part else CHECKPOINT)
 
     def add(self, row: dict[str, float]) -> None:
         """Writes the losses and scales of an epoch, and reports them."""
