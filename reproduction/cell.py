@@ -32,8 +32,8 @@ from legs.io import (
 )
 from legs.models.saving import ModelError
 from legs.training import CVResult, TrainingError, cross_validate
+from legs.training.cv.cross_validation import CVProgress
 from legs.training.cv.results import MethodResult
-from legs.training.cv.work import CVProgress
 from legs.training.fit import fingerprint, fingerprint_split
 from legs.training.task import Task
 from reproduction.baselines import BASELINES, baseline_result

@@ -15,7 +15,7 @@ from legs.io import FileError, one_writer
 from legs.models.saving import ModelError
 from legs.training import TrainingError
 from legs.training.checkpoint import check_settings
-from legs.training.cv.work import CVProgress
+from legs.training.cv.cross_validation import CVProgress
 from reproduction.cell import Row, read_cells, run_cell, write_cell
 from reproduction.page import Report, clock_time, write_page
 from reproduction.plan import Cell, Request, cells_of, experiment

@@ -17,7 +17,7 @@ from legs.cli import main
 from legs.cli.cv import cv
 from legs.cli.progress import Plan
 from legs.data.splits import random_split
-from legs.training.cv.work import CVProgress
+from legs.training.cv.cross_validation import CVProgress
 from tests.cli.molecules import read, rows, told, write
 
 pytest.importorskip("rdkit", reason="the tables hold SMILES")

@@ -18,7 +18,7 @@ from legs.cli.train import show_data
 from legs.io import check_outputs, one_writer
 
 if TYPE_CHECKING:
-    from legs.training.cv.cross_validation import CVResult
+    from legs.training.cv.results import CVResult
 
 
 @opt.expand_options

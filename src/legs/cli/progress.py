@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from legs.training.cv.work import CVProgress
+    from legs.training.cv.cross_validation import CVProgress
 
 
 class _Bar(Progress):

@@ -163,8 +163,8 @@ def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
             stacklevel=2,
         )
     x = torch.zeros(data.num_nodes, len(wanted))
-    here = [k for k, name in enumerate(names) if name in wanted]
-    x[:, [list(wanted).index(names[k]) for k in here]] = data.x[:, here]
+    shared = [name for name in wanted if name in names]
+    x[:, list(map(wanted.index, shared))] = data.x[:, list(map(names.index, shared))]
     return data.with_x(x, tuple(wanted))
 
 

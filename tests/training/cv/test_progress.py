@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.work import CVProgress
+from legs.training.cv.cross_validation import CVProgress, cross_validate
 from legs.training.stacked import trainer as stack
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
 

@@ -8,7 +8,7 @@ import torch
 from legs.data import load
 from legs.engine import LocalEngine
 from legs.training import CVOptions, TrainingOptions, cross_validate
-from legs.training.cv import work as module
+from legs.training.cv import cross_validation as module
 from tests.data.tu_sets import write_zip
 from tests.robustness.made import tu_parts
 
