@@ -70,12 +70,10 @@ class InputPart(Rows):
 
     def select(self, graphs: list[int], rows: slice = slice(None)) -> InputPart:
         """Some rows, and the graphs at some positions, all of which lie in these rows."""
+        texts = {name: getattr(self, name)[rows] for name in ("ids", "smiles", "errors", "where")}
         return replace(
             self,
-            ids=self.ids[rows],
-            smiles=self.smiles[rows],
-            errors=self.errors[rows],
-            where=self.where[rows],
+            **texts,
             index=[self.index[k] - (rows.start or 0) for k in graphs],
             targets=None if self.targets is None else self.targets.iloc[graphs],
             data=None if self.data is None or not graphs else self.data.subset(graphs),

@@ -259,11 +259,15 @@ def markdown(table: pd.DataFrame) -> str:
 
 def write_results(result: CVResult, directory: str | Path, command: str = "") -> None:
     """Writes summary, comparisons, every fold's score and setting, every graph's prediction."""
-    folder, chosen = Path(directory), choices(result)
+    folder, chosen, grid = Path(directory), choices(result), result.options.grid
+    folds: list[tuple[Any, ...]] = []
+    for m in result.methods:
+        columns = zip(m.scores, m.chosen, m.settings(grid), strict=True)
+        folds += [(k, m.method, *values) for k, values in enumerate(columns)]
     tables = {
         "summary": summary(result),
         "comparisons": comparisons(result),
-        "folds": _folds(result),
+        "folds": _table(folds, "test_set", "method", "score", "setting", "chosen"),
         "predictions": _predictions(result),
     }
     for name, table in tables.items():
@@ -285,7 +289,7 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
         "options": result.options.to_json(),
         "methods": [
             {name: getattr(method, name) for name in _METHOD}
-            | {"settings": method.settings(result.options.grid), "trained": method.strategy}
+            | {"settings": method.settings(grid), "trained": method.strategy}
             for method in result.methods
         ],
         "guess": result.baseline,
@@ -295,14 +299,6 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
     }
     text = json.dumps(io.with_digest(content), indent=1)
     io.write_atomically(folder / "results.json", text.encode())
-
-
-def _folds(result: CVResult) -> pd.DataFrame:
-    rows: list[tuple[Any, ...]] = []
-    for m in result.methods:
-        columns = zip(m.scores, m.chosen, m.settings(result.options.grid), strict=True)
-        rows += [(k, m.method, *values) for k, values in enumerate(columns)]
-    return _table(rows, "test_set", "method", "score", "setting", "chosen")
 
 
 def _predictions(result: CVResult) -> pd.DataFrame:
