@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ from legs.data.features.atom_table import read_molecules
 from legs.data.features.blocks import assemble
 from legs.data.readers.molecules import raw_graphs
 from legs.engine import Engine, open_engine
-from legs.inference.embed import CHUNK, Embedder, distinct, open_embedder
+from legs.inference.embed import CHUNK, Embedder, embed_folder, open_embedder, part_table
 from legs.inference.inputs import InputPart, iter_batches
-from legs.inference.shards import PartHeader, embed_folder, part_file, write_part
+from legs.inference.table_writer import TableWriter
 from legs.io import write_atomically
 
 ROOT = Path(__file__).parent.parent
@@ -61,11 +62,17 @@ def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, flo
         read = timed("read", lambda piece=piece: read_molecules(piece, False))
         data = timed("graphs", lambda r=read: assemble(raw_graphs(r, hydrogens=False), None))
         found = timed("scatter", lambda d=data: embedder.features_of(d))
-        names = distinct(embedder.names_of(data.feature_names, found.shape[1]))
-        header, good = PartHeader(0, len(piece), "", ""), [""] * len(piece)
-        block = InputPart(piece, piece, piece, good, list(range(len(piece))), data=data), found
-        file = part_file(folder, number)
-        timed("write", lambda f=file, h=header, b=block, n=names: write_part(f, n, h, [b]))
+        names = embedder.names_of(data.feature_names, found.shape[1])
+        good, index = [""] * len(piece), list(range(len(piece)))
+        part = InputPart(piece, piece, piece, good, index, data=data)
+
+        def write(
+            number: int = number, part: InputPart = part, table: Any = (found, names)
+        ) -> None:
+            with TableWriter(folder / f"{number}.parquet", write_statistics=["row"]) as writer:
+                writer.add(part_table(part, *table))
+
+        timed("write", partial(write, folder / f"{number}.parquet", part, found, names))
     found = {name: statistics.median(times[1:]) for name, times in taken.items()}
     # Reading parses, and then looks at every atom and bond.
     return {**found, "read": max(0.0, found["read"] - found["parse"])}

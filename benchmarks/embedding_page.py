@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from legs.inference.shards import PART
-from legs.training.cv.tables import markdown
+from legs.inference.embed import PART
+from legs.training.cv.results import markdown
 
 MANY = 10**9  # ZINC15 has 997 million molecules
 CORES = (2, 64, 512)

@@ -12,7 +12,7 @@ from legs.data import load
 from legs.training import methods
 from legs.training.cv.cross_validation import cross_validate
 from legs.training.cv.protocol import CVOptions
-from legs.training.cv.tables import markdown, summary, write_results
+from legs.training.cv.results import markdown, summary, write_results
 from legs.training.options import TrainingOptions
 
 

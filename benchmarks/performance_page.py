@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmarks.speed.summary import TRAIN, sentences, shown_ratio
 from benchmarks.speed.tables import limits_line, machine_line, shown
-from legs.training.cv.tables import markdown
+from legs.training.cv.results import markdown
 
 METHODS = {
     "auto": "torch-legs",

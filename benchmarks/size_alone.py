@@ -25,7 +25,7 @@ from benchmarks.results_page import Results, origin, run
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import stratified_folds
-from legs.training.svm import WIDTHS, scattering_features
+from legs.training.svm import WIDTHS, ScatteringSVM
 
 SETS = ("ENZYMES", "MUTAG", "PROTEINS", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")
 RESULTS = Path("docs/results/size-alone")
@@ -52,7 +52,7 @@ def descriptions(data: GraphDataset) -> dict[str, Tensor]:
     edges = torch.zeros(len(data)).index_add_(0, graph, data.rowptr.diff().float())
     total = torch.zeros(len(data), data.in_channels).index_add_(0, graph, data.x)
     size = torch.stack([data.sizes.float().log(), edges.log1p()], 1)
-    mean, scattering = total / data.sizes[:, None], scattering_features(data)
+    mean, scattering = total / data.sizes[:, None], ScatteringSVM.embedding(data)
     return {
         "size": size,
         "mean": mean,

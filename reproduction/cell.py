@@ -32,8 +32,7 @@ from legs.io import (
 )
 from legs.models.saving import ModelError
 from legs.training import CVResult, TrainingError, cross_validate
-from legs.training.cv.progress import CVProgress
-from legs.training.cv.protocol import chosen_names
+from legs.training.cv.cross_validation import CVProgress
 from legs.training.cv.results import MethodResult
 from legs.training.fit import fingerprint, fingerprint_split
 from legs.training.task import Task
@@ -206,7 +205,7 @@ def row_of(cell: Cell, result: CVResult) -> Row:
         row |= {"guess": [round(100 * score, 4) for score in result.baseline]}
     shares = [len(s.test) / (len(s.train) + len(s.validation)) for s in splits]
     no_choice = cell.method in BASELINES and not any(cell.options.grid)
-    settings = chosen_names(cell.method, found.chosen, cell.options.grid)
+    settings = found.settings(cell.options.grid)
     row |= {
         "graphs": len(data),
         "features": list(data.feature_names),

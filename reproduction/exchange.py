@@ -69,7 +69,9 @@ def exchange_facts(result: CVResult) -> dict[str, Any]:
     (method,) = result.methods
     assert result.data.y is not None
     found: dict[str, list[Any]] = {"raw": [], "standardised": []}
-    for network in (each for group in method.features for each in group.double().numpy()):
+    for network in (
+        each for group in method.measured.get("features", []) for each in group.double().numpy()
+    ):
         spread = network.std(0)
         scaled = (network - network.mean(0)) / np.where(spread > 0, spread, 1)
         for name, features in (("raw", network), ("standardised", scaled)):

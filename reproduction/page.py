@@ -14,7 +14,7 @@ from legs.data.catalog.structures import HELP
 from legs.io import write_atomically
 from legs.report.theme import NoPictures
 from legs.training.cv.protocol import setting_name
-from legs.training.cv.tables import markdown
+from legs.training.cv.results import markdown
 from reproduction import exchange, figures, scales, tables
 from reproduction.baselines import BASELINES
 from reproduction.cell import Row

@@ -9,14 +9,13 @@ from functools import partial
 
 import torch
 
-from legs.cli.progress import plan_lines
 from legs.data.errors import DataError
 from legs.engine import LocalEngine
 from legs.io import FileError, one_writer
 from legs.models.saving import ModelError
 from legs.training import TrainingError
 from legs.training.checkpoint import check_settings
-from legs.training.cv.progress import CVProgress
+from legs.training.cv.cross_validation import CVProgress
 from reproduction.cell import Row, read_cells, run_cell, write_cell
 from reproduction.page import Report, clock_time, write_page
 from reproduction.plan import Cell, Request, cells_of, experiment
@@ -92,7 +91,7 @@ def _run_cells(
         lines = [f"cell {done + 1} of {len(cells)}: {cell.title}"]
         part = 0.0
         if facts is not None and facts.models:
-            lines += plan_lines(facts)[1:]
+            lines += str(facts).splitlines()[1:]
             part = (facts.done + facts.stopped) / facts.models
         if work:
             left = (time.monotonic() - start) / work * (total - work)

@@ -8,7 +8,7 @@ from legs.cli import main
 
 
 def test_demo_trains_every_model_and_says_where_things_are(capsys, tmp_path):
-    from legs.training.demo import MODELS
+    from legs.cli.demo import MODELS
 
     assert main(["demo", "--limit", "60", "-o", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out

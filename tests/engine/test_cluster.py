@@ -12,8 +12,7 @@ import torch
 
 from legs.data import load
 from legs.engine import LocalEngine, open_engine
-from legs.inference.embed import open_embedder
-from legs.inference.shards import embed_folder
+from legs.inference.embed import embed_folder, open_embedder
 from legs.training import CVOptions, TrainingOptions, cross_validate
 from tests.cli.molecules import rows, write
 from tests.data.tu_sets import write_zip

@@ -10,8 +10,7 @@ import pytest
 
 from legs.data.errors import DataError
 from legs.engine import EngineError, LocalEngine, open_engine
-from legs.inference.embed import open_embedder
-from legs.inference.shards import embed_folder
+from legs.inference.embed import embed_folder, open_embedder
 from tests.cli.molecules import rows, write
 from tests.engine.work import add, die_once, place, refuse
 

@@ -12,8 +12,7 @@ from legs.explain import explain_folder, write_certainty
 from legs.explain.certainty import certainty, kept_answers
 from legs.report.folders import read_cv
 from legs.training import CVOptions, TrainingOptions, cross_validate
-from legs.training.cv.results import vote
-from legs.training.cv.tables import write_results
+from legs.training.cv.results import vote, write_results
 from tests.training.made import made_data
 
 QUICK = TrainingOptions(max_epochs=2, validate_every=2, batch_size=16, lr=3e-3)

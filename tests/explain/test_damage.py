@@ -174,7 +174,7 @@ def test_results_of_another_kind_are_refused(run, name, value, capsys):
 def test_a_method_that_was_not_tried(tmp_path, capsys):
     """A cross-validation whose best method is none of its methods."""
     from legs.training import CVOptions, cross_validate
-    from legs.training.cv.tables import write_results
+    from legs.training.cv.results import write_results
     from legs.training.shown import write_cv_shown
 
     how = TrainingOptions(max_epochs=2, validate_every=1, batch_size=16)

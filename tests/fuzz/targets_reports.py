@@ -18,13 +18,12 @@ from pyarrow import parquet
 from legs.cli.paper import paper_number
 from legs.engine import LocalEngine
 from legs.explain import explain_folder
-from legs.inference.embed import Embedder, open_embedder
-from legs.inference.shards import embed_folder
+from legs.inference.embed import Embedder, embed_folder, open_embedder
 from legs.io import digest_of
 from legs.report.drawings import graph_layout
 from legs.report.page import write_page
 from legs.training import CVOptions, cross_validate, fit
-from legs.training.cv.tables import write_results
+from legs.training.cv.results import write_results
 from legs.training.runs import FILES
 from legs.training.shown import write_cv_shown
 from tests.fuzz.mutate import VALUES, mutated, mutated_json
@@ -240,28 +239,28 @@ def _resealed_parts(rng: Random, files: Files) -> Files:
     found = dict(files)
     name = rng.choice([name for name in _outputs(files) if name != "out/_parts.jsonl"])
     if name.endswith(".json"):
-        known = mutated_json(rng, json.loads(files[name]))
-        if isinstance(known, dict):
-            rest = {key: value for key, value in known.items() if key != "sha256"}
-            known = {**rest, "sha256": digest_of(rest)}
-        found[name] = json.dumps(known).encode()
+        found[name] = _with_checksum(mutated_json(rng, json.loads(files[name])))
     elif rng.random() < 0.3:
         found[name] = mutated(rng, files[name], (b"PAR1",))
     else:
         table = parquet.read_table(io.BytesIO(files[name]))
-        about = parquet.read_metadata(io.BytesIO(files[name])).metadata
-        known = json.dumps(mutated_json(rng, json.loads(about[b"legs"]))).encode()
-        if rng.random() < 0.2:
-            table = table.slice(rng.randrange(2), rng.randrange(3))
         file = io.BytesIO()
-        parquet.write_table(table.replace_schema_metadata({b"legs": known}), file)
+        parquet.write_table(table.slice(rng.randrange(2), rng.randrange(3)), file)
         found[name] = file.getvalue()
-    lines = [
-        json.dumps({"part": file.removeprefix("out/"), "sha256": _digest(found, file)})
-        for file in _outputs(found)
-        if file.endswith(".parquet")
-    ]
-    return {**found, "out/_parts.jsonl": "".join(f"{line}\n" for line in lines).encode()}
+    lines = []
+    for line in files["out/_parts.jsonl"].splitlines():
+        made = json.loads(line)
+        made["file"] = _digest(found, f"out/{made['name']}")
+        lines.append(_with_checksum(mutated_json(rng, made) if rng.random() < 0.3 else made))
+    return {**found, "out/_parts.jsonl": b"".join(line + b"\n" for line in lines)}
+
+
+def _with_checksum(values: Any) -> bytes:
+    """JSON values under a right checksum."""
+    if isinstance(values, dict):
+        rest = {key: value for key, value in values.items() if key != "sha256"}
+        values = {**rest, "sha256": digest_of(rest)}
+    return json.dumps(values).encode()
 
 
 def report_targets() -> list[Target]:

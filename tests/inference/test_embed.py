@@ -68,7 +68,7 @@ def test_never_the_whole_file(smi, tmp_path):
         sizes.append(len(data))
         return fixed.features_of(data)
 
-    embedder = type(fixed)(fixed.reading, watched, fixed.names_of)
+    embedder = type(fixed)(fixed.reading, watched, fixed.network_of)
     embed_file(embedder, smi, tmp_path / "out.csv", chunk=7)
     assert sizes == [7, 7, 7, 4]
 

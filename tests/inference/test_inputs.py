@@ -14,7 +14,7 @@ from legs.data import DataError, load
 from legs.data.errors import DataWarning
 from legs.data.loading import load_training, reading_options
 from legs.inference import inputs
-from legs.inference.inputs import Reading, align, iter_input
+from legs.inference.inputs import Reading, align, iter_batches, read_batch
 from legs.training import TrainingOptions, fit, load_predictor
 from tests.training.made import made_data
 
@@ -34,6 +34,11 @@ def predictor_for(folder, **options):
     file = folder / "rings.csv"
     file.write_text(RINGS)
     return fit(load_training(file, **options), "baseline", options=ONE_EPOCH).predictor
+
+
+def iter_input(reading, path, chunk=None, **options):
+    batches = iter_batches(reading, path, chunk=chunk, **options)
+    return map(partial(read_batch, reading), batches)
 
 
 def read_input(predictor, path, **options):

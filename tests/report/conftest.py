@@ -16,7 +16,7 @@ from legs.cli.paper import paper_number
 from legs.explain import explain_folder
 from legs.report.page import write_page
 from legs.training import CVOptions, TrainingOptions, cross_validate, fit
-from legs.training.cv.tables import write_results
+from legs.training.cv.results import write_results
 from legs.training.shown import write_cv_shown
 from tests.backends import prefer
 from tests.cli.molecules import rows

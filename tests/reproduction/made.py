@@ -71,7 +71,9 @@ def small(monkeypatch):
     monkeypatch.setattr(plan, "find_set", made_set)
     # No processes, and no trial of which strategy is faster.
     monkeypatch.setattr("reproduction.cell.os.cpu_count", lambda: 1)
-    monkeypatch.setattr("legs.training.cv.work.choose_strategy", lambda *given, **more: "stacked")
+    monkeypatch.setattr(
+        "legs.training.cv.cross_validation.choose_strategy", lambda *given, **more: "stacked"
+    )
     for kind in ("accuracy", "losses"):
         quick = document()["defaults"][kind]["quick"]["protocol"]
         monkeypatch.setitem(quick, "epochs", 4)

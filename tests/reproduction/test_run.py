@@ -120,7 +120,9 @@ def test_side_by_side(tmp_path, monkeypatch):
     monkeypatch.undo()  # workers load for themselves
     write_zip(tmp_path / "data" / "tu" / "MUTAG.zip", tu_parts(40), name="MUTAG")
     monkeypatch.setenv("LEGS_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr("legs.training.cv.work.choose_strategy", lambda *given, **more: "stacked")
+    monkeypatch.setattr(
+        "legs.training.cv.cross_validation.choose_strategy", lambda *given, **more: "stacked"
+    )
     request = quick(tmp_path / "one", datasets=("MUTAG",), models=("baseline", "gs-svm"))
     run("classification", request)
     run("classification", replace(request, folder=tmp_path / "two", at_once=2))

@@ -16,7 +16,7 @@ def run(words: list[str], environment: dict[str, str] | None = None) -> int:
     os.environ.update(environment or {})
     from legs.cli import main
     from legs.training import loop
-    from legs.training.cv import work as cv_work
+    from legs.training.cv import cross_validation as cv_work
     from legs.training.stacked import trainer as stack
 
     loop.CHECKPOINT_SECONDS = stack.CHECKPOINT_SECONDS = 0.05

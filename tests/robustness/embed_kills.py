@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pyarrow import parquet
 
-from legs.inference.shards import DONE
+from legs.inference.embed import DONE
 from tests.robustness.origin import parser_of, write_counts
 
 BAD = ("C1CC", "C(C)(C)(C)(C)C", "not-a-molecule", "[Xx]", "c1ccc")
@@ -188,7 +188,7 @@ def embed(given: Any, place: Path, smiles: list[str]) -> dict[str, Any]:
 def child(part: int, words: list[str]) -> int:
     """The command, with parts of another size than the usual."""
     from legs.cli import main as legs
-    from legs.inference import shards as module
+    from legs.inference import embed as module
 
     module.embed_folder = partial(module.embed_folder, part=part)  # type: ignore[assignment]
     return legs(words)

@@ -25,8 +25,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.splits import load_splits
 from legs.engine import LocalEngine
 from legs.explain import explain_run
-from legs.inference.embed import open_embedder
-from legs.inference.shards import embed_folder
+from legs.inference.embed import embed_folder, open_embedder
 from legs.io import FileError, FileWarning
 from legs.models.saving import load_directory
 from legs.report.folders import ReportError, read_train

@@ -51,13 +51,13 @@ def gradients(name: str, group: Group) -> dict[str, Tensor]:
     inputs = Inputs(data.with_x(data.x.double()), network, torch.device("cpu"))
     target = task.targets(data.y)
     target = target.double() if target.is_floating_point() else target
-    still = torch.optim.SGD(network.parameters(), lr=0.0)
     found = {}
     with unchecked(network), group.training(network, inputs) as forward:
         for number, batch in enumerate(BATCHES):
-            index = [torch.tensor(batch)]
-            loss = loop._epoch(network, forward, target, index, task, LONG, still, 1, group)
-            found[f"{number} loss"] = torch.tensor(loss, dtype=torch.float64)
+            network.train()
+            network.zero_grad()
+            loss, weight = loop.backward(forward, torch.tensor(batch), target, task, group)
+            found[f"{number} loss"] = group.sum(loss) / weight
             for key, parameter in network.named_parameters():
                 if parameter.grad is not None:
                     found[f"{number} {key}"] = parameter.grad.clone()

@@ -55,7 +55,7 @@ def run(request, tmp_path):
 def test_a_run_directory_is_complete(run):
     _, fitted, folder, rows = run
     names = {path.name for path in folder.iterdir()}
-    assert names - {"tensorboard", ".lock"} == FILES
+    assert names - {".lock"} == FILES
     assert rows == fitted.state.history
     table = pd.read_csv(folder / "metrics.csv")
     assert list(table.columns) == ["epoch", "train_loss", "validation_loss"]

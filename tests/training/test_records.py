@@ -26,7 +26,7 @@ def test_rows_appear_at_once_and_are_tidied_at_the_end(tmp_path):
         for number, row in enumerate(ROWS):
             records.add(row)
             assert read(log)[-1] == ROWS[number]
-    records.finish(State(epoch=2, history=ROWS))
+    records.finish(tmp_path / "run", State(epoch=2, history=ROWS))
     assert read(log) == ROWS
     expected = "epoch,train_loss,validation_loss\n1,0.5,\n2,0.25,1.0\n"
     assert (tmp_path / "run" / "metrics.csv").read_text() == expected

@@ -17,8 +17,7 @@ from legs.data.splits import save_splits
 from legs.inference.embed import open_embedder
 from legs.io import FileError, digest_of, writing
 from legs.models import ModelError
-from legs.training import TrainingOptions, fit
-from legs.training.fit import choose_split
+from legs.training import TrainingOptions, default_split, fit
 from legs.training.methods import check_options, methods
 from legs.training.predictor import load_predictor
 from legs.training.runs import (
@@ -162,21 +161,21 @@ def test_options_of_methods():
 
 def test_splits(tmp_path):
     data = made_data()
-    a, b = choose_split(data, "random", 0), choose_split(data, "random", 1)
+    a, b = default_split(data, 0, kind="random"), default_split(data, 1, kind="random")
     assert a.test.tolist() != b.test.tolist()
     file = tmp_path / "split.json"
     save_splits(file, [made_split()])
-    assert choose_split(data, str(file)).test.tolist() == made_split().test.tolist()
+    assert default_split(data, kind=str(file)).test.tolist() == made_split().test.tolist()
     save_splits(file, [made_split()] * 2)
     with pytest.raises(DataError, match="2 splits"):
-        choose_split(data, str(file))
+        default_split(data, kind=str(file))
     with pytest.raises(DataError, match="molecules"):
-        choose_split(data, "scaffold")
+        default_split(data, kind="scaffold")
     with pytest.raises(DataError, match="'thirds'"):
-        choose_split(data, "thirds")
+        default_split(data, kind="thirds")
     with pytest.raises(DataError, match="names graph"):
         save_splits(file, [made_split()])
-        choose_split(data[:20], str(file))
+        default_split(data[:20], kind=str(file))
 
 
 def test_devices(monkeypatch):
@@ -200,18 +199,18 @@ def test_scaffold_splits_have_every_class_and_a_seed():
     data = from_objects(smiles, y=["rare"] * 50 + ["usual"] * 100)
     tests = set()
     for seed in range(3):
-        split = choose_split(data, "scaffold", seed)
+        split = default_split(data, seed, kind="scaffold")
         assert [len(part) for part in split] == [120, 15, 15]
         assert [float(data.y[part].float().mean()) for part in split] == pytest.approx([2 / 3] * 3)
         tests.add(tuple(split.test))
         numbers = replace(data, task="regression", y=data.y[:, None].float())
-        tests.add(tuple(choose_split(numbers, "scaffold", seed).test))
+        tests.add(tuple(default_split(numbers, seed, kind="scaffold").test))
     assert len(tests) == 6
     fitted = fit(data, "baseline", "scaffold", replace(QUICK, seed=1))
-    assert all(map(np.array_equal, fitted.split, choose_split(data, "scaffold", 1)))
+    assert all(map(np.array_equal, fitted.split, default_split(data, 1, kind="scaffold")))
     data = from_objects(smiles, y=["rare"] * 5 + ["usual"] * 145)
     with pytest.raises(DataError, match="the validation part has one class only, usual"):
-        choose_split(data, "scaffold")
+        default_split(data, kind="scaffold")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from legs.cli.train import show_data
 from legs.io import check_outputs, one_writer
 
 if TYPE_CHECKING:
-    from legs.training.cv.cross_validation import CVResult
+    from legs.training.cv.results import CVResult
 
 
 @opt.expand_options
@@ -92,8 +92,8 @@ def cv(
     from legs.training import TrainingOptions
     from legs.training.cv.cross_validation import cross_validate
     from legs.training.cv.protocol import CVOptions, check_grid
+    from legs.training.cv.results import write_results
     from legs.training.cv.store import is_store
-    from legs.training.cv.tables import write_results
     from legs.training.runs import BAD_ROWS, choose_device
     from legs.training.shown import write_cv_shown
 
@@ -148,7 +148,7 @@ def cv(
 
 
 def _show(result: CVResult, console: Console) -> None:
-    from legs.training.cv.tables import choices, comparisons, summary
+    from legs.training.cv.results import choices, comparisons, summary
 
     classes = result.data.task == "classification"
     score, digits = ("accuracy, %", 2) if classes else ("MSE, standardized", 4)

@@ -67,8 +67,7 @@ def embed(
             f"as {out.with_suffix('')}"
         )
     from legs.engine import open_engine
-    from legs.inference.embed import UNTRAINED, embed_file, open_embedder
-    from legs.inference.shards import embed_folder
+    from legs.inference.embed import UNTRAINED, embed_file, embed_folder, open_embedder
     from legs.training.runs import choose_device, run_files
 
     console = Console()

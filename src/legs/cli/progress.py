@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from legs.training.cv.progress import CVProgress
+    from legs.training.cv.cross_validation import CVProgress
 
 
 class _Bar(Progress):
@@ -88,26 +87,8 @@ class Plan(_Bar):
 
     def __call__(self, progress: CVProgress) -> None:
         """Shows the progress of a cross-validation."""
-        self.show(progress.models, progress.completed, plan_lines(progress))
+        self.show(progress.models, progress.completed, str(progress).splitlines())
 
     def show(self, total: float, completed: float, lines: list[str]) -> None:
         """Shows how much is done, and the lines."""
         self.update(self.task, total=total, completed=completed, description="\n".join(lines))
-
-
-def plan_lines(progress: CVProgress) -> list[str]:
-    """Lines that fit beside a bar: what is trained, how many models, how far."""
-    what = [f"{progress.method} (method {progress.method_number} of {progress.methods})"]
-    if progress.grid > 1 and progress.settings:
-        numbers = ", ".join(str(k + 1) for k in progress.settings)
-        what.append(f"setting{'s' * (len(progress.settings) > 1)} {numbers} of {progress.grid}")
-    models = f"{progress.models:,} models: {progress.done:,} done, {progress.running} running, "
-    rest = []
-    if progress.step == "trial":
-        rest.append("timing both strategies")
-    elif progress.epoch:
-        rest.append(f"epoch {progress.epoch} of {progress.max_epochs}")
-    if math.isfinite(progress.best_loss):
-        rest.append(f"best loss {progress.best_loss:.4f}")
-    lines = [", ".join(what), f"{models}{progress.stopped} stopped", ", ".join(rest)]
-    return [line for line in lines if line]

@@ -67,7 +67,6 @@ def train(
     # Imported here: torch takes seconds, and `legs train --help` must not.
     from legs.training import TrainingOptions, fit, joined
     from legs.training.distributed import launch, processes_to_start
-    from legs.training.fit import choose_split
     from legs.training.methods import check_options
     from legs.training.runs import BAD_ROWS, CHECKPOINT, choose_device, run_directory
 
@@ -87,16 +86,14 @@ def train(
             graphs = reading.load(data)
         show_data(console, graphs, folder / BAD_ROWS)
         groups = opt.find_groups(console, graphs, group_by)
-        with warnings.catch_warnings():
-            if group.rank:
-                warnings.simplefilter("ignore")
-            parts = choose_split(graphs, split, loop.seed, groups)
         try:
-            with Epochs(console, loop.max_epochs, model) as progress:
+            with warnings.catch_warnings(), Epochs(console, loop.max_epochs, model) as progress:
+                if group.rank:
+                    warnings.simplefilter("ignore")
                 fitted = fit(
                     graphs,
                     model,
-                    parts,
+                    split,
                     training,
                     model_options=model_options,
                     device=place,
@@ -104,7 +101,7 @@ def train(
                     report=progress,
                     command=shlex.join(["legs", *sys.argv[1:]]),
                     group=group,
-                    group_by=None,  # checked above
+                    group_by=groups,
                 )
         except KeyboardInterrupt:
             saved = (folder / CHECKPOINT).exists()

@@ -1,24 +1,42 @@
-"""Features of graphs as a table with named columns, for files of any length."""
+"""Features of graphs as a table with named columns, for files of any length.
+
+A table is one file, or a folder of Parquet files made on many cores or machines. For a folder the
+input is cut into parts of equal size. A part is embedded by whatever worker an engine has, and is a
+file that is there whole or not at all; once it is finished, a line of a list says what it was made
+from, and its checksum. A run that was killed resumes with the parts that are missing, damaged or
+not on the list.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 from safetensors.torch import save
 from torch import Tensor
 
+from legs import io
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError, OnError
-from legs.inference.inputs import Reading, finite_part, iter_input
-from legs.inference.table_writer import ResultWriter
+from legs.data.errors import DataError, OnError, write_bad_rows
+from legs.engine import Engine, LocalEngine
+from legs.inference import inputs
+from legs.inference.inputs import Batch, Compute, InputPart, Reading, finite_part
+from legs.inference.table_writer import ResultWriter, TableWriter
+from legs.io import FileError
 from legs.models import Ensemble, LEGSNet, Network, create
 from legs.nn.columns import columns_of_features
+from legs.training.checkpoint import keep_settings
 from legs.training.inputs import embed
 from legs.training.methods import methods
 from legs.training.predictor import Predictor, load_predictor
@@ -28,6 +46,11 @@ from legs.training.svm import ScatteringSVM
 UNTRAINED = "legs-fixed"
 # Rows at a time. Scattering of 2,000 molecules holds a few hundred megabytes.
 CHUNK = 2_000
+# Rows of a part: a hundred megabytes of scattering, a few seconds of work.
+PART = 20_000
+# Readers of Parquet folders pass over names that begin so.
+SETTINGS, DONE, BAD, LIST = "_settings.json", "_done.json", "_bad_rows.csv", "_parts.jsonl"
+ALL = "part-*.parquet"
 
 
 @dataclass(frozen=True)
@@ -35,9 +58,13 @@ class Embedder:
     """Turns graphs into features with names."""
 
     reading: Reading  # how files become graphs
-    features_of: Callable[[GraphDataset], Tensor]  # [graphs, features]
-    names_of: Callable[[Sequence[str], int], list[str]]  # of node features, and their number
+    features_of: Compute  # [graphs, features]
+    network_of: Callable[[int], Network]  # that makes them, by the number of node features
     identity: dict[str, Any] = field(default_factory=dict)  # JSON values that tell it from others
+
+    def names_of(self, names: Sequence[str], width: int) -> list[str]:
+        """Names of ``width`` features, from those of the node features."""
+        return network_names(self.network_of(len(names)), names, width)
 
 
 class Embedded(NamedTuple):
@@ -51,42 +78,31 @@ class Embedded(NamedTuple):
 
 def fixed_embedder(reading: Reading, device: str = "cpu", **options: Any) -> Embedder:
     """Fixed geometric scattering, which needs no training; options of ``legs.nn.Scattering``."""
-    networks: dict[int, LEGSNet] = {}
+    networks: dict[int, Network] = {}
 
-    def network(channels: int) -> LEGSNet:
-        if channels not in networks:
-            # Any head will do: only the scattering is used.
-            made = create(UNTRAINED, channels, 2, **options)
-            assert isinstance(made, LEGSNet)
-            networks[channels] = made.eval().to(device)
+    def network(channels: int) -> Network:
+        if channels not in networks:  # any head will do: only the scattering is used
+            networks[channels] = create(UNTRAINED, channels, 2, **options).eval().to(device)
         return networks[channels]
 
+    def features_of(data: GraphDataset) -> Tensor:
+        return embed(network(data.in_channels), data.to(device)).cpu()
+
     network(1)  # reports wrong options before any file is read
-    return Embedder(
-        reading,
-        lambda data: embed(network(data.in_channels), data.to(device)).cpu(),
-        lambda names, width: columns_of_features(network(len(names)).scattering.columns(), names),
-        {"model": UNTRAINED, "options": options},
-    )
+    return Embedder(reading, features_of, network, {"model": UNTRAINED, "options": options})
 
 
 def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
-    def names_of(names: Sequence[str], width: int) -> list[str]:
-        network = predictor.answerer
-        if isinstance(network, ScatteringSVM):
-            network = create(UNTRAINED, len(names), 2)
-        return network_names(network, names, width)
-
-    def features_of(data: GraphDataset) -> Tensor:
-        predictor.check(data)
-        return predictor.embedding(data)
+    def network(channels: int) -> Network:
+        svm = isinstance(predictor.answerer, ScatteringSVM)
+        return create(UNTRAINED, channels, 2) if svm else predictor.network
 
     tensors = predictor.answerer.state_dict()
     weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})
     identity = {"model": predictor.method, "weights": hashlib.sha256(weights).hexdigest()}
-    return Embedder(Reading.of(predictor, **asked), features_of, names_of, identity)
+    return Embedder(Reading.of(predictor, **asked), predictor.embedding, network, identity)
 
 
 def open_embedder(
@@ -150,12 +166,13 @@ def embed_file(
     names: list[str] = []
     done = 0
     with ResultWriter(out, path, on_error) as writer:
-        for part in iter_input(embedder.reading, path, chunk=chunk, on_error=on_error):
-            part, features = finite_part(part, embedder.features_of, on_error)
+        for part, features in inputs.iter_results(
+            embedder.reading, path, embedder.features_of, chunk=chunk, on_error=on_error
+        ):
             writer.add_bad(part.bad())
             if part.data is not None and features is not None:
                 data = part.data
-                names = names or distinct(embedder.names_of(data.feature_names, features.shape[1]))
+                names = names or embedder.names_of(data.feature_names, features.shape[1])
                 table = pd.DataFrame(features.numpy(), columns=names)
                 table.insert(0, "id", pd.Series(data.ids, dtype="string"))
                 writer.table.add(table)
@@ -166,25 +183,224 @@ def embed_file(
     return Embedded(writer.table.rows, len(names), writer.skipped, writer.bad_file)
 
 
-def network_names(network: Network | None, features: Sequence[str], width: int) -> list[str]:
-    """Names of ``width`` graph features: paths and node features in scattering, else numbers."""
-    numbered = [f"embed{i}" for i in range(width)]
-    last = network.second if isinstance(network, Ensemble) else network
-    if not isinstance(last, LEGSNet):
-        return numbered
-    named = columns_of_features(last.scattering.columns(), features)
-    return [*numbered[: width - len(named)], *named]
+def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
+    """Names of ``width`` graph features: paths and node features in scattering, else numbers.
 
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The same names; those that come again, or are ``id``, get a number.
-
-    >>> distinct(["id", "a", "a"])
-    ['id#2', 'a', 'a#2']
+    Those that come again, or are ``id``, get a number: ``a``, ``a#2``.
     """
-    counts: Counter[str] = Counter(["id"])
-    unique = []
-    for name in names:
+    names = [f"embed{i}" for i in range(width)]
+    last = network.second if isinstance(network, Ensemble) else network
+    if isinstance(last, LEGSNet):
+        named = columns_of_features(last.scattering.columns(), features)
+        names[width - len(named) :] = named
+    counts = Counter(["id"])
+    for place, name in enumerate(names):
         counts[name] += 1
-        unique.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
-    return unique
+        names[place] = name if counts[name] == 1 else f"{name}#{counts[name]}"
+    return names
+
+
+class Part(NamedTuple):
+    """A part to be made."""
+
+    name: str  # of its file
+    first: int  # number of its first row in the input, from 0
+    rows: Batch
+    source: str  # digest of these rows
+
+
+class Made(NamedTuple):
+    """What the list says about a part."""
+
+    name: str
+    first: int
+    rows: int  # of the input in it, including those that cannot be used
+    source: str
+    file: str  # checksum
+    bad: tuple[tuple[int, str, str], ...]  # number in the input, place and reason of each
+
+
+class Shared(NamedTuple):
+    """What every part needs."""
+
+    embedder: Embedder
+    columns: list[str]
+    folder: Path
+    on_error: OnError = "raise"
+
+
+def embed_folder(
+    embedder: Embedder,
+    path: str | Path,
+    out: str | Path,
+    *,
+    engine: Engine | None = None,
+    on_error: OnError = "raise",
+    part: int = PART,
+    report: Callable[[int], None] = lambda rows: None,
+) -> Embedded:
+    """Writes features of graphs into a folder of Parquet files, ``part-000000.parquet`` and so on.
+
+    There is exactly one row for each row of the input, in its order: ``row`` (its number, from 0),
+    ``id``, then a column per feature. Where a row cannot be used, its features are missing, and
+    ``_bad_rows.csv`` says why. The same call resumes after an interruption; parts that are finished
+    are not computed again unless they are damaged (a :class:`~legs.io.FileWarning`). Memory does
+    not grow with the input, unless that is a folder of graphs or a named data set, which are read
+    whole.
+
+    Args:
+        embedder: what turns graphs into features.
+        path: a file, a folder or the name of a data set.
+        out: the folder; made if need be. One that holds other files is refused.
+        engine: makes the parts (default: a process per core).
+        on_error: ``"raise"`` (default) stops at the first bad row, and keeps the parts that are
+            done; ``"skip"`` continues.
+        part: rows in a part.
+        report: called with the number of rows done.
+    """
+    folder = io.expand_user(out)
+    io.check_outputs([folder], [path])
+    with io.one_writer(folder, lambda folder: (folder / SETTINGS).is_file()):
+        batches = inputs.iter_batches(embedder.reading, path, chunk=part, on_error=on_error)
+        columns, batches = _columns(embedder, path, batches)
+        settings = {
+            "embedder": embedder.identity,
+            "features": embedder.reading.features,
+            "reading": dict(embedder.reading.options),
+            "input": Path(path).name,
+            "part": part,
+            "columns": columns,
+        }
+        keep_settings(folder, settings, SETTINGS)
+        listed, parts, done = _read_list(folder / LIST), list[Made](), 0
+
+        def add(made: Made) -> None:
+            nonlocal done
+            parts.append(made)
+            done += made.rows
+            report(done)
+
+        def missing() -> Iterator[Part]:
+            first = 0
+            for number, rows in enumerate(batches):
+                wanted = Part(f"part-{number:06d}.parquet", first, rows, rows.digest())
+                first += len(rows)
+                made = listed.get(wanted.name)
+                if made is not None and _is_whole(folder, wanted, made):
+                    add(made)
+                else:
+                    yield wanted
+
+        # Workers may have been started elsewhere.
+        shared = Shared(embedder, columns, folder.absolute(), on_error)
+        for _, made in (engine or LocalEngine()).run(make_part, shared, missing()):
+            io.append(folder / LIST, json.dumps(io.with_digest(made._asdict())) + "\n")
+            add(made)
+        return _finish(path, folder, parts, len(columns))
+
+
+def make_part(shared: Shared, part: Part) -> Made:
+    """Embeds one part and writes its file, on a worker."""
+    folder, columns, bad = shared.folder, shared.columns, list[tuple[int, str, str]]()
+    if not (folder / SETTINGS).exists():
+        raise FileError(
+            f"{folder} is not to be seen on every machine of the cluster; the output has to be on "
+            "a disk that all of them share, under the same path"
+        )
+    options = {"write_statistics": ["row"], "write_page_checksum": True}
+    with TableWriter(folder / part.name, **options) as writer:
+        for piece in part.rows.pieces(CHUNK):
+            rows = inputs.read_batch(shared.embedder.reading, piece)
+            rows, features = finite_part(rows, shared.embedder.features_of, shared.on_error)
+            first = part.first + writer.rows
+            places = enumerate(zip(rows.where, rows.errors, strict=True), first)
+            bad += [(number, where, reason) for number, (where, reason) in places if reason]
+            writer.add(part_table(rows, features, columns, first))
+        assert writer.rows == len(part.rows)
+    digest = io.file_digest(folder / part.name)
+    return Made(part.name, part.first, len(part.rows), part.source, digest, tuple(bad))
+
+
+def part_table(
+    part: InputPart, features: Tensor | None, columns: Sequence[str], first: int = 0
+) -> Any:
+    """An Arrow table with a row for each row of the input; ``first`` is the number of the first."""
+    count, missing = len(part), None
+    values = np.empty((0, len(columns)), np.float32)
+    if features is not None:
+        values = np.asfortranarray(features.float().numpy())  # written by column
+    if len(part.index) < count:
+        whole = np.zeros((count, len(columns)), np.float32, order="F")
+        whole[part.index] = values
+        values, missing = whole, ~np.isin(np.arange(count), part.index)
+    numbers, ids = pa.array(np.arange(first, first + count)), pa.array(part.ids, pa.string())
+    features_ = (pa.array(values[:, k], pa.float32(), mask=missing) for k in range(len(columns)))
+    return pa.Table.from_arrays([numbers, ids, *features_], names=["row", "id", *columns])
+
+
+def _read_list(file: Path) -> dict[str, Made]:
+    """The list of finished parts; those on damaged lines are computed again."""
+    content = io.read_file(file) if file.exists() else b""
+    if content and not content.endswith(b"\n"):
+        io.append(file, "\n")
+    parts = {}
+    for line in content.splitlines():
+        # A line may hold anything: a number has no keys, an infinite one is no row.
+        with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            made = Made(**io.check_digest(io.parse_json(line), file))
+            bad = tuple((int(row), str(where), str(reason)) for row, where, reason in made.bad)
+            parts[made.name] = made._replace(bad=bad)
+    return parts
+
+
+def _is_whole(folder: Path, part: Part, made: Made) -> bool:
+    """Whether the file of a part is there as it was made, and from the same rows."""
+    file = folder / part.name
+    if not file.is_file():
+        return False
+    if (made.first, made.rows, made.source) != (part.first, len(part.rows), part.source):
+        raise FileError(
+            f"{file} was made from other rows: the input has changed since. Choose another folder, "
+            "or delete this one to start again"
+        )
+    if io.file_digest(file) == made.file:
+        return True
+    message = f"{file} is damaged: its checksum is wrong; it is computed again"
+    warnings.warn(message, io.FileWarning, stacklevel=3)
+    return False
+
+
+def _finish(path: str | Path, folder: Path, parts: list[Made], columns: int) -> Embedded:
+    """Checks that there are no other parts, and lists the rows that could not be used."""
+    odd = sorted({made.name for made in parts} ^ {file.name for file in folder.glob(ALL)})
+    if odd:
+        raise FileError(
+            f"{folder}: parts that miss or are too many: {', '.join(odd[:3])}. Delete what is too "
+            "much, and run the same command again"
+        )
+    rows, bad = sum(made.rows for made in parts), sorted(b for made in parts for b in made.bad)
+    if len(bad) == rows:
+        raise DataError(f"{path} holds no row that can be used")
+    if bad:
+        write_bad_rows(folder / BAD, [(where, reason) for _, where, reason in bad])
+    else:
+        (folder / BAD).unlink(missing_ok=True)
+    facts = {"rows": rows, "parts": len(parts), "bad_rows": len(bad)}
+    io.write_atomically(folder / DONE, json.dumps(io.with_digest(facts), indent=1).encode())
+    return Embedded(rows, columns, len(bad), folder / BAD if bad else None)
+
+
+def _columns(
+    embedder: Embedder, path: str | Path, batches: Iterator[Batch]
+) -> tuple[list[str], Iterator[Batch]]:
+    """Names of the features, from the first graph there is; and all batches again."""
+    passed: list[Batch] = []
+    for batch in batches:
+        passed.append(batch)
+        for piece in batch.pieces(64):
+            data = inputs.read_batch(embedder.reading, piece).data
+            if data is not None:
+                width = embedder.features_of(data[:1]).shape[1]
+                names = embedder.names_of(data.feature_names, width)
+                return names, chain(passed, batches)
+    raise DataError(f"{path} holds no row that can be used")

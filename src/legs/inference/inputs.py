@@ -21,7 +21,7 @@ from legs.data.readers.base import Rows
 from legs.data.readers.tables import TableRows
 from legs.data.validate import overflows
 from legs.training.fit import fingerprint
-from legs.training.predictor import not_finite, overflow_reason
+from legs.training.predictor import not_finite
 
 if TYPE_CHECKING:
     from legs.training.predictor import Predictor
@@ -70,12 +70,10 @@ class InputPart(Rows):
 
     def select(self, graphs: list[int], rows: slice = slice(None)) -> InputPart:
         """Some rows, and the graphs at some positions, all of which lie in these rows."""
+        texts = {name: getattr(self, name)[rows] for name in ("ids", "smiles", "errors", "where")}
         return replace(
             self,
-            ids=self.ids[rows],
-            smiles=self.smiles[rows],
-            errors=self.errors[rows],
-            where=self.where[rows],
+            **texts,
             index=[self.index[k] - (rows.start or 0) for k in graphs],
             targets=None if self.targets is None else self.targets.iloc[graphs],
             data=None if self.data is None or not graphs else self.data.subset(graphs),
@@ -98,26 +96,17 @@ class InputPart(Rows):
 
 
 Batch = TableRows | InputPart  # rows to be read, or that were read already
-
-
-def iter_input(
-    reading: Reading, path: str | Path, *, chunk: int | None = None, on_error: OnError = "raise"
-) -> Iterator[InputPart]:
-    """The rows of a file, a folder or a named data set in order, ``chunk`` at a time (or all).
-
-    Tables of any length are never in memory whole. ``on_error="raise"`` stops at the first bad row.
-    """
-    batches = iter_batches(reading, path, chunk=chunk, on_error=on_error)
-    return (read_batch(reading, batch) for batch in batches)
+Compute = Callable[[GraphDataset], Tensor]
 
 
 def iter_batches(
     reading: Reading, path: str | Path, *, chunk: int | None, on_error: OnError = "raise"
 ) -> Iterator[Batch]:
-    """The same before the slow work on them, so that other processes can do it.
+    """The rows of a file, a folder or a named data set in order, ``chunk`` at a time (or all).
 
-    The batches are the same whenever an input is read. Only tables of molecules are read in
-    batches; everything else is read at once, and cut.
+    Other processes may do the slow work on them. The batches are the same whenever an input is
+    read. Tables of molecules are never in memory whole; everything else is read at once, and cut.
+    ``on_error="raise"`` stops at the first bad row.
     """
     source = resolve(path)
     source.take(dict.fromkeys(reading.asked))
@@ -172,13 +161,26 @@ def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
             stacklevel=2,
         )
     x = torch.zeros(data.num_nodes, len(wanted))
-    here = [k for k, name in enumerate(names) if name in wanted]
-    x[:, [list(wanted).index(names[k]) for k in here]] = data.x[:, here]
+    shared = [name for name in wanted if name in names]
+    x[:, list(map(wanted.index, shared))] = data.x[:, list(map(names.index, shared))]
     return data.with_x(x, tuple(wanted))
 
 
+def iter_results(
+    reading: Reading,
+    path: str | Path,
+    compute: Compute,
+    *,
+    chunk: int | None,
+    on_error: OnError = "raise",
+) -> Iterator[tuple[InputPart, Tensor | None]]:
+    """All rows of an input in parts, with their results as :func:`finite_part` has them."""
+    for batch in iter_batches(reading, path, chunk=chunk, on_error=on_error):
+        yield finite_part(read_batch(reading, batch), compute, on_error)
+
+
 def finite_part(
-    part: InputPart, compute: Callable[[GraphDataset], Tensor], on_error: OnError
+    part: InputPart, compute: Compute, on_error: OnError
 ) -> tuple[InputPart, Tensor | None]:
     """Features or predictions ``[graphs, columns]``; a row that overflows is a bad one.
 
@@ -189,7 +191,7 @@ def finite_part(
     if part.data is None:
         return part, None
     result = compute(part.data)
-    reasons = {graph: overflow_reason(part.data, graph) for graph in not_finite(result)}
+    reasons = not_finite(part.data, result)
     if not reasons:
         return part, result
     finite = [k for k in range(len(result)) if k not in reasons]

@@ -14,16 +14,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, DataWarning, OnError
 from legs.data.readers.targets import Array, parse_column
 from legs.data.readers.text import parse_number
-from legs.inference.inputs import InputPart, Reading, finite_part, iter_input
+from legs.inference.inputs import InputPart, Reading, iter_results
 from legs.inference.table_writer import ResultWriter
 from legs.training.predictor import Predictor
-from legs.training.task import Task
+from legs.training.task import Task, prediction_columns
 
-BATCH = 512  # graphs
 CHUNK = 5_000  # rows of a table that are read and predicted at a time
 
 
@@ -71,14 +69,9 @@ def predict_file(
     """
     reading = Reading.of(predictor, smiles_column=smiles_column, id_column=id_column)
     task, truths = predictor.task, _Truths(predictor.task)
-
-    def compute(data: GraphDataset) -> Tensor:
-        predictor.check(data)
-        return predictor.answers(data, BATCH)
-
+    compute = predictor.answers
     with ResultWriter(out, path, on_error) as writer:
-        for part in iter_input(reading, path, chunk=chunk, on_error=on_error):
-            part, result = finite_part(part, compute, on_error)
+        for part, result in iter_results(reading, path, compute, chunk=chunk, on_error=on_error):
             answers = torch.empty(0, len(task.names)) if result is None else result
             table = _table(task, answers, part)
             if part.targets is not None:
@@ -104,11 +97,7 @@ def predict_file(
 
 def _table(task: Task, answers: Tensor, part: InputPart) -> pd.DataFrame:
     """Predictions with a row for each row of the input."""
-    columns: dict[str, Any] = {}
-    if task.kind == "classification":
-        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
-    names = [f"probability:{n}" for n in task.names] if columns else task.names
-    columns |= {name: answers[:, k].numpy() for k, name in enumerate(names)}
+    columns = prediction_columns(task, answers)
     predicted = pd.DataFrame(columns, index=part.index).reindex(range(len(part)))
     if task.kind == "classification":
         predicted["prediction"] = predicted["prediction"].astype("string")

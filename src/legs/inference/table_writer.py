@@ -22,14 +22,6 @@ class TableWriter:
 
     The file is written under another name and renamed at the end of the ``with`` block; after an
     error there is none. ``options`` are those of :class:`pyarrow.parquet.ParquetWriter`.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "table.csv")
-    >>> with TableWriter(file) as writer:
-    ...     writer.add(pd.DataFrame({"a": [1]}))
-    ...     writer.add(pd.DataFrame({"a": [2]}))
-    >>> file.read_text().split()
-    ['a', '1', '2']
     """
 
     def __init__(self, path: str | Path, **options: Any) -> None:
@@ -42,7 +34,6 @@ class TableWriter:
         if not self.path.parent.is_dir():
             raise DataError(f"{self.path.parent} is not a folder; make it first")
         self.rows = 0
-        self.metadata: dict[bytes, bytes] = {}  # for the footer of a Parquet file
         self._options = options
         self._parquet: Any = None
         self._schema: Any = None  # of the first part
@@ -77,8 +68,6 @@ class TableWriter:
                 with writing(self.path):
                     self._flush()
                     if self._parquet is not None:
-                        if self.metadata:
-                            self._parquet.add_key_value_metadata(self.metadata)
                         self._parquet.close()
                     self._temporary.flush()
                     self._temporary.put_in_place(self.path)

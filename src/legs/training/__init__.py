@@ -1,7 +1,8 @@
 """Training: one loop, every method, models that are kept."""
 
-from legs.training.cv.cross_validation import CVResult, cross_validate
+from legs.training.cv.cross_validation import cross_validate
 from legs.training.cv.protocol import CVOptions
+from legs.training.cv.results import CVResult
 from legs.training.distributed import Group, joined
 from legs.training.fit import Fitted, default_split, fit
 from legs.training.loop import TrainingError

@@ -74,9 +74,9 @@ def check_settings(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> No
         )
 
 
-def keep_settings(folder: Path, settings: dict[str, Any]) -> None:
-    """Writes ``settings.json``; one that is there must hold the same."""
-    file = folder / "settings.json"
+def keep_settings(folder: Path, settings: dict[str, Any], name: str = "settings.json") -> None:
+    """Writes a file of settings; one that is there must hold the same."""
+    file = folder / name
     if file.exists():
         check_settings(folder, read_json(file), settings)
         return
@@ -85,14 +85,14 @@ def keep_settings(folder: Path, settings: dict[str, Any]) -> None:
     io.write_atomically(file, json.dumps(plain(settings), indent=1).encode())
 
 
-def read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path, advice: str = AGAIN) -> dict[str, Any]:
     """A JSON file with a table, checked where it has a checksum."""
     try:
-        return io.check_digest(io.parse_json(io.read_file(file)), file, AGAIN)
+        return io.check_digest(io.parse_json(io.read_file(file)), file, advice)
     except io.FileError as error:
         raise ModelError(str(error)) from error
     except ValueError as error:
-        raise ModelError(f"{file} is damaged: {error}; {AGAIN}") from error
+        raise ModelError(f"{file} is damaged: {error}; {advice}") from error
 
 
 def plain(settings: dict[str, Any]) -> dict[str, Any]:
@@ -114,16 +114,7 @@ def _changed(old: Any, new: Any) -> list[str]:
 
 
 def write_checksummed(path: Path, key: str, values: Any, tensors: Mapping[str, Tensor]) -> None:
-    """Writes JSON ``values`` under the name ``key``, and contiguous CPU tensors: all or nothing.
-
-    >>> import tempfile
-    >>> import torch
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "some.bin"
-    ...     write_checksummed(path, "row", {"epoch": 3}, {"weight": torch.ones(2)})
-    ...     read_checksummed(path, "row")
-    ({'epoch': 3}, {'weight': tensor([1., 1.])})
-    """
+    """Writes JSON ``values`` under the name ``key``, and contiguous CPU tensors: all or nothing."""
     content = save_tensors(dict(tensors), metadata={key: json.dumps(values)})
     io.write_atomically(path, hashlib.sha256(content).digest() + content)
 

@@ -64,8 +64,7 @@ class Group:
     def part(self, index: Tensor) -> tuple[Tensor, Tensor | None]:
         """This process's graphs of a batch, and a mask where they must not count.
 
-        A batch may have fewer graphs than there are processes; those that are left without one
-        compute the first and leave it out of all sums, since others wait for them.
+        A process without one computes the first and leaves it out of all sums: others wait for it.
         """
         if self.size == 1:
             return index, None

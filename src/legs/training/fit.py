@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,13 +23,16 @@ from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_abou
 from legs.data.loading import reading_options
 from legs.data.splits import Split
 from legs.data.validate import check_values
+from legs.models import Ensemble, Network, create
 from legs.training import runs
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
-from legs.training.loop import Report
-from legs.training.methods import check_method, fit_method
+from legs.training.inputs import Inputs, embed, unchecked
+from legs.training.loop import Report, train
+from legs.training.methods import ENSEMBLES, check_names, initialized
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor, encode_keys, graph_keys
+from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
 
 SplitKind = Literal["random", "scaffold"]
@@ -58,7 +63,7 @@ class Fitted:
 def fit(
     data: GraphDataset,
     model: str = "legs-fcn",
-    split: Split | SplitKind | None = None,
+    split: Split | SplitKind | str | None = None,
     options: TrainingOptions | None = None,
     *,
     model_options: dict[str, Any] | None = None,
@@ -74,8 +79,8 @@ def fit(
     Args:
         data: with targets.
         model: one of :func:`legs.training.methods` (default ``"legs-fcn"``).
-        split: graphs for training, validation and testing; or ``"random"`` (default) or
-            ``"scaffold"``, see :func:`legs.training.default_split`, by ``options.seed``.
+        split: graphs for training, validation and testing; or ``"random"`` (default),
+            ``"scaffold"`` or a file, see :func:`legs.training.default_split`, by ``options.seed``.
         options: how to train.
         model_options: options of the network.
         device: where to train (default ``"cpu"``).
@@ -97,8 +102,8 @@ def fit(
     >>> fitted.predictor.predict(data[:2]).shape
     torch.Size([2, 10])
     """
-    check_method(model)
-    options = options or TrainingOptions()
+    options, model_options = options or TrainingOptions(), model_options or {}
+    check_names(model, model_options)
     groups = find_groups(data, group_by)
     if split is None or isinstance(split, str):
         split = default_split(data, options.seed, kind=split or "random", group_by=groups)
@@ -108,7 +113,7 @@ def fit(
     task = Task.of(data, torch.as_tensor(split.train), options.balanced)
     settings = {
         "model": model,
-        "model_options": model_options or {},
+        "model_options": model_options,
         "training": options.to_json(),
         "data": fingerprint(data),
         "split": fingerprint_split(split),
@@ -117,27 +122,16 @@ def fit(
     if writes and find_spec("pandas") is None:
         raise ImportError("the tables of a run directory need pip install 'torch-legs[cli]'")
     with runs.run_directory(directory or "") if writes else nullcontext() as folder:
-        records: runs.Records | None = None
         if folder is not None:
             runs.clear_failed_start(folder)
-            records = runs.Records(folder, settings)
-            if data.info.get("bad"):  # not before the settings were checked
-                write_bad_rows(folder / runs.BAD_ROWS, data.info["bad"])
+        records = runs.Records(folder, settings, report)
+        if folder is not None and data.info.get("bad"):  # not before the settings were checked
+            write_bad_rows(folder / runs.BAD_ROWS, data.info["bad"])
         start = time.monotonic()
-        epochs = 0
-
-        def note(row: dict[str, float]) -> None:
-            nonlocal epochs
-            epochs += 1
-            if records is not None:
-                records.add(row)
-            report(row)
-
-        files: dict[str, Any] = {"settings": settings, "report": note}
-        if folder is not None and records is not None:
-            files |= {"checkpoint": folder / runs.CHECKPOINT, "watch": records.watch}
-        plan: dict[str, Any] = {"model_options": model_options, "device": device, "group": group}
-        answerer, state = fit_method(model, data, split, task, options, **plan, **files)
+        place = torch.device(device) if group.size == 1 else group.device
+        answerer, state = _fit_method(
+            model, model_options, data, split, task, options, place, records, group
+        )
         seconds = time.monotonic() - start
         used = data.subset(np.concatenate([split.train, split.validation]))
         features = (tuple(data.info.get("features", ())), data.feature_names)
@@ -147,14 +141,69 @@ def fit(
         assert data.y is not None
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
-        fitted = Fitted(predictor, split, scores, state, seconds, bool(epochs or not state.epoch))
-        if records is not None:
-            records.write_results(fitted, data, answers, device, command)
+        trained = bool(records.epochs or not state.epoch)
+        fitted = Fitted(predictor, split, scores, state, seconds, trained)
+        records.write_results(fitted, data, answers, device, command)
         return fitted
 
 
+def _fit_method(
+    name: str,
+    model_options: dict[str, Any],
+    data: GraphDataset,
+    split: Split,
+    task: Task,
+    options: TrainingOptions,
+    device: torch.device,
+    records: runs.Records,
+    group: Group,
+) -> tuple[Network | ScatteringSVM, State]:
+    """Trains a method; ``model_options`` of ensembles are those of the head."""
+    train_index = torch.as_tensor(split.train)
+    if name == "gs-svm":
+        if group.size > 1:
+            raise ValueError("gs-svm is not trained in batches; use one process")
+        validation_index = torch.as_tensor(split.validation)
+        return fit_svm(data, task, train_index, validation_index, seed=options.seed), State()
+    assert data.y is not None
+    y, converted = data.y.to(device), data.with_x(data.x.to(options.dtype), data.feature_names)
+
+    def fit_network(build: Callable[[], Network], part: str = "") -> tuple[Network, State]:
+        network = initialized(
+            build, data, train_index, options.seed, lambda net: embed(net, data.subset(train_index))
+        )
+        if records.folder is not None:
+            network.describe()  # raises for what cannot be saved, before it is trained
+        network.to(device, options.dtype)
+        inputs = Inputs(converted, network, device)
+        records.watch(network)
+        with unchecked(network):
+            state = train(
+                *(network, inputs, y, split, task, options),
+                checkpoint=records.checkpoint(part),
+                settings=records.settings,
+                report=records.add,
+                group=group,
+            )
+        return network.to("cpu", torch.float32), state
+
+    channels, outputs = data.in_channels, len(task.names)
+    if name not in ENSEMBLES:
+        return fit_network(partial(create, name, channels, outputs, **model_options))
+    parts = [
+        fit_network(partial(create, part, channels, outputs), part)[0].eval()
+        for part in ENSEMBLES[name]
+    ]
+    width = sum(embed(part, data.subset([0])).shape[1] for part in parts)
+    return fit_network(partial(Ensemble, parts[0], parts[1], width, outputs, **model_options))
+
+
 def default_split(
-    data: GraphDataset, seed: int = 0, *, kind: SplitKind = "random", group_by: GroupBy = "auto"
+    data: GraphDataset,
+    seed: int = 0,
+    *,
+    kind: SplitKind | str = "random",
+    group_by: GroupBy = "auto",
 ) -> Split:
     """80/10/10, with every class in proportion where there are ten graphs or more of each.
 
@@ -162,9 +211,14 @@ def default_split(
         data: the data set.
         seed: of the split (default 0).
         kind: ``"random"`` (default) or ``"scaffold"``: molecules with the same ring system stay
-            together.
+            together. Or a ``.json`` file with one split, which is read.
         group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
     """
+    if Path(kind).suffix.lower() == ".json":
+        split, *more = splits.load_splits(kind, graphs=len(data))
+        if more:
+            raise DataError(f"{kind} holds {1 + len(more)} splits; a run takes one")
+        return split
     classes = data.y if data.task == "classification" else None
     if kind == "scaffold":
         names = None if classes is None else np.array(data.class_names)[classes.numpy()]
@@ -179,22 +233,6 @@ def default_split(
         test, validation, *rest = splits.stratified_folds(classes.numpy(), k=10, seed=seed)
         return Split(np.sort(np.concatenate(rest)), validation, test)
     return splits.random_split(len(data), seed=seed)
-
-
-def choose_split(data: GraphDataset, how: str, seed: int = 0, group_by: GroupBy = "auto") -> Split:
-    """A split by :func:`default_split` of the kind ``how``, or from a file by ``save_splits``.
-
-    It warns where graphs that belong together by ``group_by`` are in different parts.
-    """
-    groups = find_groups(data, group_by)
-    if Path(how).suffix.lower() == ".json":
-        split, *more = splits.load_splits(how, graphs=len(data))
-        if more:
-            raise DataError(f"{how} holds {1 + len(more)} splits; a run takes one")
-    else:
-        split = default_split(data, seed, kind=cast(SplitKind, how), group_by=groups)
-    warn_about_leaks([split], groups)
-    return split
 
 
 def main_smiles(data: GraphDataset) -> list[str]:

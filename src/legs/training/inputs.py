@@ -75,10 +75,9 @@ class Inputs:
         return out
 
     def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Known]:
-        """What networks take for the graphs ``index``: features; or graphs, and more about them.
+        """What networks take for the graphs ``index``: graphs and more about them, or features.
 
-        Features are ``[graphs, features]``, or ``[models, graphs, features]`` if every model of a
-        stack has its own.
+        Features are ``[models, graphs, features]`` if every model of a stack has its own.
         """
         if self.features is not None:
             return (self.features[index],), {}

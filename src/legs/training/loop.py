@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,22 @@ def train(
     if bool(target[validation_index].isnan().all()):
         raise TrainingError("no validation graph has a target: nothing decides when to stop")
 
+    def run(forward: Forward, epoch: int) -> float:
+        """An epoch of training; returns its loss."""
+        network.train()
+        sums = []  # read off at the end: a GPU would have to wait for every batch
+        # Each process draws the dropout of its own graphs.
+        with seeded(options.seed + group.rank * 2**32, epoch, target.device):
+            for batch in draw(epoch):
+                optimizer.zero_grad()
+                half = options.precision == "bfloat16"
+                sums.append(backward(forward, batch, target, task, group, half))
+                if options.clip is not None:
+                    torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
+                optimizer.step()
+        total, weight = torch.stack(sums).sum(0)
+        return float(group.sum(total) / weight.clamp_min(1e-12))
+
     def validate() -> tuple[float, float]:
         """The scale of the scores, 1 where nothing is calibrated, and the loss at it."""
         out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
@@ -103,10 +119,7 @@ def train(
             if validated and state.epoch - state.best_epoch >= options.patience:
                 break
             epoch = state.epoch + 1
-            loss = _epoch(
-                network, forward, target, draw(epoch), task, options, optimizer, epoch, group
-            )
-            row = {"epoch": epoch, "train_loss": loss}
+            row = {"epoch": epoch, "train_loss": run(forward, epoch)}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 scale, row["validation_loss"] = group.broadcast(validate())
                 if row["validation_loss"] < state.best_loss:
@@ -144,45 +157,25 @@ def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:
     return calibrated and network.output_layer is not None
 
 
-def _epoch(
-    network: Network,
-    forward: Forward,
-    target: Tensor,
-    batches: Iterable[Tensor],
-    task: Task,
-    options: TrainingOptions,
-    optimizer: torch.optim.Optimizer,
-    epoch: int,
-    group: Group,
-) -> float:
-    network.train()
-    precision: AbstractContextManager[Any] = nullcontext()
-    if options.precision == "bfloat16":
-        precision = torch.autocast(target.device.type, torch.bfloat16)
-    total, weight = [], []
-    # Each process draws the dropout of its own graphs.
-    with seeded(options.seed + group.rank * 2**32, epoch, target.device):
-        for batch in batches:
-            index, counts = group.part(batch.to(target.device))
-            with precision:
-                out = forward(index, counts)
-            # Losses are never computed in half precision.
-            out = out.to(torch.promote_types(out.dtype, torch.float32))
-            losses, weights = task.terms(out, target[index])
-            if counts is not None:
-                losses, weights = losses * counts, weights * counts
-            batch_weight = group.sum(weights.sum())
-            optimizer.zero_grad()
-            # Gradients are averaged over the processes, and are to be summed.
-            (group.size * losses.sum() / batch_weight.clamp_min(1e-12)).backward()
-            if options.clip is not None:
-                torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
-            optimizer.step()
-            # Read off at the end of the epoch: a GPU would have to wait for every batch.
-            total.append(losses.detach().sum())
-            weight.append(batch_weight)
-    summed = group.sum(torch.stack(total).sum())
-    return float(summed / torch.stack(weight).sum().clamp_min(1e-12))
+def backward(
+    forward: Forward, batch: Tensor, target: Tensor, task: Task, group: Group, half: bool = False
+) -> Tensor:
+    """Gradients of the mean loss of a batch; returns this process's sum of losses, and the weight.
+
+    ``half``: with mixed precision.
+    """
+    index, counts = group.part(batch.to(target.device))
+    with torch.autocast(target.device.type, torch.bfloat16, enabled=half):
+        out = forward(index, counts)
+    # Losses are never computed in half precision.
+    out = out.to(torch.promote_types(out.dtype, torch.float32))
+    losses, weights = task.terms(out, target[index])
+    if counts is not None:
+        losses, weights = losses * counts, weights * counts
+    weight = group.sum(weights.sum())
+    # Gradients are averaged over the processes, and are to be summed.
+    (group.size * losses.sum() / weight.clamp_min(1e-12)).backward()
+    return torch.stack([losses.detach().sum(), weight])
 
 
 def random_batches(index: Tensor, options: TrainingOptions, epoch: int) -> tuple[Tensor, ...]:

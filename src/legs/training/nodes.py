@@ -102,11 +102,25 @@ def fit_nodes(
         model_options = {**(model_options or {}), "level": "node"}
         network = create(model, data.num_features, count, **model_options)
         network.to(device, options.dtype)
-        nodes = Nodes(data, network, device, options.dtype)
+        x, batch = data.x.to(options.dtype), torch.zeros(len(classes), dtype=torch.long)
+        graph = GraphBatch(x, data.edge_index, weight, batch, 1, None).to(device)
+        # What no parameter changes is computed once.
+        fixed, powers, steps = network.embedding_is_fixed, None, network.power_steps or 0
+
+        def embed(network: Network) -> Tensor:
+            return network.embed(*graph[:5], powers=powers)
+
+        with torch.no_grad(), unchecked(network):
+            if not fixed and isinstance(network, LEGSNet) and powers_fit(x, steps):
+                powers = network.scattering.walk_powers(*graph[:3])
+            features = embed(network)
         if isinstance(network.head, RBF):
-            with torch.no_grad(), unchecked(network):
-                features = nodes.embed(network)[torch.as_tensor(split.train).to(device)]
-            network.initialize(nodes.graph.x, features)
+            network.initialize(graph.x, features[torch.as_tensor(split.train).to(device)])
+
+    def nodes(network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
+        # The head sees these nodes only, and so do the statistics of its batch norm.
+        return network.predict_from((features if fixed else embed(network))[index], mask)
+
     # One step per epoch, on all training nodes.
     options = replace(options, batch_size=len(classes))
     with unchecked(network):
@@ -115,38 +129,6 @@ def fit_nodes(
         answers = task.answers(predict(nodes, network, everything, len(everything))).float().cpu()
     scores = task.scores_by_part(answers, classes, split)
     return FittedNodes(network.to("cpu", torch.float32), scores, state)
-
-
-class Nodes:
-    """The nodes of one graph for a network that predicts for nodes.
-
-    What no parameter changes is computed once.
-    """
-
-    def __init__(
-        self, data: Data, network: Network, device: torch.device | str, dtype: torch.dtype
-    ) -> None:
-        weight = data.get("edge_weight")
-        batch = torch.zeros(data.num_nodes or 0, dtype=torch.long)
-        x = data.x.to(dtype)
-        self.graph = GraphBatch(x, data.edge_index, weight, batch, 1, None).to(device)
-        self.features: Tensor | None = None
-        self.powers: Tensor | None = None
-        with torch.no_grad(), unchecked(network):
-            if network.embedding_is_fixed:
-                self.features = self.embed(network)
-            elif isinstance(network, LEGSNet) and powers_fit(x, network.power_steps or 0):
-                self.powers = network.scattering.walk_powers(*self.graph[:3])
-
-    def embed(self, network: Network) -> Tensor:
-        """Features of all nodes, ``[nodes, features]``."""
-        return network.embed(*self.graph[:5], powers=self.powers)
-
-    def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The network's output for the nodes ``index``, ``[nodes, classes]``."""
-        features = self.embed(network) if self.features is None else self.features
-        # The head sees these nodes only, and so do the statistics of its batch norm.
-        return network.predict_from(features[index], mask)
 
 
 def _classes(data: Data) -> Tensor:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, listed
+from legs.data.grouping import canonical_smiles
 from legs.data.validate import check_values, graph_name
 from legs.models import saving
 from legs.models.network import Network
@@ -86,12 +86,12 @@ class Predictor:
         Raises:
             DataError: other node features than the model's, or a result that is not finite.
         """
-        self.check(data)
         check_values(data)
         return check_finite(data, self.answers(data, batch_size))
 
     def answers(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
-        """:meth:`predict` without its checks."""
+        """:meth:`predict` without checks of values."""
+        self.check(data)
         network = self.answerer
         if not isinstance(network, Network):
             return network.answers(data, self.task)
@@ -109,12 +109,12 @@ class Predictor:
         Raises:
             DataError: as in :meth:`predict`.
         """
-        self.check(data)
         check_values(data)
         return check_finite(data, self.embedding(data))
 
     def embedding(self, data: GraphDataset) -> Tensor:
-        """:meth:`embed` without its checks."""
+        """:meth:`embed` without checks of values."""
+        self.check(data)
         network = self.answerer
         if not isinstance(network, Network):
             return network.embedding(data)
@@ -184,62 +184,48 @@ def check_finite(
 
     ``graphs`` holds the graph of each row (default: all graphs).
     """
-    for row in not_finite(result):
-        graph = row if graphs is None else int(graphs[row])
-        raise DataError(f"{graph_name(data, graph)}: {overflow_reason(data, graph)}")
+    for graph, reason in not_finite(data, result, graphs).items():
+        raise DataError(f"{graph_name(data, graph)}: {reason}")
     return result
 
 
-def not_finite(result: Tensor) -> list[int]:
-    """Rows of ``result`` that are not finite."""
-    rows: list[int] = (~result.isfinite().all(1)).nonzero().flatten().tolist()
-    return rows
-
-
-def overflow_reason(data: GraphDataset, graph: int) -> str:
-    """Why the result of a graph is not finite, for people."""
-    one = data[graph : graph + 1]
-    column = int(one.x.abs().amax(0).argmax())
-    name = repr(one.feature_names[column]) if one.feature_names else str(column)
-    weights = one.edge_weight
-    heaviest = "" if weights is None or not len(weights) else f"; heaviest edge {weights.max():g}"
-    return (
-        "the result is not finite: numbers overflow float32 "
-        f"(largest node feature: {name}, up to {float(one.x[:, column].abs().max()):g}{heaviest}); "
-        "rescale them as in training"
-    )
+def not_finite(
+    data: GraphDataset, result: Tensor, graphs: npt.NDArray[Any] | None = None
+) -> dict[int, str]:
+    """Graphs whose row of ``result`` is not finite, and why, for people."""
+    reasons = {}
+    for row in (~result.isfinite().all(1)).nonzero().flatten().tolist():
+        graph = row if graphs is None else int(graphs[row])
+        one = data[graph : graph + 1]
+        column = int(one.x.abs().amax(0).argmax())
+        name = repr(one.feature_names[column]) if one.feature_names else str(column)
+        largest = f"{name}, up to {float(one.x[:, column].abs().max()):g}"
+        if one.edge_weight is not None and len(one.edge_weight):
+            largest += f"; heaviest edge {one.edge_weight.max():g}"
+        reasons[graph] = (
+            "the result is not finite: numbers overflow float32 "
+            f"(largest node feature: {largest}); rescale them as in training"
+        )
+    return reasons
 
 
 def graph_keys(data: GraphDataset) -> npt.NDArray[np.uint64]:
     """A key per graph: of its canonical SMILES, or of its nodes and edges in their order."""
-    molecules = bool(data.smiles) and all(data.smiles) and find_spec("rdkit") is not None
-    texts = _molecules(data.smiles) if molecules else _contents(data)
-    digests = b"".join(hashlib.sha256(text).digest()[:KEY_LENGTH] for text in texts)
+    smiles = canonical_smiles(data.smiles) if data.smiles and all(data.smiles) else []
+    texts = (text.encode("utf-8", "surrogateescape") for text in smiles)
+    contents = texts if smiles else _contents(data)
+    digests = b"".join(hashlib.sha256(content).digest()[:KEY_LENGTH] for content in contents)
     return np.frombuffer(digests, dtype="<u8")
 
 
 def encode_keys(keys: npt.NDArray[np.uint64]) -> str:
-    """Distinct keys as text, for a JSON file.
-
-    >>> decode_keys(encode_keys(np.array([7, 3, 7], dtype="<u8")))
-    array([3, 7], dtype=uint64)
-    """
+    """Distinct keys as text, for a JSON file."""
     return base64.b64encode(np.unique(keys).astype("<u8").tobytes()).decode()
 
 
 def decode_keys(text: str) -> npt.NDArray[np.uint64]:
     """Back from :func:`encode_keys`."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8")
-
-
-def _molecules(smiles: tuple[str, ...]) -> Iterator[bytes]:
-    from rdkit import Chem, rdBase
-
-    with rdBase.BlockLogs():
-        for text in smiles:
-            mol = Chem.MolFromSmiles(text)
-            canonical = text if mol is None else Chem.MolToSmiles(mol)
-            yield canonical.encode("utf-8", "surrogateescape")
 
 
 def _contents(data: GraphDataset) -> Iterator[bytes]:

@@ -6,12 +6,13 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ from legs.data.errors import is_bad_rows
 from legs.models import ModelError
 from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
 from legs.nn import Scattering
-from legs.training.checkpoint import State, keep_settings, plain, read_checksummed
+from legs.training.checkpoint import State, keep_settings, plain, read_checksummed, read_json
 from legs.training.task import prediction_table
 
 if TYPE_CHECKING:
@@ -44,11 +45,7 @@ DIGITS = 4
 
 @contextmanager
 def run_directory(path: str | Path) -> Iterator[Path]:
-    """The directory of a run, made if need be, with no other writer in it.
-
-    If nothing was written by the end, because of an error, a new directory is removed again. A
-    directory with another writer, or with other files than those of a run, is refused.
-    """
+    """The directory of a run, made if need be; refused if it has a writer, or files of others."""
     with io.one_writer(io.expand_user(path), is_run) as folder, io.writing(folder):
         yield folder
 
@@ -70,10 +67,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 
 def clear_failed_start(folder: Path) -> None:
-    """Removes what a run left that ended before its first checkpoint, from a locked folder.
-
-    It would hold up another run with other settings, and has nothing to resume from.
-    """
+    """Removes what a run left that ended before its first checkpoint: it cannot be resumed."""
     if any(folder.glob(f"*{CHECKPOINT}")) or (folder / "model").exists():
         return
     if io.has_keys(folder / SETTINGS, SETTINGS_KEYS):
@@ -103,19 +97,16 @@ def _check_owner(folder: Path) -> None:
     file = folder / RESULTS
     if not file.is_file():
         return
-    advice = f"use {folder / 'model'} for the model alone"
-    try:
-        results = io.parse_json(io.read_file(file))
-    except ValueError as error:
-        raise ModelError(f"{file} is damaged: {error}; {advice}") from error
+    results = read_json(file, f"use {folder / 'model'} for the model alone")
     try:
         content = io.read_file(folder / "model" / DESCRIPTION, LARGEST_DESCRIPTION)
         digest = io.parse_json(content)["sha256"][WEIGHTS]
-        io.check_weights(file, io.check_digest(results, file, advice), digest)
-    except io.FileError as error:
-        raise ModelError(str(error)) from error
     except (ValueError, KeyError, TypeError):
         return  # of the description, whose reader says so
+    try:
+        io.check_weights(file, results, digest)
+    except io.FileError as error:
+        raise ModelError(str(error)) from error
 
 
 def run_files(path: str | Path) -> list[Path]:
@@ -134,28 +125,30 @@ def choose_device(name: str) -> str:
 
 
 class Records:
-    """What a run writes epoch by epoch, for people and for other programs.
+    """What a run writes, for people and for other programs; nothing without a folder.
 
-    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to TensorBoard's files if it
-    is installed. Learned scales go to ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per
-    epoch, from epoch 0, the start. A folder with other settings is refused.
+    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``. Learned scales go to
+    ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per epoch, from epoch 0, the start. A
+    folder with other settings is refused.
     """
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        self.folder, self.settings = folder, settings
+    def __init__(
+        self,
+        folder: Path | None,
+        settings: dict[str, Any],
+        report: Callable[[dict[str, float]], None] = lambda row: None,
+    ) -> None:
+        self.folder, self.settings, self.report = folder, settings, report
+        self.epochs = 0  # of this process
         self.scattering: Scattering | None = None
+        if folder is None:
+            return
         keep_settings(folder, settings)
         for path in (folder / METRICS, folder / SCALES):
             content = io.read_file(path) if path.exists() else b""
             whole = content[: content.rfind(b"\n") + 1]
             if whole != content:  # half a line of a killed run
                 io.write_atomically(path, whole)
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self.board: Any = None
-        else:
-            self.board = SummaryWriter(str(folder / "tensorboard"))
 
     def watch(self, network: nn.Module) -> None:
         """Follows the scales of a network that is about to be trained, if it learns any.
@@ -166,27 +159,31 @@ class Records:
             return
         layers = (m for m in network.modules() if isinstance(m, Scattering))
         self.scattering = next((m for m in layers if m.selection.learned), None)
-        if not (self.folder / SCALES).exists():
-            self._add_scales(0)
+        if self.folder is not None and not (self.folder / SCALES).exists():
+            self._add_scales(self.folder, 0)
+
+    def checkpoint(self, part: str = "") -> Path | None:
+        """The file of a checkpoint, of a part of an ensemble by its name."""
+        return self.folder and self.folder / (f"{part}-{CHECKPOINT}" if part else CHECKPOINT)
 
     def add(self, row: dict[str, float]) -> None:
-        """Writes the losses and scales of an epoch."""
-        io.append(self.folder / METRICS, json.dumps(row) + "\n")
-        if self.board is not None:
-            for name in row.keys() & set(LOSSES):
-                self.board.add_scalar(name, row[name], int(row["epoch"]))
-        self._add_scales(int(row["epoch"]))
+        """Writes the losses and scales of an epoch, and reports them."""
+        self.epochs += 1
+        if self.folder is not None:
+            io.append(self.folder / METRICS, json.dumps(row) + "\n")
+            self._add_scales(self.folder, int(row["epoch"]))
+        self.report(row)
 
-    def _add_scales(self, epoch: int) -> None:
+    def _add_scales(self, folder: Path, epoch: int) -> None:
         module = self.scattering
         theta = None if module is None else module.selection.theta
         # Scales that are frozen, under the common head of two networks, have been written before.
         if module is not None and theta is not None and theta.requires_grad:
             laziness = torch.as_tensor(module.walk.laziness)
             scales = {"weights": _rounded(module.scale_weights()), "laziness": _rounded(laziness)}
-            io.append(self.folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
+            io.append(folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
 
-    def finish(self, state: State) -> None:
+    def finish(self, folder: Path, state: State) -> None:
         """Writes the whole history, and scales of at most ``MOST_SCALES`` epochs, once each.
 
         A run that was killed may have written some epochs twice.
@@ -194,9 +191,9 @@ class Records:
         import pandas as pd  # a model can be fitted without
 
         table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
-        io.write_atomically(self.folder / "metrics.csv", io.csv_table(table).encode())
-        _write_lines(self.folder / METRICS, state.history)
-        scales = self.folder / SCALES
+        io.write_atomically(folder / "metrics.csv", io.csv_table(table).encode())
+        _write_lines(folder / METRICS, state.history)
+        scales = folder / SCALES
         if scales.exists():
             rows = {}
             for line in scales.read_text(encoding="utf-8").splitlines():
@@ -205,8 +202,6 @@ class Records:
                     rows[row["epoch"]] = row
             epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
             _write_lines(scales, [rows[epoch] for epoch in epochs])
-        if self.board is not None:
-            self.board.close()
 
     def write_results(
         self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str
@@ -215,6 +210,8 @@ class Records:
 
         ``answers`` are the model's for all graphs of ``data``, ``[graphs, classes or targets]``.
         """
+        if self.folder is None:
+            return
         # Imported here: it needs pandas, and a model can be fitted without.
         from legs.training.shown import write_run_shown
 
@@ -222,7 +219,7 @@ class Records:
         fitted.predictor.save(folder / "model")
         parts = {name: part.tolist() for name, part in fitted.split._asdict().items()}
         io.write_atomically(folder / "split.json", json.dumps([parts]).encode())
-        self.finish(fitted.state)
+        self.finish(folder, fitted.state)
         results = {
             "settings": plain(self.settings),
             "data": {
@@ -273,15 +270,10 @@ def _rounded(tensor: Tensor) -> Any:
 
 
 def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
-    """Some of the epochs, evenly spread, with both ends and the best.
-
-    >>> thinned(range(0, 101), 5, best=60)
-    [0, 25, 50, 60, 75, 100]
-    """
+    """Some of the epochs, evenly spread, with both ends and the best."""
     if len(epochs) <= most:
         return list(epochs)
-    step = (len(epochs) - 1) / (most - 1)
-    spread = {epochs[round(k * step)] for k in range(most)}
+    spread = {epochs[round(place)] for place in np.linspace(0, len(epochs) - 1, most)}
     return sorted(spread | ({best} & set(epochs)))
 
 

@@ -45,10 +45,7 @@ Numbers = npt.NDArray[np.int64]
 def write_run_shown(
     folder: Path, predictor: Predictor, data: GraphDataset, split: Split, answers: Tensor
 ) -> None:
-    """Writes what a page shows of a trained model, from its ``answers`` for all graphs.
-
-    Best and worst test graphs come first, then others of every part.
-    """
+    """Writes what a page shows of a model: best and worst test graphs, then others of all parts."""
     assert data.y is not None
     loss = losses(predictor.task, answers[split.test], data.y[split.test])
     drawn = split.test[extremes(loss.numpy(), DRAWN)]
@@ -160,11 +157,7 @@ def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
 
 
 def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:
-    """Places of the least losses, then of as many largest ones, worst first; none is in both.
-
-    >>> extremes(np.array([3.0, 1.0, np.nan, 2.0, 9.0]), 2)
-    array([1, 3, 4, 0])
-    """
+    """Places of the least losses, then of as many largest ones, worst first; none is in both."""
     order = np.argsort(loss, kind="stable")
     order = order[np.isfinite(loss[order])]
     half = min(most, len(order) // 2)
@@ -172,10 +165,7 @@ def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:
 
 
 def principal_components(features: Floats, most: int) -> tuple[Floats, Floats]:
-    """Scores of features ``[graphs, features]`` on at most so many components, and their shares.
-
-    Features are standardized; shares are those of the variance.
-    """
+    """Scores of standardized features on components, and their shares of the variance."""
     spread = features.std(0)
     varies = spread > 1e-9 * (1 + np.abs(features).max(0, initial=0))
     scaled = (features[:, varies] - features[:, varies].mean(0)) / spread[varies]

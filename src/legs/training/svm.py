@@ -36,8 +36,7 @@ MOST_TUNED = 2000
 class ScatteringSVM:
     """Support vector machines on fixed scattering: one for classes, one per continuous target.
 
-    It is saved as what it was fitted on: a fit is deterministic and takes seconds, and nothing here
-    is unpickled.
+    Saved as what they were fitted on: a fit is deterministic, and nothing is unpickled.
     """
 
     in_channels: int
@@ -75,8 +74,11 @@ class ScatteringSVM:
         weights = self.calibration.double()
         return (values @ weights[:, :-1].T + weights[:, -1]).softmax(-1).float()
 
-    def embedding(self, data: GraphDataset) -> Tensor:
-        return scattering_features(data)
+    @staticmethod
+    def embedding(data: GraphDataset) -> Tensor:
+        """Fixed scattering with normalized moments, ``[graphs, features]``."""
+        # Any head will do: only the embedding is used.
+        return embed(create("legs-fixed", data.in_channels, 2), data)
 
     def num_parameters(self) -> int:
         machines = [machine[-1] for machine in self.machines]
@@ -99,12 +101,6 @@ class ScatteringSVM:
         return svm
 
 
-def scattering_features(data: GraphDataset) -> Tensor:
-    """Fixed scattering with normalized moments, ``[graphs, features]``."""
-    # Any head will do: only the embedding is used.
-    return embed(create("legs-fixed", data.in_channels, 2), data)
-
-
 def fit_svm(
     data: GraphDataset,
     task: Task,
@@ -118,12 +114,10 @@ def fit_svm(
     """Chooses C and γ by cross-validation within the training graphs, then fits on all of them.
 
     The validation graphs calibrate class probabilities; they choose nothing. Each target of a
-    regression gets a machine, with C and γ of its own, from the graphs in which it is known. Of
-    very many training graphs, ``MOST_TUNED`` drawn at random choose, every class in its share.
-    ``workers`` are processes for the choice, ``features`` the :func:`scattering_features` of all
-    graphs, if already computed.
+    regression gets a machine, with C and γ of its own, from the graphs that have a value of it.
+    ``workers`` are processes for the choice, ``features`` those of all graphs, if there already.
     """
-    features = scattering_features(data) if features is None else features
+    features = ScatteringSVM.embedding(data) if features is None else features
     assert data.y is not None
     target = task.targets(data.y)[train]
     weights = torch.zeros(0) if task.class_weights is None else task.class_weights
@@ -171,9 +165,9 @@ def _calibrate(svm: ScatteringSVM, features: Tensor, y: Tensor, classes: int) ->
     It minimizes the log loss on the validation graphs, their labels smoothed as in Platt's scaling.
     """
     trained = np.unique(svm.target.numpy())
-    weights = np.zeros((classes, (1 if len(trained) == 2 else len(trained)) + 1))
-    weights[:, -1] = -1e9  # classes without training graphs are never predicted
     two = len(trained) == 2
+    weights = np.zeros((classes, 2 if two else len(trained) + 1))
+    weights[:, -1] = -1e9  # classes without training graphs are never predicted
     weights[trained] = [[-0.5, 0], [0.5, 0]] if two else np.eye(*weights[trained].shape)
     usable = np.isin(y.numpy(), trained)
     if not usable.any():
@@ -189,8 +183,7 @@ def _calibrate(svm: ScatteringSVM, features: Tensor, y: Tensor, classes: int) ->
         chances = log_softmax(np.exp(log_factor) * scores, axis=1)
         return float(-(share * (smoothed * chances).sum(1)).sum())
 
-    factor = np.exp(minimize_scalar(loss, bounds=(-7, 7), method="bounded").x)
-    weights[trained, :-1] *= factor
+    weights[trained, :-1] *= np.exp(minimize_scalar(loss, bounds=(-7, 7), method="bounded").x)
     return torch.from_numpy(weights)
 
 

@@ -58,14 +58,11 @@ class Task:
         names = names or tuple(map(str, range(count)))
         if classes:
             return cls.of_classes(y, names, balanced)
-        infinite = data.y.isinf().any(0).nonzero().flatten().tolist()
-        if infinite:
-            raise ValueError(f"target {names[infinite[0]]} holds infinite values")
-        # In float64: a constant column must come out as one.
-        present, values = ~y.isnan(), y.double()
-        counts = present.sum(0).clamp_min(1)
-        mean = values.nan_to_num().sum(0) / counts
-        deviation = (torch.where(present, values - mean, 0.0).square().sum(0) / counts).sqrt()
+        for k in data.y.isinf().any(0).nonzero().flatten().tolist():
+            raise ValueError(f"target {names[k]} holds infinite values")
+        values = y.double()  # a constant column must come out as one
+        mean = values.nanmean(0).nan_to_num()
+        deviation = (values - mean).square().nanmean(0).nan_to_num().sqrt()
         constant = deviation <= 1e-7 * mean.abs().clamp_min(1e-30)
         if bool(constant.all()):
             raise ValueError("the targets of the training graphs do not vary: nothing to learn")
@@ -130,12 +127,11 @@ class Task:
                 "log_loss": float(-chosen.log().mean()),
             }
         assert self.deviation is not None
-        present, truth = ~y.isnan(), y.double().nan_to_num()
-        count = present.sum(0)
-        scored = count > 0  # a target that is missing throughout has no score
-        error = torch.where(present, answers.double() - truth, 0.0)
-        mean_square, absolute = error.square().sum(0) / count, error.abs().sum(0) / count
-        spread = torch.where(present, truth - truth.sum(0) / count, 0.0).square().sum(0) / count
+        truth = y.double()
+        error = answers.double() - truth
+        mean_square, absolute = error.square().nanmean(0), error.abs().nanmean(0)
+        spread = (truth - truth.nanmean(0)).square().nanmean(0)
+        scored = ~y.isnan().all(0)  # a target that is missing throughout has no score
         # Where the truth does not vary: 1 if it is met, else 0, as scikit-learn has it.
         unexplained = torch.where(spread > 0, mean_square / spread, (mean_square > 0).double())
         scores = {
@@ -154,19 +150,21 @@ class Task:
         parts = {name: part for name, part in split._asdict().items() if len(part)}
         scores = {name: self.scores(answers[part], y[part]) for name, part in parts.items()}
         if len(split.test):
-            baseline = self.mean
-            if baseline is None:
-                counts = torch.bincount(y[split.train], minlength=len(self.names))
-                baseline = counts.float() / len(split.train)
-            truth = y[split.test]
-            scores["guess"] = self.scores(baseline.expand(len(truth), -1), truth)
+            scores["guess"] = self.scores(self.baseline(y, split), y[split.test])
         return scores
+
+    def baseline(self, y: Tensor, split: Split) -> Tensor:
+        """Answers for the test graphs that ignore them: shares of classes in training, or means."""
+        answer = self.mean
+        if answer is None:
+            counts = torch.bincount(y[split.train], minlength=len(self.names))
+            answer = counts.float() / len(split.train)
+        return answer.expand(len(split.test), -1)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        lists = {
-            name: None if (t := getattr(self, name)) is None else t.tolist() for name in SCALES
-        }
+        tensors = {name: getattr(self, name) for name in SCALES}
+        lists = {name: None if t is None else t.tolist() for name, t in tensors.items()}
         return {"kind": self.kind, "names": list(self.names), **lists}
 
     @classmethod
@@ -186,27 +184,26 @@ class Task:
         return task
 
 
-def prediction_table(
-    task: Task, answers: Tensor, data: GraphDataset, truth: bool = True
-) -> pd.DataFrame:
-    """A row per graph: its id, SMILES where there is one, prediction, and the truth if known.
-
-    Classes: the predicted class, and the probability of each. Else targets in original units.
-    """
+def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.DataFrame:
+    """A row per graph: its id, SMILES where there is one, prediction, and the truth if known."""
     import pandas as pd  # a model can be fitted without
 
     columns: dict[str, object] = {"id": data.ids or [str(i) for i in range(len(data))]}
     if data.smiles:
         columns["smiles"] = data.smiles
-    classes = task.kind == "classification"
-    if classes:
-        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
-    for k, name in enumerate(task.names):
-        columns[f"probability:{name}" if classes else name] = answers[:, k].numpy()
-    if truth and data.y is not None and classes:
+    columns |= prediction_columns(task, answers)
+    if data.y is not None and task.kind == "classification":
         names = data.class_names or task.names
         columns["truth"] = [names[k] for k in data.y.tolist()]
-    elif truth and data.y is not None:
-        for k, name in enumerate(task.names):
-            columns[f"truth:{name}"] = data.y[:, k].numpy()
+    elif data.y is not None:
+        columns |= {f"truth:{name}": data.y[:, k].numpy() for k, name in enumerate(task.names)}
     return pd.DataFrame(columns)
+
+
+def prediction_columns(task: Task, answers: Tensor) -> dict[str, Any]:
+    """The predicted class and the probability of each, or targets, by name."""
+    columns: dict[str, Any] = {}
+    if task.kind == "classification":
+        columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
+    names = [f"probability:{name}" for name in task.names] if columns else task.names
+    return columns | {name: answers[:, k].numpy() for k, name in enumerate(names)}

@@ -11,7 +11,7 @@ from legs.data.splits import Split
 from legs.models import ModelError
 from legs.training.cv.cross_validation import cross_validate
 from legs.training.cv.protocol import CVOptions, plan_splits
-from legs.training.cv.tables import comparisons, summary, write_results
+from legs.training.cv.results import comparisons, summary, write_results
 from legs.training.options import TrainingOptions
 from legs.training.stacked import trainer as stack
 from tests.training.stacked.test_trainer import made_data

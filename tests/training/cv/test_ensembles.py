@@ -29,7 +29,9 @@ def test_together_as_apart():
         assert (model.best_epoch, model.epochs) == (alone.best_epoch, alone.epochs)
         assert model.validation_loss == pytest.approx(alone.validation_loss, abs=1e-8)
         torch.testing.assert_close(model.answers, alone.answers, rtol=0, atol=1e-6)
-        torch.testing.assert_close(model.scales, alone.scales, rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            model.measured["scales"], alone.measured["scales"], rtol=0, atol=1e-6
+        )
 
 
 def test_its_networks_are_those_that_are_trained_alone():
@@ -37,7 +39,9 @@ def test_its_networks_are_those_that_are_trained_alone():
     (job, *_) = jobs()
     (ensemble,) = train_ensembles(METHOD, [job], Shared(data(), EXACT))
     (network,) = train_networks("legs-fcn", [job], Shared(data(), EXACT))
-    torch.testing.assert_close(ensemble.scales, network.scales, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        ensemble.measured["scales"], network.measured["scales"], rtol=0, atol=1e-12
+    )
     # Learned in the head alone: its batch norm, two layers; 64 GCN and 128 scattering features.
     assert ensemble.parameters == 2 * 192 + (192 + 1) * 128 + (128 + 1) * 3
 

@@ -1,59 +1,13 @@
-"""Progress of a cross-validation: recorded sequences, and what a real one reports."""
+"""What a cross-validation reports while it runs."""
 
 import math
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import pytest
 
-from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.progress import CVProgress, Tracker
-from legs.training.cv.work import Unit
+from legs.training.cv.cross_validation import CVProgress, cross_validate
 from legs.training.stacked import trainer as stack
-from legs.training.stacked.trainer import Standing
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
-
-FACTS = CVProgress(
-    method="gcn", method_number=2, methods=3, settings=(0,), grid=1, step="networks", first=91,
-    last=180, method_models=360, epoch=120, max_epochs=1000, models=1080, done=450, running=80,
-    stopped=10, best_loss=0.43215, seconds=65.0, seconds_left=125.2,
-)  # fmt: skip
-
-
-def test_a_line():
-    line = "gcn: models 91 to 180 of 360, epoch 120, 80 running"
-    assert str(FACTS) == f"{line}, best loss 0.4321"
-    assert str(replace(FACTS, best_loss=float("inf"))) == line
-    assert str(replace(FACTS, step="trial")) == "gcn: timing both strategies"
-    assert str(replace(FACTS, step="machine")) == "gcn: test set 91 of 360"
-    assert str(replace(FACTS, step="ensemble")) == "gcn: model 91 of 360"
-
-
-def test_facts_cannot_be_changed():
-    with pytest.raises(FrozenInstanceError):
-        FACTS.done = 3
-
-
-def unit(method="gcn", jobs=4, first=0, step="networks"):
-    return Unit(method, step, "stacked", (0, 1), first, [None] * jobs, ["name"])
-
-
-def test_time_left_is_that_of_this_run():
-    now, told = [0.0], []
-    tracker = Tracker({"gcn": 6, "gs-svm": 2}, 100, 2, told.append, lambda: now[0])
-    tracker.done = 2
-    tracker.begin(unit(first=2))
-    assert told == []  # networks report themselves
-    now[0] = 10
-    tracker(Standing(50, 4, 0, math.inf))  # resumed: four half-trained models
-    assert (told[-1].done, told[-1].models, told[-1].first, told[-1].last) == (2, 8, 3, 6)
-    assert (told[-1].completed, told[-1].seconds_left) == (4, None)
-    now[0] = 20
-    tracker(Standing(75, 4, 0, 0.5))  # one model's worth of epochs in 10 s, three to go
-    assert told[-1].seconds_left == pytest.approx(30)
-    tracker.end(4)
-    tracker.begin(unit("gs-svm", 1, step="machine"))
-    assert (told[-1].method_number, told[-1].running, told[-1].done) == (2, 1, 6)
-    assert told[-1].seconds_left == pytest.approx(10 / 2 * 2)
 
 
 @pytest.mark.parametrize("strategy", ["stacked", "sequential"])
@@ -74,7 +28,6 @@ def test_a_real_run(strategy):
     assert math.isfinite(last.best_loss)
     epochs = {facts.epoch for facts in told if facts.method == "legs-fixed"}
     assert epochs == {0, 2, 4, 6}
-    assert told[-1].seconds_left is not None
     # At once, the ensembles of the last width; else the last ensemble.
     assert told[-1].models - told[-1].done == (4 if strategy == "stacked" else 1)
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from legs.training.cv.cross_validation import cross_validate
+from legs.training.cv.results import choices, write_results
 from legs.training.cv.store import Store
-from legs.training.cv.tables import choices, write_results
 from legs.training.stacked import trainer as stack
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
 

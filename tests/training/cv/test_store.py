@@ -1,12 +1,14 @@
 """What is kept of a trained model besides its answers."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from legs.models import ModelError, create
 from legs.training.checkpoint import write_checksummed
 from legs.training.cv.cross_validation import cross_validate
-from legs.training.cv.models import Job, Shared, learned_scales, train_networks
+from legs.training.cv.models import Job, Shared, graph_features, learned_scales, train_networks
 from legs.training.cv.protocol import plan_splits
 from legs.training.cv.store import Store, Trained
 from tests.training.cv.test_cross_validation import OPTIONS, TRAINING, data
@@ -18,16 +20,16 @@ def test_scales_and_features_come_back(tmp_path):
     scales, features = torch.rand(5, 16), torch.rand(40, 7)
     models = [
         Trained(torch.ones(2, 3), *ROW),
-        Trained(torch.zeros(2, 3), *ROW, scales, features),
-        Trained(torch.zeros(2, 3), *ROW, features=features + 1),
+        Trained(torch.zeros(2, 3), *ROW, {"scales": scales, "features": features}),
+        Trained(torch.zeros(2, 3), *ROW, {"features": features + 1}),
     ]
     store = Store(tmp_path, {})
     store.save("some", models)
     plain, both, one = Store(tmp_path, {}).load("some")
-    assert (plain.scales, plain.features, one.scales) == (None, None, None)
-    assert torch.equal(both.scales, scales)
-    assert torch.equal(both.features, features)
-    assert torch.equal(one.features, features + 1)
+    assert (set(plain.measured), set(one.measured)) == (set(), {"features"})
+    assert torch.equal(both.measured["scales"], scales)
+    assert torch.equal(both.measured["features"], features)
+    assert torch.equal(one.measured["features"], features + 1)
     assert [m.seconds for m in (plain, both, one)] == [1.5] * 3
 
 
@@ -42,7 +44,8 @@ def test_files_of_version_0_1_0(tmp_path):
     store = Store(tmp_path, {})
     first, second = store.load("some")
     assert (first.strategy, second.strategy) == ("sequential", "stacked")
-    assert (first.scales, second.scales.shape, second.epochs) == (None, (5, 16), 5)
+    assert first.measured == {}
+    assert (second.measured["scales"].shape, second.epochs) == ((5, 16), 5)
     assert store.strategies() == {"gcn-0": "sequential", "gin-0": "stacked"}
 
 
@@ -50,18 +53,19 @@ def test_files_of_version_0_1_0(tmp_path):
 def test_networks_keep_what_they_have_learned(strategy):
     splits = [group[0] for group in plan_splits(data(), OPTIONS)][:2]
     jobs = [Job(k, split, {"lr": 0.03}) for k, split in enumerate(splits)]
-    shared = Shared(data(), TRAINING, features=True)
+    shared = Shared(data(), TRAINING, measures={"features": partial(graph_features, data())})
     start = learned_scales(create("legs-fcn", 2, 3))
     for model in train_networks("legs-fcn", jobs, shared, strategy=strategy):
-        assert model.scales.shape == (5, 16)
-        torch.testing.assert_close(model.scales.sum(1), torch.ones(5))
-        assert (model.scales - start).abs().max() > 0.01
-        assert model.features.shape == (40, 128)
+        scales = model.measured["scales"]
+        assert scales.shape == (5, 16)
+        torch.testing.assert_close(scales.sum(1), torch.ones(5))
+        assert (scales - start).abs().max() > 0.01
+        assert model.measured["features"].shape == (40, 128)
     for model in train_networks("gcn", jobs, shared, strategy=strategy):
-        assert model.scales is None
-        assert model.features.shape == (40, 64)
+        assert "scales" not in model.measured
+        assert model.measured["features"].shape == (40, 64)
     (model, _) = train_networks("gcn", jobs, Shared(data(), TRAINING), strategy=strategy)
-    assert model.features is None
+    assert model.measured == {}
 
 
 def test_scales_of_the_chosen_models():
@@ -79,7 +83,8 @@ def test_scales_of_the_chosen_models():
         moved = (group - start).abs().amax((1, 2))
         assert ((moved > 1e-3) == bool(chosen)).all()
     assert 1 in learned.chosen
-    assert fixed.scales == learned.features == []
+    assert fixed.scales == []
+    assert set(learned.measured) == {"scales"}
 
 
 @pytest.mark.parametrize("rows", [["a"], [[""]], [{}], [None], [[["epochs", 1]]]])

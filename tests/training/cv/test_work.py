@@ -8,7 +8,7 @@ import torch
 from legs.data import load
 from legs.engine import LocalEngine
 from legs.training import CVOptions, TrainingOptions, cross_validate
-from legs.training.cv import work as module
+from legs.training.cv import cross_validation as module
 from tests.data.tu_sets import write_zip
 from tests.robustness.made import tu_parts
 
@@ -55,6 +55,10 @@ def alone(data):
     }
 
 
+def names(unit):
+    return [job.name for job in unit.jobs]
+
+
 def same(one, other):
     for a, b in zip(one.methods, other.methods, strict=True):
         assert (a.scores, a.chosen, a.losses) == (b.scores, b.chosen, b.losses)
@@ -94,12 +98,12 @@ def test_what_is_done_is_not_done_again(data, alone, tmp_path, monkeypatch):
     more = {"strategy": "sequential", "directory": tmp_path, "workers": 1}
     with pytest.raises(KeyboardInterrupt):
         cross_validate(data, METHODS, OPTIONS, engine=engine, **more)
-    kept = {name for unit in engine.done[:4] for name in unit.names}
+    kept = {name for unit in engine.done[:4] for name in names(unit)}
     monkeypatch.setattr(module, "train_unit", train)
     again = Three()
     again.__class__ = type("Two", (Three,), {"workers": property(lambda self: 2)})
     same(cross_validate(data, METHODS, OPTIONS, engine=again, **more), alone["sequential"])
-    assert kept.isdisjoint(name for unit in again.done for name in unit.names)
+    assert kept.isdisjoint(name for unit in again.done for name in names(unit))
     # And without an engine, where all is there.
     same(cross_validate(data, METHODS, OPTIONS, **more), alone["sequential"])
 

@@ -1,31 +1,90 @@
-"""Cross-validation by the paper's protocol."""
+"""Cross-validation by the paper's protocol: units of models, run by an engine, kept in a store.
+
+A unit is trained by one worker: networks or ensembles that share a stack, a few networks one after
+another, or a support vector machine. Units do not depend on each other, and a model does not depend
+on how units are cut, so the cut may follow the number of workers. Finished units are stored at
+once; only what the store does not have is listed.
+"""
 
 from __future__ import annotations
 
+import gc
+import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby, islice, product
 from pathlib import Path
 from typing import Any, Literal
+
+import torch
 
 from legs.data.dataset import GraphDataset
 from legs.data.grouping import GroupBy
 from legs.data.splits import Split, save_splits
 from legs.data.validate import check_values
-from legs.engine import Engine
+from legs.engine import Engine, LocalEngine
 from legs.io import one_writer
-from legs.training.cv.models import Measure, Shared, Strategy
-from legs.training.cv.progress import CVProgress
-from legs.training.cv.protocol import CVOptions, check_grid, plan_splits
-from legs.training.cv.results import CVResult, MethodResult, baseline_scores, score_method
-from legs.training.cv.store import Store, is_store
-from legs.training.cv.work import Work
+from legs.training.cv import models as training
+from legs.training.cv.models import Job, Measure, Shared, Strategy, choose_strategy
+from legs.training.cv.protocol import CVOptions, check_grid, plan_splits, stacks
+from legs.training.cv.results import CVResult, baseline_scores, score_method
+from legs.training.cv.store import Store, Trained, file_names, is_store
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
+from legs.training.methods import ENSEMBLES
+from legs.training.stacked.trainer import Standing
 
-__all__ = ["CVOptions", "CVProgress", "CVResult", "MethodResult", "Progress", "cross_validate"]
+# Units of sequential networks per worker: the last to finish keeps the others waiting.
+ROUNDS = 4
+# Timing both strategies, networks, a support vector machine, an ensemble.
+Step = Literal["trial", "networks", "machine", "ensemble"]
 
-Progress = Callable[[CVProgress], None]
+
+@dataclass(frozen=True)
+class CVProgress:
+    """Where a cross-validation is; ``str`` of it are a few lines for people."""
+
+    method: str  # in training
+    method_number: int  # among ``methods``, from 1
+    methods: int
+    settings: tuple[int, ...]  # of the grid, from 0, in training; several may share a stack
+    grid: int  # number of settings
+    step: Step
+    first: int  # model in training among those of the method, from 1
+    last: int
+    method_models: int
+    epoch: int  # of the models in training; 0 where unknown
+    max_epochs: int
+    models: int  # of all methods, settings and test sets
+    done: int  # finished models, those of earlier runs included
+    running: int  # models in training
+    stopped: int  # models whose training has ended, but not that of others in their stack
+    best_loss: float  # mean of the best validation losses in training; infinite before the first
+
+    @property
+    def completed(self) -> float:
+        """Models done; a network in training counts by its epochs."""
+        part = self.running * self.epoch / self.max_epochs if self.step == "networks" else 0
+        return self.done + self.stopped + part
+
+    def __str__(self) -> str:
+        """What is trained, how many models, how far: lines that fit beside a progress bar."""
+        method = f"{self.method} (method {self.method_number} of {self.methods})"
+        if self.grid > 1 and self.settings:
+            numbers = ", ".join(str(number + 1) for number in self.settings)
+            method += f", setting{'s' * (len(self.settings) > 1)} {numbers} of {self.grid}"
+        counts = f"{self.done:,} done, {self.running} running, {self.stopped} stopped"
+        rest = []
+        if self.step == "trial":
+            rest.append("timing both strategies")
+        elif self.epoch:
+            rest.append(f"epoch {self.epoch} of {self.max_epochs}")
+        if math.isfinite(self.best_loss):
+            rest.append(f"best loss {self.best_loss:.4f}")
+        return f"{method}\n{self.models:,} models: {counts}\n{', '.join(rest)}".rstrip()
 
 
 def cross_validate(
@@ -43,7 +102,7 @@ def cross_validate(
     chunk: int = 90,
     keep_features: bool = False,
     measures: Mapping[str, Measure] | None = None,
-    progress: Progress = lambda facts: None,
+    progress: Callable[[CVProgress], None] = lambda facts: None,
     engine: Engine | None = None,
     way: str | None = None,
 ) -> CVResult:
@@ -69,7 +128,7 @@ def cross_validate(
         keep_features: whether results hold the graph features of every network (default: no).
         measures: functions of every trained network, its inputs and all targets, by name, whose
             results are kept (default: none).
-        progress: called now and then with :class:`~legs.training.cv.progress.CVProgress`.
+        progress: called now and then with :class:`~legs.training.cv.cross_validation.CVProgress`.
         engine: whose workers train, such as those of a cluster (default: this process, one method
             after another).
         way: deprecated name of ``strategy``, with ``"single"`` for ``"sequential"``.
@@ -101,9 +160,217 @@ def cross_validate(
         if folder is not None and not (folder / "splits.json").exists():
             save_splits(folder / "splits.json", flat)
         processes = workers or os.cpu_count() or 1
-        shared = Shared(data, options.training, device, keep_features, measures or {}, processes)
+        every = dict(measures or {})
+        if keep_features:
+            every["features"] = partial(training.graph_features, data)
+        shared = Shared(data, options.training, device, every, processes)
         plan = (methods, planned, options, model_options or {})
         work = Work(*plan, store, shared, strategy, chunk, engine, progress)
         work.run()
         scored = [score_method(data, planned, name, work.results(name)) for name in methods]
     return CVResult(data, options, planned, scored, baseline_scores(data, planned), device)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Models that one worker trains."""
+
+    method: str
+    strategy: Strategy  # of networks and ensembles
+    first: int  # place of the first model among those of the method
+    jobs: list[Job]  # one per model
+
+    @property
+    def step(self) -> Step:
+        """What is trained."""
+        if self.method == "gs-svm":
+            return "machine"
+        return "ensemble" if self.method in ENSEMBLES else "networks"
+
+
+def train_unit(
+    shared: Shared,
+    unit: Unit,
+    report: Callable[[Unit, Standing], None] = lambda unit, standing: None,
+    checkpoints: Callable[[Unit, str], Path | None] = lambda unit, part: None,
+) -> list[Trained]:
+    """Trains the models of a unit; ``checkpoints`` are those of :mod:`legs.training.cv.models`."""
+    send = partial(report, unit)
+    if unit.step == "machine":
+        send(Standing(0, 1, 0, math.inf))
+        return [training.fit_machine(job.split, shared) for job in unit.jobs]
+    train = training.train_networks if unit.step == "networks" else training.train_ensembles
+    files = partial(checkpoints, unit)
+    return train(unit.method, unit.jobs, shared, unit.strategy, send, files)
+
+
+@dataclass
+class Work:
+    """All models of a cross-validation."""
+
+    methods: list[str]
+    planned: list[list[Split]]  # by test set and model
+    options: CVOptions
+    model_options: dict[str, Any]  # of every network
+    store: Store
+    shared: Shared
+    strategy: Strategy | Literal["auto"]  # "auto" times both for networks
+    chunk: int  # models trained at once at most
+    # Whose workers train. Without one this process does; networks that are trained sequentially on
+    # the CPU are, by ``shared.workers`` processes.
+    engine: Engine | None
+    progress: Callable[[CVProgress], None]
+
+    def __post_init__(self) -> None:
+        self.models = {m: sum(map(len, self.groups(m))) for m in self.methods}
+        self.done = 0  # finished models, those of earlier runs included
+        self.gpus = int(self.shared.device.startswith("cuda"))  # that a worker needs
+
+    def groups(self, method: str) -> list[list[Job]]:
+        """All models of a method by setting and split; those of a group may share a stack."""
+        if method == "gs-svm":
+            tests = [models[0] for models in self.planned]
+            names = file_names(method, (), (), len(tests))
+            return [[Job(k, split, {}, 0, names[k]) for k, split in enumerate(tests)]]
+        grid, groups = self.options.grid, []
+        splits = list(enumerate(split for models in self.planned for split in models))
+        common = {} if method in ENSEMBLES else self.model_options
+        for settings in stacks(grid):
+            names = file_names(method, grid, settings, len(splits))
+            pairs = zip(product(settings, splits), names, strict=True)
+            groups.append(
+                [Job(k, split, {**common, **grid[s]}, s, name) for (s, (k, split)), name in pairs]
+            )
+        return groups
+
+    def load(self, jobs: list[Job]) -> list[Trained | None]:
+        """Models of a group; ``None`` for those that are not finished."""
+        return self.store.load_all([job.name for job in jobs])
+
+    def run(self) -> None:
+        """Trains what the store does not have.
+
+        Where a GPU runs out of memory, the rest is trained in stacks of half the size.
+        """
+        groups = [group for method in self.methods for group in self.groups(method)]
+        self.done = sum(model is not None for group in groups for model in self.load(group))
+        if self.strategy == "auto":
+            self._choose_strategies()
+        while True:
+            units = [unit for method in self.methods for unit in self.units(method)]
+            try:
+                for workers, some in groupby(units, self._workers):
+                    local = LocalEngine(workers) if workers > 1 else None
+                    self._run(list(some), self.engine or local)
+                return
+            except torch.OutOfMemoryError:
+                largest = max(len(unit.jobs) for unit in units)
+                if min(self.chunk, largest) == 1:
+                    raise
+                self.chunk = min(self.chunk, largest) // 2
+            # Outside the except block: until its end the traceback holds tensors.
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    def _workers(self, unit: Unit) -> int:
+        """How many units such as this are trained at once; 1 may be this process."""
+        if self.engine is not None:
+            return self.engine.workers
+        parallel = unit.step == "networks" and unit.strategy == "sequential"
+        return self.shared.workers if parallel and self.shared.device == "cpu" else 1
+
+    def _run(self, units: list[Unit], engine: Engine | None) -> None:
+        if engine is None:  # this process, which can report epochs and resume a stack
+            for unit in units:
+                models = train_unit(
+                    self.shared, unit, report=self._report, checkpoints=self._checkpoint
+                )
+                self._save(unit, models)
+            return
+        left = len(units)
+        self._report(units[0], Standing(0, min(left, engine.workers), 0, math.inf))
+        alone = replace(self.shared, workers=1)
+        for number, models in engine.run(train_unit, alone, units, gpus=self.gpus):
+            left -= 1
+            self._save(units[number], models)
+            self._report(units[number], Standing(0, min(left, engine.workers), 0, math.inf))
+
+    def _report(self, unit: Unit, standing: Standing, step: Step | None = None) -> None:
+        names, epochs = list(self.models), self.shared.training.max_epochs
+        method = (unit.method, names.index(unit.method) + 1, len(names))
+        numbers = () if unit.step == "machine" else tuple(sorted({j.setting for j in unit.jobs}))
+        setting = (numbers, len(self.options.grid), step or unit.step)
+        place = (unit.first + 1, unit.first + len(unit.jobs), self.models[unit.method])
+        total = (standing.epoch, epochs, sum(self.models.values()), self.done)
+        self.progress(CVProgress(*method, *setting, *place, *total, *standing[1:]))
+
+    def _save(self, unit: Unit, models: list[Trained]) -> None:
+        # Networks side by side share a file.
+        parts = [models] if unit.step == "networks" else [[model] for model in models]
+        for job, part in zip(unit.jobs, parts, strict=False):
+            self.store.save(job.name, part)
+        if unit.step == "ensemble" and unit.strategy == "stacked":
+            for name in (*ENSEMBLES[unit.method], "head"):
+                if (file := self._checkpoint(unit, name)) is not None:
+                    file.unlink(missing_ok=True)
+        self.done += len(models)
+
+    def _checkpoint(self, unit: Unit, part: str) -> Path | None:
+        name = unit.jobs[0].name
+        return self.store.partial(f"{name}-{part}" if part else name, len(unit.jobs))
+
+    def _choose_strategies(self) -> None:
+        chosen = self.store.strategies()
+        trials: dict[str, tuple[str, list[Job]]] = {}
+        for method in self.methods:
+            if method == "gs-svm" or method in ENSEMBLES:
+                continue
+            for jobs in self.groups(method):
+                key = f"{method}-{jobs[0].setting}"
+                if key not in chosen and None in self.load(jobs):
+                    trials[key] = method, jobs[:16]
+                    unit = Unit(method, "stacked", 0, jobs)
+                    self._report(unit, Standing(0, 0, 0, math.inf), "trial")
+        shared = self.shared if self.engine is None else replace(self.shared, workers=1)
+        engine, tasks = self.engine or LocalEngine(1), list(trials.values())
+        for number, strategy in engine.run(choose_strategy, shared, tasks, gpus=self.gpus):
+            chosen[list(trials)[number]] = strategy
+            self.store.save_strategies(chosen)
+
+    def units(self, method: str) -> Iterator[Unit]:
+        """Units of a method that are not in the store."""
+        first = 0
+        for jobs in self.groups(method):
+            chosen: str | None = self.strategy
+            if chosen == "auto":
+                chosen = self.store.strategies().get(f"{method}-{jobs[0].setting}")
+            strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
+            size = self._size(Unit(method, strategy, first, jobs))
+            missing = [k for k, model in enumerate(self.load(jobs)) if model is None]
+            while missing:
+                part = [k for i, k in enumerate(missing[:size]) if k == missing[0] + i]
+                missing = missing[len(part) :]
+                yield Unit(method, strategy, first + part[0], jobs[part[0] : part[-1] + 1])
+            first += len(jobs)
+
+    def _size(self, unit: Unit) -> int:
+        """Into how many models at a time a unit is cut, so that all workers have some."""
+        workers = self._workers(unit)
+        if unit.step == "machine" or (unit.step == "ensemble" and unit.strategy == "sequential"):
+            return 1
+        if unit.strategy == "sequential":
+            if workers == 1:  # few: what is finished is kept, and there is no checkpoint
+                return 2
+            workers *= ROUNDS
+        return max(1, min(self.chunk, math.ceil(len(unit.jobs) / workers)))
+
+    def results(self, method: str) -> list[list[list[Trained]]]:
+        """Models of a method by setting, test set and rotation; all are finished."""
+        sizes = [1 if method == "gs-svm" else len(models) for models in self.planned]
+        by_setting: dict[int, list[Trained]] = {}
+        for jobs in self.groups(method):
+            for job, model in zip(jobs, self.load(jobs), strict=True):
+                assert model is not None
+                by_setting.setdefault(job.setting, []).append(model)
+        ordered = (iter(models) for _, models in sorted(by_setting.items()))
+        return [[list(islice(models, size)) for size in sizes] for models in ordered]

@@ -22,11 +22,11 @@ from legs.nn import Scattering
 from legs.training.checkpoint import State
 from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
-from legs.training.methods import ENSEMBLES, fit_method, initialized
+from legs.training.methods import ENSEMBLES, initialized
 from legs.training.options import TrainingOptions
 from legs.training.stacked.mapped import predict_stacked
 from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
-from legs.training.svm import fit_svm, scattering_features
+from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
 
 Strategy = Literal["stacked", "sequential"]
@@ -34,7 +34,7 @@ Report = Callable[[Standing], None]
 # From a trained member, its data and the unscaled targets of all graphs, on the member's device;
 # ``None`` where a network has nothing to measure.
 Measure = Callable[[Member, Inputs, Tensor], Tensor | None]
-# The file for the state of a stack, by the name of its part of an ensemble; ``None`` keeps none.
+# The file for the state of a stack, by its part of an ensemble or ``""``; ``None`` keeps none.
 Checkpoints = Callable[[str], Path | None]
 
 
@@ -44,6 +44,8 @@ class Job(NamedTuple):
     number: int  # seeds its weights; the same in all settings of a grid
     split: Split
     options: dict[str, Any]  # of the model; ``lr`` among them overrides the learning rate
+    setting: int = 0  # its number in the grid
+    name: str = ""  # in the store, of the file that begins with it
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,6 @@ class Shared:
     data: GraphDataset  # with targets
     training: TrainingOptions
     device: str = "cpu"
-    features: bool = False  # whether networks keep the features of all graphs
     measures: Mapping[str, Measure] = field(default_factory=dict)  # of networks, by name
     workers: int = 1  # processes for what is trained in this process
 
@@ -64,7 +65,7 @@ class Shared:
     @cached_property
     def scattering(self) -> Tensor:
         """Features of support vector machines."""
-        return scattering_features(self.data)
+        return ScatteringSVM.embedding(self.data)
 
 
 def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member], Inputs, Tensor]:
@@ -103,51 +104,95 @@ def train_networks(
     shared: Shared,
     strategy: Strategy = "stacked",
     report: Report = lambda standing: None,
-    checkpoint: Path | None = None,
+    checkpoints: Checkpoints = lambda part: None,
 ) -> list[Trained]:
     """Trains networks of one architecture; the options of jobs may differ in ``lr`` alone."""
-    options = shared.training
     members, inputs, y = prepared(method, jobs, shared)
     start = time.monotonic()
-    states: list[State] = []
-
-    def send(epoch: int = 0, best: float = math.inf) -> None:
-        losses = [state.best_loss for state in states] + [best] * (best < math.inf)
-        mean = sum(losses) / len(losses) if losses else math.inf
-        report(Standing(epoch, min(1, len(members) - len(states)), len(states), mean))
-
-    if strategy == "stacked":
-        states = train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
-    else:
-        send()
-        for member in members:
-            states.append(train_single(member, inputs, y, options, _follow(send)))
-            send()
-    seconds = (time.monotonic() - start) / len(members)
-    trained = _trained(members, inputs, states, seconds, strategy)
-    for k, member in enumerate(members):
+    states = _train(members, inputs, y, shared.training, strategy, report, checkpoints(""))
+    trained = _trained(members, inputs, states, time.monotonic() - start, strategy)
+    for member, model in zip(members, trained, strict=True):
         values = {name: measure(member, inputs, y) for name, measure in shared.measures.items()}
-        features = None
-        if shared.features:
-            features = embed(member.network.cpu().float(), shared.data).float()
-        measured = {name: value.cpu() for name, value in values.items() if value is not None}
-        trained[k] = replace(trained[k], features=features, measured=measured)
+        model.measured.update({name: v.cpu() for name, v in values.items() if v is not None})
     return trained
 
 
-def _follow(send: Callable[[int, float], None]) -> Callable[[dict[str, float]], None]:
-    """Sends the epoch and the best validation loss of a network after each validation."""
-    best = math.inf
+def train_ensembles(
+    method: str,
+    jobs: list[Job],
+    shared: Shared,
+    strategy: Strategy = "stacked",
+    report: Report = lambda standing: None,
+    checkpoints: Checkpoints = lambda part: None,
+) -> list[Trained]:
+    """Trains the first networks of all ensembles, the second ones, then the common heads.
+
+    The options of jobs are ``lr``, for all three, and those of the head, the same for all jobs.
+    Sequentially it is one job at a time.
+    """
+    start, data, options = time.monotonic(), shared.data, shared.training
+
+    def send(standing: Standing) -> None:
+        # A network that has stopped is not a finished ensemble.
+        report(standing._replace(running=len(jobs), stopped=0))
+
+    own = [
+        job._replace(options={n: v for n, v in job.options.items() if n == "lr"}) for job in jobs
+    ]
+    parts: list[list[Network]] = []
+    for part in ENSEMBLES[method]:
+        members, inputs, y = prepared(part, own, shared)
+        _train(members, inputs, y, options, strategy, send, checkpoints(part))
+        parts.append([member.network.to(y.device) for member in members])
+    converted = data.with_x(data.x.to(options.dtype))
+    one = converted.subset([0]).to(y.device)
+    width = sum(embed(networks[0], one).shape[1] for networks in parts)
+    head_options = {name: value for name, value in jobs[0].options.items() if name != "lr"}
+    joint = []
+    for job, member, pair in zip(jobs, members, zip(*parts, strict=True), strict=True):
+        outputs = len(member.task.names)
+        build = partial(Ensemble, pair[0], pair[1], width, outputs, **head_options)
+        train = torch.as_tensor(job.split.train)
+        network = initialized(build, data, train, shared.seed(job))
+        joint.append(member._replace(network=network.to(y.device, options.dtype)))
+    # Every ensemble has its own features.
+    inputs = Inputs(converted, joint[0].network, y.device, keep=strategy == "sequential")
+    if strategy == "stacked":
+        inputs.keep_own_features([member.network for member in joint])
+    states = _train(joint, inputs, y, options, strategy, send, checkpoints("head"))
+    return _trained(joint, inputs, states, time.monotonic() - start, strategy)
+
+
+def _train(
+    members: list[Member],
+    inputs: Inputs,
+    y: Tensor,
+    options: TrainingOptions,
+    strategy: Strategy,
+    report: Report,
+    checkpoint: Path | None,
+) -> list[State]:
+    if strategy == "stacked":
+        return train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
+    best: list[float] = []  # validation loss of each network so far
+    states: list[State] = []
+
+    def send(epoch: int = 0) -> None:
+        losses = [loss for loss in best if math.isfinite(loss)] or [math.inf]
+        running = min(1, len(members) - len(states))
+        report(Standing(epoch, running, len(states), sum(losses) / len(losses)))
 
     def follow(row: dict[str, float]) -> None:
-        nonlocal best
-        if row["epoch"] == 1:  # the next network of an ensemble
-            best = math.inf
         if "validation_loss" in row:
-            best = min(best, row["validation_loss"])
-            send(int(row["epoch"]), best)
+            best[-1] = min(best[-1], row["validation_loss"])
+            send(int(row["epoch"]))
 
-    return follow
+    for member in members:
+        send()
+        best.append(math.inf)
+        states.append(train_single(member, inputs, y, options, follow))
+    send()
+    return states
 
 
 def _trained(
@@ -162,24 +207,28 @@ def _trained(
     else:
         pairs = zip(networks, tests, strict=True)
         outputs = [predict(inputs, network, test.to(device)) for network, test in pairs]
-    trained = []
-    for (network, _, task, _), state, out in zip(members, states, outputs, strict=True):
-        answers, parameters = task.answers(out.float()).cpu(), network.num_parameters()
-        epochs, scales = (state.best_epoch, state.epoch), learned_scales(network)
-        trained.append(
-            Trained(answers, state.best_loss, *epochs, parameters, seconds, strategy, scales)
+    return [
+        Trained(
+            answers=task.answers(out.float()).cpu(),
+            validation_loss=state.best_loss,
+            best_epoch=state.best_epoch,
+            epochs=state.epoch,
+            parameters=network.num_parameters(),
+            seconds=seconds / len(members),
+            strategy=strategy,
+            measured={} if (scales := learned_scales(network)) is None else {"scales": scales},
         )
-    return trained
+        for (network, _, task, _), state, out in zip(members, states, outputs, strict=True)
+    ]
+
+
+def graph_features(data: GraphDataset, member: Member, *_: object) -> Tensor:
+    """A measure, if it is the last: features of all graphs, ``[graphs, features]``."""
+    return embed(member.network.cpu().float(), data).float()
 
 
 def learned_scales(network: Network) -> Tensor | None:
-    """The selection matrix ``F`` of a network's learned scales, ``[scales, steps]``, if it has any.
-
-    >>> learned_scales(create("legs-fcn", 1, 2, num_scales=3)).shape
-    torch.Size([3, 16])
-    >>> learned_scales(create("legs-fixed", 1, 2)) is None
-    True
-    """
+    """The selection matrix ``F`` of a network's learned scales, ``[scales, steps]``, if any."""
     for module in network.modules():
         if isinstance(module, Scattering) and module.selection.learned:
             return module.scale_weights().detach().float().cpu()
@@ -187,11 +236,7 @@ def learned_scales(network: Network) -> Tensor | None:
 
 
 def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
-    """Times an epoch of a few models with both strategies and returns the faster one.
-
-    ``trial`` is a network's name and its models; ``shared.workers`` would train sequentially, side
-    by side.
-    """
+    """Times an epoch of a few models of a network, ``trial``, and returns the faster strategy."""
     method, jobs = trial
     if len(jobs) < 2:
         return "sequential"
@@ -223,61 +268,3 @@ def fit_machine(split: Split, shared: Shared) -> Trained:
     )
     answers = machine.answers(data.subset(split.test), task)
     return Trained(answers, 0.0, 0, 0, machine.num_parameters(), time.monotonic() - start, "svm")
-
-
-def fit_ensemble(method: str, job: Job, shared: Shared, report: Report) -> Trained:
-    """Two networks, then a common head; ``lr`` of the job is for all three."""
-    start, data = time.monotonic(), shared.data
-    head_options = dict(job.options)
-    lr = head_options.pop("lr", shared.training.lr)
-    options = replace(shared.training, seed=shared.seed(job), lr=lr)
-    task = Task.of(data, torch.as_tensor(job.split.train), options.balanced)
-    follow = _follow(lambda epoch, best: report(Standing(epoch, 1, 0, best)))
-    more: dict[str, Any] = {"model_options": head_options, "device": shared.device}
-    network, state = fit_method(method, data, job.split, task, options, report=follow, **more)
-    assert isinstance(network, Network)
-    inputs = Inputs(data, network, torch.device("cpu"), keep=False)
-    members = [Member(network, job.split, task, lr)]
-    return _trained(members, inputs, [state], time.monotonic() - start, "sequential")[0]
-
-
-def train_ensembles(
-    method: str,
-    jobs: list[Job],
-    shared: Shared,
-    report: Report = lambda standing: None,
-    checkpoints: Checkpoints = lambda part: None,
-) -> list[Trained]:
-    """Trains ensembles at once: both networks as stacks, then their heads as a stack.
-
-    The options of jobs are ``lr``, for all three, and those of the head, the same for all jobs.
-    """
-    start, data, options = time.monotonic(), shared.data, shared.training
-
-    def send(standing: Standing) -> None:
-        # A network that has stopped is not a finished ensemble.
-        report(standing._replace(running=len(jobs), stopped=0))
-
-    own = [Job(k, split, {n: v for n, v in some.items() if n == "lr"}) for k, split, some in jobs]
-    parts: list[list[Network]] = []
-    for part in ENSEMBLES[method]:
-        members, inputs, y = prepared(part, own, shared)
-        train_stack(members, inputs, y, options, report=send, checkpoint=checkpoints(part))
-        parts.append([member.network.to(y.device) for member in members])
-    converted = data.with_x(data.x.to(options.dtype))
-    one = converted.subset([0]).to(y.device)
-    width = sum(embed(networks[0], one).shape[1] for networks in parts)
-    head_options = {name: value for name, value in jobs[0].options.items() if name != "lr"}
-    joint = []
-    for job, member, pair in zip(jobs, members, zip(*parts, strict=True), strict=True):
-        outputs = len(member.task.names)
-        build = partial(Ensemble, pair[0], pair[1], width, outputs, **head_options)
-        train = torch.as_tensor(job.split.train)
-        network = initialized(build, data, train, shared.seed(job))
-        joint.append(member._replace(network=network.to(y.device, options.dtype)))
-    # Every ensemble has its own features.
-    inputs = Inputs(converted, joint[0].network, y.device, keep=False)
-    inputs.keep_own_features([member.network for member in joint])
-    outcomes = train_stack(joint, inputs, y, options, report=send, checkpoint=checkpoints("head"))
-    seconds = (time.monotonic() - start) / len(jobs)
-    return _trained(joint, inputs, outcomes, seconds, "stacked")

@@ -70,76 +70,52 @@ def plan_splits(
     are those of :func:`legs.training.cross_validate`.
     """
     groups = find_groups(data, group_by)
-    if splits is None or isinstance(splits, str):
-        planned = _planned(data, options, splits or "random", groups)
-    else:
+    if splits is not None and not isinstance(splits, str):
         planned = [[split] for split in splits]
+    elif data.task == "classification":
+        planned = _rotated_folds(data, options, splits or "random", groups)
+    else:
+        kind: SplitKind = splits or "random"
+        seeds = options.seeds
+        planned = [[default_split(data, seed, kind=kind, group_by=groups)] for seed in seeds]
     warn_about_leaks([split for models in planned for split in models], groups, stacklevel=4)
     return planned
 
 
-def _planned(
+def _rotated_folds(
     data: GraphDataset, options: CVOptions, kind: SplitKind, groups: Indices | None
 ) -> list[list[Split]]:
-    if data.task == "classification":
-        assert data.y is not None
-        smallest = int(np.bincount(data.y.numpy()).min())
-        if smallest < options.folds:
-            raise ValueError(
-                f"the rarest class has {smallest} graphs, fewer than the {options.folds} folds; "
-                "choose fewer folds"
-            )
-        seed, k = options.training.seed, options.folds
-        if kind == "scaffold":
-            names = np.array(data.class_names)[data.y.numpy()]
-            parts = scaffold_folds(main_smiles(data), k, seed, names)
-        elif groups is not None:
-            parts = balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
-        else:
-            parts = stratified_folds(data.y.numpy(), k=k, seed=seed)
-        return rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
-    return [[default_split(data, seed, kind=kind, group_by=groups)] for seed in options.seeds]
+    assert data.y is not None
+    y, k, seed = data.y.numpy(), options.folds, options.training.seed
+    smallest = int(np.bincount(y).min())
+    if smallest < k:
+        raise ValueError(
+            f"the rarest class has {smallest} graphs, fewer than the {k} folds; choose fewer folds"
+        )
+    if kind == "scaffold":
+        parts = scaffold_folds(main_smiles(data), k, seed, np.array(data.class_names)[y])
+    elif groups is not None:
+        parts = balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
+    else:
+        parts = stratified_folds(y, k=k, seed=seed)
+    return rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
 
 
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
-    """Every combination of values by option; the last option changes fastest.
-
-    >>> grid_of({"lr": [0.01, 0.001], "dropout": [0]})
-    ({'lr': 0.01, 'dropout': 0}, {'lr': 0.001, 'dropout': 0})
-    """
+    """Every combination of values by option; the last option changes fastest."""
     return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
 
 
 def setting_name(setting: Mapping[str, Any]) -> str:
-    """A setting in words.
-
-    >>> setting_name({"lr": 0.003, "aggr": "mean", "lowpass": True}), setting_name({})
-    ('lr=0.003, aggr=mean, lowpass=true', 'defaults')
-    """
-    words = {
-        k: v if isinstance(v, str) else json.dumps(v, default=repr) for k, v in setting.items()
-    }
-    return ", ".join(f"{name}={word}" for name, word in words.items()) or "defaults"
-
-
-def chosen_names(method: str, chosen: Sequence[int], grid: Sequence[Setting]) -> list[str]:
-    """What each test set of a method chose from a grid, in words.
-
-    >>> chosen_names("gcn", [1, 0], [{"lr": 0.01}, {"lr": 0.001}])
-    ['lr=0.001', 'lr=0.01']
-    """
-    if method == "gs-svm":  # by nested cross-validation, whatever the grid is
-        return ["its own C and gamma"] * len(chosen)
-    return [setting_name(grid[number]) for number in chosen]
+    """A setting in words, such as ``lr=0.003, lowpass=true``."""
+    words = (v if isinstance(v, str) else json.dumps(v, default=repr) for v in setting.values())
+    return ", ".join(map("{}={}".format, setting, words)) or "defaults"
 
 
 def stacks(grid: Sequence[Setting]) -> list[list[int]]:
     """Numbers of settings that can be trained as one stack: they differ in ``lr`` alone.
 
     Dropout could not: a layer has one rate for all models of a stack.
-
-    >>> stacks([{"lr": 0.1}, {"lr": 0.1, "steps": 8}, {"lr": 0.2}, {}])
-    [[0, 2, 3], [1]]
     """
     by_architecture: dict[str, list[int]] = {}
     for number, setting in enumerate(grid):
@@ -149,11 +125,7 @@ def stacks(grid: Sequence[Setting]) -> list[list[int]]:
 
 
 def options_of(method: str) -> list[str]:
-    """Options of a method that a grid can vary.
-
-    >>> options_of("gcn-legs-fcn"), options_of("gs-svm")
-    (['lr', 'hidden_channels', 'dropout'], [])
-    """
+    """Options of a method that a grid can vary."""
     if method in ENSEMBLES:
         return ["lr", *HEAD_OPTIONS]
     if method not in available():
@@ -166,11 +138,6 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
     """A clear error for settings that a method does not take, before anything is trained.
 
     GS-SVM has a grid of its own, C and γ, and may stand beside methods that take others.
-
-    >>> check_grid(["gcn-legs-fcn"], [{"order": 1}])
-    Traceback (most recent call last):
-    ...
-    ValueError: gcn-legs-fcn has no option 'order'; it takes lr, hidden_channels, dropout
     """
     if not grid:
         raise ValueError("the grid has no settings; one without options is the default")
@@ -178,10 +145,9 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         check_method(method)
         options = options_of(method)
         for setting in () if method == "gs-svm" else grid:
-            for name in setting:
-                if name not in options:
-                    listed = ", ".join(options)
-                    raise ValueError(f"{method} has no option {name!r}; it takes {listed}")
+            if unknown := [name for name in setting if name not in options]:
+                taken = ", ".join(options)
+                raise ValueError(f"{method} has no option {unknown[0]!r}; it takes {taken}")
             lr = setting.get("lr", 1.0)
             if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
                 raise ValueError(f"lr must be a positive number; got {lr!r}")

@@ -1,24 +1,37 @@
-"""Scores of a cross-validation: votes, and the setting that each test set chose."""
+"""Results of a cross-validation: votes, chosen settings, scores, and tables of them."""
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NamedTuple
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 
+from legs import io
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
-from legs.training.cv.protocol import CVOptions
+from legs.models.saving import versions
+from legs.training.cv.protocol import CVOptions, setting_name
 from legs.training.cv.store import Trained
 from legs.training.predictor import check_finite
+from legs.training.runs import machine_name
 from legs.training.task import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Of every method, in results.json.
+_METHOD = ("method", "mean", "std", "scores", "chosen", "models", "parameters", "seconds")
 
 
 @dataclass(frozen=True)
@@ -33,11 +46,7 @@ class MethodResult:
     models: int  # trained, behind the scores
     seconds: float  # of training
     strategy: str  # how they were trained
-    # Of the models behind each test set's answer: selection matrices of learned scales,
-    # ``[models, scales, steps]``; graph features, ``[models, graphs, features]``; results of
-    # measures by name, ``[models, …]``.
-    scales: list[Tensor] = field(default_factory=list)
-    features: list[Tensor] = field(default_factory=list)
+    # Results of measures by name, and of the models behind each test set's answer, ``[models, …]``.
     measured: dict[str, list[Tensor]] = field(default_factory=dict)
     losses: list[list[float]] = field(default_factory=list)  # mean validation, by setting and set
 
@@ -50,6 +59,17 @@ class MethodResult:
     def std(self) -> float:
         """Population standard deviation over the test sets, as the paper's."""
         return float(np.std(self.scores))
+
+    @property
+    def scales(self) -> list[Tensor]:
+        """By test set: selection matrices of learned scales, ``[models, scales, steps]``."""
+        return self.measured.get("scales", [])
+
+    def settings(self, grid: Sequence[dict[str, Any]]) -> list[str]:
+        """What each test set chose from a grid, in words."""
+        if self.method == "gs-svm":  # by nested cross-validation, whatever the grid is
+            return ["its own C and gamma"] * len(self.chosen)
+        return [setting_name(grid[number]) for number in self.chosen]
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,11 @@ class CVResult:
         warnings.warn("guess is now baseline", DeprecationWarning, stacklevel=2)
         return self.baseline
 
+    @property
+    def factor(self) -> int:
+        """Of scores in tables: accuracies are in percent."""
+        return 100 if self.data.task == "classification" else 1
+
 
 def score_method(
     data: GraphDataset,
@@ -92,20 +117,18 @@ def score_method(
     losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
     chosen = np.argmin(losses, axis=0).tolist()
     behind = [by_setting[best][k] for k, best in enumerate(chosen)]
-    answers, scores = zip(*map(partial(_score, data), planned, behind), strict=True)
+    pairs = [_score(data, splits, models) for splits, models in zip(planned, behind, strict=True)]
     everything = [m for s in by_setting for g in s for m in g]
     first = behind[0][0]  # settings may differ in width: parameters are those of its choice
-    seconds = sum(m.seconds for m in everything)
-    strategies = "+".join(sorted({m.strategy for m in everything}))
-    counts = (first.parameters, len(everything), seconds, strategies)
-    scales = _stacked([[m.scales for m in group] for group in behind])
-    features = _stacked([[m.features for m in group] for group in behind])
+    seconds, strategies = sum(m.seconds for m in everything), {m.strategy for m in everything}
+    training = (first.parameters, len(everything), seconds, "+".join(sorted(strategies)))
     measured = {
-        name: _stacked([[m.measured.get(name) for m in group] for group in behind])
+        name: [torch.stack([m.measured[name] for m in group]) for group in behind]
         for name in first.measured
+        if all(name in m.measured for group in behind for m in group)
     }
-    more = (scales, features, measured, losses)
-    return MethodResult(method, list(scores), chosen, list(answers), *counts, *more)
+    answers, scores = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return MethodResult(method, scores, chosen, answers, *training, measured, losses)
 
 
 def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tuple[Tensor, float]:
@@ -127,31 +150,20 @@ def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[floa
     """Scores of the most frequent class, or of the mean, on every test set."""
     assert data.y is not None
     scores = []
-    for (train, _, test), *_ in planned:
-        task = Task.of(data, torch.as_tensor(train))
-        if task.mean is None:
-            most = torch.bincount(data.y[train]).argmax()
-            scores.append(float((data.y[test] == most).double().mean()))
+    for split, *_ in planned:
+        task, truth = Task.of(data, torch.as_tensor(split.train)), data.y[split.test]
+        answers = task.baseline(data.y, split)
+        if task.kind == "classification":
+            scores.append(float((answers.argmax(-1) == truth).double().mean()))
         else:
-            mean = task.mean.expand(len(test), -1)
-            scores.append(task.scores(mean, data.y[test])["whitened_mse"])
+            scores.append(task.scores(answers, truth)["whitened_mse"])
     return scores
-
-
-def _stacked(by_model: list[list[Tensor | None]]) -> list[Tensor]:
-    """What models have kept besides their answers, by test set; empty if not all have."""
-    groups = [[tensor for tensor in group if tensor is not None] for group in by_model]
-    complete = list(map(len, groups)) == list(map(len, by_model))
-    return [torch.stack(group) for group in groups] if complete else []
 
 
 def vote(probabilities: Tensor) -> Tensor:
     """The class of each graph by majority of models; ``probabilities`` by model, graph and class.
 
     Ties are decided by the summed log-probabilities.
-
-    >>> vote(torch.tensor([[[0.6, 0.4]], [[0.1, 0.9]]]))
-    tensor([1])
     """
     classes = probabilities.shape[-1]
     votes = torch.nn.functional.one_hot(probabilities.argmax(-1), classes).sum(0)
@@ -174,9 +186,6 @@ def corrected_t_test(first: list[float], second: list[float], test_fraction: flo
     Folds share training graphs, so the ``k`` scores of each method are not independent; the
     variance of the mean difference is taken as :math:`(1/k + f)\, s^2` with the ``test_fraction``
     :math:`f = n_\text{test} / n_\text{train}`.
-
-    >>> corrected_t_test([0.8, 0.9, 0.85], [0.7, 0.8, 0.8], 1 / 9).p < 0.1
-    True
     """
     difference = np.subtract(first, second)
     mean, folds = float(difference.mean()), len(difference)
@@ -187,3 +196,129 @@ def corrected_t_test(first: list[float], second: list[float], test_fraction: flo
         return Comparison(mean, math.copysign(math.inf, mean) if mean else 0.0, float(mean == 0))
     t = mean / math.sqrt(spread)
     return Comparison(mean, t, float(2 * stats.t.sf(abs(t), folds - 1)))
+
+
+def _table(rows: list[tuple[Any, ...]], *columns: str) -> pd.DataFrame:
+    import pandas as pd  # methods can be compared without
+
+    return pd.DataFrame(rows, columns=list(columns))
+
+
+def summary(result: CVResult) -> pd.DataFrame:
+    """One row per method: score, spread, models, parameters, time; a baseline comes first."""
+    factor, baseline = result.factor, result.baseline
+    name = "most frequent class" if result.data.task == "classification" else "mean"
+    scores = (factor * float(np.mean(baseline)), factor * float(np.std(baseline)))
+    rows: list[tuple[Any, ...]] = [(name, *scores, 0, 0, 0.0, "")]
+    for m in result.methods:
+        scores = (factor * m.mean, factor * m.std)
+        rows.append((m.method, *scores, m.models, m.parameters, round(m.seconds, 1), m.strategy))
+    columns = ("method", "mean", "std", "models", "parameters", "seconds", "trained")
+    return _table(rows, *columns)
+
+
+def comparisons(result: CVResult) -> pd.DataFrame:
+    """Every pair of methods over the same test sets, by the corrected resampled t-test."""
+    split = result.splits[0][0]
+    fraction = len(split.test) / (len(split.train) + len(split.validation))
+    rows: list[tuple[Any, ...]] = []
+    for first, second in combinations(result.methods, 2):
+        difference, t, p = corrected_t_test(first.scores, second.scores, fraction)
+        rows.append((first.method, second.method, result.factor * difference, t, p))
+    return _table(rows, "first", "second", "difference", "t", "p")
+
+
+def choices(result: CVResult) -> pd.DataFrame:
+    """Which settings were chosen on validation loss, and for which test sets.
+
+    One row per method and setting, the most frequent first; test sets are numbered from 0, as in
+    ``folds.csv``. Empty without a grid.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for method in result.methods if len(result.options.grid) > 1 else ():
+        names = method.settings(result.options.grid)
+        for name in sorted(dict.fromkeys(names), key=names.count, reverse=True):
+            numbers = ", ".join(str(k) for k, other in enumerate(names) if other == name)
+            rows.append((method.method, name, numbers))
+    return _table(rows, "method", "setting", "test sets")
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table in Markdown."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.4g}"
+        return f"{value:,}" if isinstance(value, int) else str(value).replace("|", r"\|")
+
+    lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
+    for row in table.itertuples(index=False):
+        lines.append("| " + " | ".join(map(shown, row)) + " |")
+    return "\n".join(lines)
+
+
+def write_results(result: CVResult, directory: str | Path, command: str = "") -> None:
+    """Writes summary, comparisons, every fold's score and setting, every graph's prediction."""
+    folder, chosen, grid = Path(directory), choices(result), result.options.grid
+    folds: list[tuple[Any, ...]] = []
+    for m in result.methods:
+        columns = zip(m.scores, m.chosen, m.settings(grid), strict=True)
+        folds += [(k, m.method, *values) for k, values in enumerate(columns)]
+    tables = {
+        "summary": summary(result),
+        "comparisons": comparisons(result),
+        "folds": _table(folds, "test_set", "method", "score", "setting", "chosen"),
+        "predictions": _predictions(result),
+    }
+    for name, table in tables.items():
+        io.write_atomically(folder / f"{name}.csv", io.csv_table(table).encode())
+    text = f"# {result.data.name}\n\n{markdown(tables['summary'])}\n\n"
+    if len(tables["comparisons"]):
+        text += f"{markdown(tables['comparisons'])}\n"
+    if len(chosen):
+        text += f"\nSettings chosen on validation loss:\n\n{markdown(chosen)}\n"
+    io.write_atomically(folder / "results.md", text.encode())
+    content = {
+        "data": result.data.name,
+        "graphs": len(result.data),
+        "features": list(result.data.feature_names),
+        "command": command,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine_name(result.device),
+        "versions": versions(),
+        "options": result.options.to_json(),
+        "methods": [
+            {name: getattr(method, name) for name in _METHOD}
+            | {"settings": method.settings(grid), "trained": method.strategy}
+            for method in result.methods
+        ],
+        "guess": result.baseline,
+        "comparisons": tables["comparisons"].to_dict("records"),
+        # A reader can tell whether these tables are still what was written.
+        "files": io.file_digests(folder, [*(f"{name}.csv" for name in tables), "results.md"]),
+    }
+    text = json.dumps(io.with_digest(content), indent=1)
+    io.write_atomically(folder / "results.json", text.encode())
+
+
+def _predictions(result: CVResult) -> pd.DataFrame:
+    import pandas as pd
+
+    data = result.data
+    assert data.y is not None
+    tests = [models[0].test for models in result.splits]
+    graphs = np.concatenate(tests)
+    numbers = np.repeat(np.arange(len(tests)), [len(test) for test in tests])
+    columns: dict[str, Any] = {"test_set": numbers, "graph": graphs}
+    if data.ids:
+        columns["id"] = [data.ids[graph] for graph in graphs]
+    answers = {"truth": data.y[graphs]}
+    answers |= {method.method: torch.cat(method.predictions) for method in result.methods}
+    if data.task == "classification":
+        for name, classes in answers.items():
+            columns[name] = [data.class_names[k] for k in classes.tolist()]
+    else:
+        for k, target in enumerate(data.target_names):
+            for name, values in answers.items():
+                columns[f"{name}:{target}"] = values[:, k].double().numpy()
+    return pd.DataFrame(columns)

@@ -27,8 +27,6 @@ class Trained:
     parameters: int  # learned
     seconds: float  # its share of the time
     strategy: str  # "stacked", "sequential" or "svm"
-    scales: Tensor | None = None  # selection matrix of learned scales, [scales, steps]
-    features: Tensor | None = None  # of all graphs, [graphs, features], on request
     measured: dict[str, Tensor] = field(default_factory=dict)  # results of measures
 
 
@@ -129,11 +127,8 @@ class Store:
         for k, model in enumerate(models):
             row = dict(vars(model))
             tensors[str(k)] = row.pop("answers").contiguous()
-            more = {f"measured.{name}": tensor for name, tensor in row.pop("measured").items()}
-            more |= {name: row.pop(name) for name in ("scales", "features")}
-            for name, tensor in more.items():
-                if tensor is not None:
-                    tensors[f"{k}.{name}"] = tensor.contiguous()
+            for name, tensor in row.pop("measured").items():
+                tensors[f"{k}.{name}"] = tensor.contiguous()
             rows.append(row)
         checkpoint.write_checksummed(file, "models", rows, tensors)
         file.with_suffix(".partial").unlink(missing_ok=True)
@@ -150,11 +145,9 @@ def _trained(row: dict[str, Any], k: int, tensors: dict[str, Tensor]) -> Trained
     if "way" in row:  # version 0.1.0
         way = row.pop("way")
         row["strategy"] = "sequential" if way == "single" else way
-    start = f"{k}.measured."
-    return Trained(
-        tensors[str(k)],
-        **row,
-        scales=tensors.get(f"{k}.scales"),
-        features=tensors.get(f"{k}.features"),
-        measured={n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)},
-    )
+    measured = {
+        name.partition(".")[2].removeprefix("measured."): tensor  # once the name of most measures
+        for name, tensor in tensors.items()
+        if name.startswith(f"{k}.")
+    }
+    return Trained(tensors[str(k)], **row, measured=measured)
