@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from legs.cli.progress import plan_lines
+from legs.cli.console import plan_lines
 from legs.data.errors import DataError
 from legs.engine import LocalEngine
 from legs.io import FileError, one_writer

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import legs.training
 from legs.cli import main
+from legs.cli.console import Plan, plan_lines
 from legs.cli.cv import cv
-from legs.cli.progress import Plan, plan_lines
 from legs.data.splits import random_split
 from legs.training.cv.progress import CVProgress
 from tests.cli.molecules import read, rows, told, write

@@ -1,17 +1,29 @@
-"""What commands print: text of files as text, which no terminal obeys, and scores as tables."""
+"""What commands print: text of files as text, which no terminal obeys; tables; progress bars."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import console
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
 from rich.table import Table
 
 from legs.io import printable
+
+if TYPE_CHECKING:
+    from legs.training.cv.progress import CVProgress
 
 
 class Console(console.Console):
@@ -20,12 +32,9 @@ class Console(console.Console):
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, **options)
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
-
     def echo(self, text: str) -> None:
         """Prints plain text, unwrapped: paths and commands can be copied."""
-        self.print(text, soft_wrap=True, markup=False)
+        self.print(printable(text), soft_wrap=True, markup=False)
 
     def render(
         self, renderable: console.RenderableType, options: console.ConsoleOptions | None = None
@@ -34,8 +43,7 @@ class Console(console.Console):
             if segment.control:  # its own: moves the cursor, for progress
                 yield segment
             else:
-                text = "\n".join(printable(line) for line in segment.text.split("\n"))
-                yield segment if text == segment.text else segment._replace(text=text)
+                yield segment._replace(text="\n".join(map(printable, segment.text.split("\n"))))
 
 
 def make_table(first: str, *columns: str, text: Iterable[str] = (), **options: Any) -> Table:
@@ -50,12 +58,7 @@ def make_table(first: str, *columns: str, text: Iterable[str] = (), **options: A
 def score_table(
     scores: Mapping[str, Mapping[str, float]], graphs: Mapping[str, int] | None = None
 ) -> Table:
-    """One row per score, one column per part of the data.
-
-    Args:
-        scores: by part and name.
-        graphs: number of graphs in each part, for the column heads.
-    """
+    """One row per score, one column per part of the data, with its number of graphs."""
     from legs.report.words import SCORES, number
 
     heads = {part: "baseline (test)" if part == "guess" else part for part in scores}
@@ -67,3 +70,78 @@ def score_table(
         label = f"{kind.upper()} of {target}" if colon else SCORES.get(name, name)
         table.add_row(escape(label), *(number(part.get(name)) for part in scores.values()))
     return table
+
+
+class Bar(Progress):
+    """A progress bar beside lines of text, on terminals only, during a ``with`` block."""
+
+    def __init__(self, console: console.Console, title: str = "") -> None:
+        columns = (SpinnerColumn(), BarColumn(bar_width=12), TimeElapsedColumn())
+        text = TextColumn("{task.description}", markup=False)
+        hidden = not console.is_terminal
+        super().__init__(
+            *columns, TimeRemainingColumn(), text, console=console, transient=True, disable=hidden
+        )
+        self.title = title
+        self.task = self.add_task(title, total=None)
+
+    def show(self, total: float | None, completed: float, lines: list[str]) -> None:
+        """Shows how much is done, and the lines."""
+        self.update(self.task, total=total, completed=completed, description="\n".join(lines))
+
+
+class Rows(Bar):
+    """Counts rows while a file is read; called with the number of rows done."""
+
+    def __call__(self, rows: int) -> None:
+        """Shows how many rows are done."""
+        self.show(None, rows, [f"{self.title} {rows:,} rows"])
+
+
+class Epochs(Bar):
+    """Epoch, losses and time left of a training run; called with the losses of every epoch."""
+
+    def __init__(self, console: console.Console, epochs: int, title: str) -> None:
+        super().__init__(console, title)
+        self.epochs, self.last, self.validation = epochs, 0, ""
+
+    def __call__(self, row: dict[str, float]) -> None:
+        """Shows an epoch."""
+        epoch = int(row["epoch"])
+        if epoch > 1 and not self.last:
+            self.console.print(f"resuming after epoch {epoch - 1}")
+        if epoch <= self.last or not self.last:
+            # The first epoch of a run, of one that is resumed, or of an ensemble's next network.
+            self.reset(self.task, completed=epoch)
+            self.validation = ""
+        self.last = epoch
+        if "validation_loss" in row:
+            self.validation = f", validation {row['validation_loss']:.3g}"
+        losses = f"loss: train {row['train_loss']:.3g}{self.validation}"
+        self.show(self.epochs, epoch, [f"{self.title} epoch {epoch}/{self.epochs}", losses])
+
+
+class Plan(Bar):
+    """Progress of a cross-validation."""
+
+    def __call__(self, progress: CVProgress) -> None:
+        """Shows the progress."""
+        self.show(progress.models, progress.completed, plan_lines(progress))
+
+
+def plan_lines(progress: CVProgress) -> list[str]:
+    """Lines that fit beside a bar: what is trained, how many models, how far."""
+    method = f"{progress.method} (method {progress.method_number} of {progress.methods})"
+    if progress.grid > 1 and progress.settings:
+        numbers = ", ".join(str(k + 1) for k in progress.settings)
+        plural = "s" if len(progress.settings) > 1 else ""
+        method += f", setting{plural} {numbers} of {progress.grid}"
+    models = f"{progress.models:,} models: {progress.done:,} done, {progress.running} running, "
+    parts = []
+    if progress.step == "trial":
+        parts.append("timing both strategies")
+    elif progress.epoch:
+        parts.append(f"epoch {progress.epoch} of {progress.max_epochs}")
+    if math.isfinite(progress.best_loss):
+        parts.append(f"best loss {progress.best_loss:.4f}")
+    return [method, f"{models}{progress.stopped} stopped", *filter(None, [", ".join(parts)])]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from rich.markup import escape
+from typer import Option
 
 from legs.cli import options as opt
-from legs.cli.console import Console, make_table
-from legs.cli.progress import Plan
+from legs.cli.console import Console, Plan, make_table
 from legs.cli.train import show_data
 from legs.io import check_outputs, one_writer
 
@@ -27,44 +25,42 @@ def cv(
     *,
     model: Annotated[
         list[str] | None,
-        typer.Option(show_default="legs-fcn", help="Method; can be repeated, to compare several."),
+        Option(show_default="legs-fcn", help="Method; can be repeated, to compare several."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FOLDER",
+        opt.output(
+            "FOLDER",
+            "Folder for the results. The same command resumes an interrupted run.",
             show_default="legs-cv/NAME",
-            help="Folder for the results. The same command resumes an interrupted run.",
         ),
     ] = None,
     reading: opt.DataOptions,
-    folds: Annotated[int, typer.Option(min=3, help="Number of folds.")] = 10,
+    folds: Annotated[int, Option(min=3, help="Number of folds.")] = 10,
     rotations: Annotated[
         int | None,
-        typer.Option(min=1, show_default="all", help="Models per test set, voting together."),
+        Option(min=1, show_default="all", help="Models per test set, voting together."),
     ] = None,
-    test_folds: Annotated[int, typer.Option(min=1, help="Folds per test set.")] = 1,
-    num_splits: Annotated[int, typer.Option(min=1, help="Random splits, for regression.")] = 4,
+    test_folds: Annotated[int, Option(min=1, help="Folds per test set.")] = 1,
+    num_splits: Annotated[int, Option(min=1, help="Random splits, for regression.")] = 4,
     split: Annotated[
         Literal["random", "scaffold"],
-        typer.Option(help="Split at random, or keep molecules with the same scaffold together."),
+        Option(help="Split at random, or keep molecules with the same scaffold together."),
     ] = "random",
     group_by: opt.GroupBy = None,
     splits: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own splits: JSON, one entry per fold.")
+        Path | None, Option(metavar="FILE", help="Your own splits: JSON, one entry per fold.")
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="JSON",
             help='Settings to choose from by validation loss, e.g. [{"lr": 0.01}, {"lr": 0.001}].',
         ),
     ] = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME=VALUE,VALUE",
             help="Values to choose from by validation loss, of lr or an option of the model, "
             "such as lr=0.001,0.003 or dropout=0,0.5; can be repeated, for all combinations.",
@@ -73,7 +69,7 @@ def cv(
     loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
-        typer.Option(help="Train models together or one after another; auto times both."),
+        Option(help="Train models together or one after another; auto times both."),
     ] = "auto",
     device: opt.Device = "auto",
     engine: opt.Engine = "local",
@@ -116,8 +112,7 @@ def cv(
         graphs = reading.load(data)
     folder = output or Path("legs-cv") / graphs.name
     check_outputs([folder], [data])
-    show_data(console, graphs, folder / BAD_ROWS)
-    groups = opt.find_groups(console, graphs, group_by)
+    groups = show_data(console, graphs, group_by, folder / BAD_ROWS)
     # Without a cluster, cross_validate trains in this process.
     workers = nullcontext() if engine == "local" else open_engine(engine, address)
     try:
@@ -135,13 +130,12 @@ def cv(
                     progress=progress,
                     engine=cluster,
                 )
-            write_results(result, folder, command=shlex.join(["legs", *sys.argv[1:]]))
+            write_results(result, folder, command=opt.command_line())
             write_cv_shown(folder, result)
             if bad := graphs.info.get("bad"):
                 write_bad_rows(folder / BAD_ROWS, bad)
     except KeyboardInterrupt:
-        typer.echo("legs: interrupted; the same command resumes", err=True)
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt("the same command resumes") from None
     _show(result, console)
     console.echo(f"saved in   {folder}: the score of every fold, the prediction of every graph")
     console.echo(f"page       legs report {shlex.quote(str(folder))}")

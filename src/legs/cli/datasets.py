@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.filesize import decimal
 from rich.markup import escape
+from typer import Argument, Exit, Option
 
 from legs.cli.console import Console, make_table
 
@@ -26,28 +26,26 @@ _LABELS = {
 
 def datasets(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="Name or path of a data set; default: list all."),
+        str | None, Argument(metavar="NAME", help="Name or path of a data set; default: list all.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare the paper's 13 sets (or NAME) with Table I.")
+        bool, Option("--check", help="Compare the paper's 13 sets (or NAME) with Table I.")
     ] = False,
 ) -> None:
     """List the named data sets, where each was found, and their licences.
 
     With NAME: its statistics, beside Table I of the paper if it is listed there.
     """
-
     console = Console()
     if check:
         _check(console, name)
     elif name is not None:
-        _one(console, name)
+        _describe(console, name)
     else:
-        _all(console)
+        _list(console)
 
 
-def _all(console: Console) -> None:
+def _list(console: Console) -> None:
     from legs.data import available
     from legs.data.catalog import fetch
 
@@ -66,7 +64,7 @@ def _all(console: Console) -> None:
     console.echo(f"cache: {fetch.cache_dir()}")
 
 
-def _one(console: Console, name: str) -> None:
+def _describe(console: Console, name: str) -> None:
     from legs.data import describe, load
     from legs.data.statistics import compare
 
@@ -91,23 +89,26 @@ def _one(console: Console, name: str) -> None:
 def _check(console: Console, name: str | None) -> None:
     from legs.data.statistics import PRINTED, check
 
+    def cell(row: Comparison) -> str:
+        ours = f"{row.ours:.{len(row.printed.partition('.')[2])}f}"
+        return ours if row.agrees else f"[red]{ours} ({row.printed})[/]"
+
     heads = ["CC" if quantity == "clustering" else quantity for quantity in PRINTED]
     title = "Here, and in Table I of the paper (in brackets) where it differs"
     table = make_table("set", *heads, "connected", title=title, padding=0)
-    differences: list[tuple[str, Comparison]] = []
+    differences: list[str] = []
     with console.status("Preparing the sets"):
         for ours, rows in check([name] if name else ()):
-            table.add_row(ours.name, *map(_cell, rows), f"{ours.connected:.1%}")
-            differences += [(ours.name, row) for row in rows if not row.agrees]
+            table.add_row(ours.name, *map(cell, rows), f"{ours.connected:.1%}")
+            differences += [
+                f"{ours.name}, {row.quantity}: {row.ours:.4f} here, {row.printed} in the paper"
+                for row in rows
+                if not row.agrees
+            ]
     console.print(table)
     console.print("Edges: without self-loops. Diameter: of connected graphs. CC: clustering.")
-    for known, row in differences:
-        console.echo(f"{known}, {row.quantity}: {row.ours:.4f} here, {row.printed} in the paper")
+    for line in differences:
+        console.echo(line)
     if differences:
-        raise typer.Exit(1)
+        raise Exit(1)
     console.print("All numbers agree to the printed digits.")
-
-
-def _cell(row: Comparison) -> str:
-    ours = f"{row.ours:.{len(row.printed.partition('.')[2])}f}"
-    return ours if row.agrees else f"[red]{ours} ({row.printed})[/]"

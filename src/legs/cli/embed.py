@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from legs.cli import options as opt
-from legs.cli.console import Console
-from legs.cli.progress import Rows
+from legs.cli.console import Console, Rows
 from legs.io import check_outputs
 
 
 def embed(
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="RUN",
             help="Directory of a run or of a model, or legs-fixed, which needs no training.",
         ),
@@ -24,28 +23,17 @@ def embed(
     data: opt.Data,
     out: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="A .parquet, .csv or .tsv file; or a folder, for Parquet in parts, computed on "
-            "all cores: the same command resumes an interrupted run.",
+        opt.output(
+            "OUT",
+            "A .parquet, .csv or .tsv file; or a folder, for Parquet in parts, computed on all "
+            "cores: the same command resumes an interrupted run.",
         ),
     ],
     smiles_column: opt.SmilesColumn = None,
     id_column: opt.IdColumn = None,
     on_error: opt.OnError = "raise",
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BLOCKS",
-            show_default="depends on the data",
-            help="Node features (legs-fixed only), such as atoms or chem+structure.",
-        ),
-    ] = None,
-    hydrogens: Annotated[
-        bool, typer.Option("--hydrogens", help="Include hydrogens as nodes (legs-fixed only).")
-    ] = False,
+    features: opt.Features = None,
+    hydrogens: opt.Hydrogens = False,
     symmetrize: opt.Symmetrize = False,
     settings: opt.Settings = None,
     device: opt.Device = "cpu",
@@ -56,7 +44,8 @@ def embed(
 
     Tables of molecules may be larger than memory. With --on-error skip, rows that cannot be used
     are listed in OUT.bad_rows.csv. A folder has a row per row of the input, without features where
-    it cannot be used, and the list is OUT/_bad_rows.csv.
+    it cannot be used, and the list is OUT/_bad_rows.csv. Use --features, --hydrogens and --set with
+    legs-fixed only.
     """
     options = opt.parse_settings(settings)
     opt.check_address(engine, address)
@@ -89,19 +78,13 @@ def embed(
             if parts:
                 with open_engine(engine, address) as workers:
                     done = embed_folder(
-                        embedder,
-                        data,
-                        out,
-                        engine=workers,
-                        on_error=on_error,
-                        report=progress,
+                        embedder, data, out, engine=workers, on_error=on_error, report=progress
                     )
             else:
                 done = embed_file(embedder, data, out, on_error=on_error, report=progress)
     except KeyboardInterrupt:
         then = "resumes" if parts else "starts again"
-        typer.echo(f"legs: interrupted; the same command {then}", err=True)
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(f"the same command {then}") from None
     columns = f"{'row, ' * parts}id and {done.columns:,} features"
     console.echo(f"{opt.counted(done.rows, 'row')} in {out}: {columns}")
     if done.bad_file is not None:

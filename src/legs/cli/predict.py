@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from legs.cli import options as opt
-from legs.cli.console import Console, score_table
-from legs.cli.progress import Rows
+from legs.cli.console import Console, Rows, score_table
 from legs.io import check_outputs
 
 
 def predict(
     run: opt.Run,
     data: opt.Data,
-    out: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="OUT", help="A .csv, .tsv or .parquet file."),
-    ],
+    out: Annotated[Path, opt.output("OUT", "A .csv, .tsv or .parquet file.")],
     smiles_column: opt.SmilesColumn = None,
     id_column: opt.IdColumn = None,
     on_error: opt.OnError = "raise",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import re
 import stat
@@ -193,34 +192,21 @@ def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
     >>> read_arrays(file)
     {'a': array([0, 1, 2])}
     """
-    path = Path(path)
+    # Imported here: `legs --help` needs no numpy.
+    from numpy.lib.format import read_array
+
+    path, arrays = Path(path), {}
     try:
         with zipfile.ZipFile(path) as archive:
             check_archive(archive, path)
-            return {
-                info.filename.removesuffix(".npy"): _parse(b"".join(iter_member(archive, info)))
-                for info in archive.infolist()
-            }
+            for info in archive.infolist():
+                content = io.BytesIO(b"".join(iter_member(archive, info)))
+                array = read_array(content, allow_pickle=False)
+                arrays[info.filename.removesuffix(".npy")] = array
+        return arrays
     except FileError:
         raise
     # zipfile, zlib, lzma and numpy's parser of headers raise errors of many classes.
     except Exception as error:
         reason = " ".join(str(error).split())[:160]
         raise FileError(f"{path} cannot be read: {type(error).__name__}: {reason}") from error
-
-
-def _parse(content: bytes) -> npt.NDArray[Any]:
-    # Imported here: `legs --help` needs no numpy.
-    from numpy.lib import format as npy
-
-    file = io.BytesIO(content)
-    version = npy.read_magic(file)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"arrays of version {version} are not read")
-    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = header(file)
-    claimed, actual = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
-    if min(shape, default=0) < 0 or (claimed != actual and not dtype.hasobject):
-        raise ValueError(f"an array that claims {claimed:,} bytes, with {actual:,} bytes of data")
-    file.seek(0)
-    return npy.read_array(file, allow_pickle=False)
