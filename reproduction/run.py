@@ -9,7 +9,6 @@ from functools import partial
 
 import torch
 
-from legs.cli.console import plan_lines
 from legs.data.errors import DataError
 from legs.engine import LocalEngine
 from legs.io import FileError, one_writer
@@ -92,7 +91,7 @@ def _run_cells(
         lines = [f"cell {done + 1} of {len(cells)}: {cell.title}"]
         part = 0.0
         if facts is not None and facts.models:
-            lines += plan_lines(facts)[1:]
+            lines.append(str(facts))
             part = (facts.done + facts.stopped) / facts.models
         if work:
             left = (time.monotonic() - start) / work * (total - work)

@@ -1,4 +1,7 @@
-"""The command ``legs``: one file per command; parses, calls, prints."""
+"""The command ``legs``: one file per command; parses, calls, prints.
+
+Commands import torch and the like when they are called: ``legs --help`` answers at once.
+"""
 
 import sys
 from collections.abc import Sequence

@@ -27,9 +27,7 @@ SETS = {"nci-5k": 128, "PROTEINS": None, "REDDIT-BINARY": None}  # how many grap
 
 def bench(
     device: opt.Device = "auto",
-    threads: Annotated[
-        int | None, Option(min=1, show_default="PyTorch's", help="Threads on the CPU.")
-    ] = None,
+    threads: Annotated[int | None, Option(min=1, help="CPU threads; default: PyTorch's.")] = None,
     quick: Annotated[bool, Option("--quick", help="Take less than half a minute.")] = False,
     output: Annotated[Path, opt.output("FOLDER", "Folder for the results.")] = Path("legs-bench"),
 ) -> None:
@@ -38,34 +36,32 @@ def bench(
     A train step and inference on 128 graphs of data sets that are on this machine, and on one large
     graph; every time is also reported as a ratio to the reference in the same run.
     """
-    # Imported here: torch takes seconds, and `legs --help` must not.
     import torch
 
     from legs.models.saving import versions
     from legs.training.runs import choose_device
 
-    place, console = torch.device(choose_device(device)), Console()
-    gpu, threads, rows = place.type == "cuda", threads or torch.get_num_threads(), []
-    machine = torch.cuda.get_device_name(place) if gpu else platform.processor()
+    place, console, rows = choose_device(device), Console(), []
+    gpu, threads = place == "cuda", threads or torch.get_num_threads()
+    machine = torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()
     with one_writer(output, lambda folder: has_keys(folder / JSON, ("machine", "rows"))):
-        console.echo(f"{machine or platform.machine()}, {threads} threads")
+        console.echo(f"{machine}, {threads} threads")
         for title, graphs in _cases(console, 10**4 if quick else 10**6):
             with console.status(f"timing {title}"):
-                for row in _measure(graphs.to(place), 0.2 if quick else 2.0, threads):
-                    rows.append({"graphs": title, **row})
-        results = {"machine": machine or platform.machine(), "threads": threads}
-        results |= {"versions": versions(), "rows": rows}
+                measured = _measure(graphs.to(place), 0.2 if quick else 2.0, threads)
+                rows += [{"graphs": title, **row} for row in measured]
+        results = {"machine": machine, "threads": threads, "versions": versions(), "rows": rows}
         write_atomically(output / JSON, f"{json.dumps(results, indent=1)}\n".encode())
     text = ("graphs", "work", "method")
-    table = make_table(*text, "ms", *(["peak MB"] * gpu), "× reference", text=text)
-    reference = {(r["graphs"], r["work"]): r["seconds"] for r in rows if r["method"] == "reference"}
+    table = make_table(*text, "ms", "× reference", *(["peak MB"] * gpu), text=text)
     for row in rows:
-        seconds, usual = row["seconds"], reference[row["graphs"], row["work"]]
-        cells = [f"{1000 * seconds:.3g}" if seconds else row["failed"]]
-        if gpu:
-            cells.append(f"{row['memory'] / 1e6:.3g}" if seconds else "")
-        cells.append(f"{usual / seconds:.3g}" if seconds and usual else "")
-        table.add_row(*(row[name] for name in text), *cells)
+        if row["method"] == "reference":  # comes first
+            reference = row["seconds"]
+        cells = [row["failed"]]
+        if seconds := row["seconds"]:
+            ratio = f"{reference / seconds:.3g}" if reference else ""
+            cells = [f"{1e3 * seconds:.3g}", ratio, f"{(row['memory'] or 0) / 1e6:.3g}"]
+        table.add_row(*(row[name] for name in text), *cells[: 2 + gpu])
     console.print(table, soft_wrap=True)
     console.echo(f"saved in   {output / JSON}")
 
@@ -108,10 +104,10 @@ def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[dict[
 
     channels, gpu = graphs.x.shape[1], graphs.x.is_cuda
     networks: dict[str, nn.Module] = {
+        "reference": Scattering(channels, backend="reference", validate=False),
+        "torch-legs": Scattering(channels, validate=False),
         "GCN": GCN(channels, 64, 3, cached=True),  # computes edge weights once
         "GIN": GIN(channels, 64, 3),
-        "torch-legs": Scattering(channels, validate=False),
-        "reference": Scattering(channels, backend="reference", validate=False),
     }
     for work, (name, network) in product(("train step", "inference"), networks.items()):
         run = partial(_run, network.to(graphs.x.device), graphs, work == "train step")

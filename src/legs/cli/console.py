@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 
 from legs.io import printable
 
@@ -35,6 +34,11 @@ class Console(console.Console):
     def echo(self, text: str) -> None:
         """Prints plain text, unwrapped: paths and commands can be copied."""
         self.print(printable(text), soft_wrap=True, markup=False)
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Prints sentences as warnings."""
+        for text in sentences:
+            self.echo(f"warning    {text[0].lower()}{text[1:-1]}")
 
     def render(
         self, renderable: console.RenderableType, options: console.ConsoleOptions | None = None
@@ -61,10 +65,11 @@ def score_table(
     """One row per score, one column per part of the data, with its number of graphs."""
     from legs.report.words import SCORES, number
 
-    heads = {part: "baseline (test)" if part == "guess" else part for part in scores}
-    for part in set(heads) & set(graphs or {}):
-        heads[part] += f"\n{(graphs or {})[part]:,}"
-    table = make_table("score", *heads.values())
+    table = make_table("score")
+    for part in scores:
+        head = "baseline (test)" if part == "guess" else part
+        size = f"\n{graphs[part]:,}" if graphs and part in graphs else ""
+        table.add_column(head + size, justify="right")
     for name in next(iter(scores.values())):
         kind, colon, target = name.partition(":")
         label = f"{kind.upper()} of {target}" if colon else SCORES.get(name, name)
@@ -75,12 +80,16 @@ def score_table(
 class Bar(Progress):
     """A progress bar beside lines of text, on terminals only, during a ``with`` block."""
 
-    def __init__(self, console: console.Console, title: str = "") -> None:
-        columns = (SpinnerColumn(), BarColumn(bar_width=12), TimeElapsedColumn())
-        text = TextColumn("{task.description}", markup=False)
-        hidden = not console.is_terminal
+    def __init__(self, console: console.Console, title: str = "starting") -> None:
         super().__init__(
-            *columns, TimeRemainingColumn(), text, console=console, transient=True, disable=hidden
+            SpinnerColumn(),
+            BarColumn(bar_width=12),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column()),  # wraps
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         )
         self.title = title
         self.task = self.add_task(title, total=None)
@@ -103,22 +112,17 @@ class Epochs(Bar):
 
     def __init__(self, console: console.Console, epochs: int, title: str) -> None:
         super().__init__(console, title)
-        self.epochs, self.last, self.validation = epochs, 0, ""
+        self.epochs, self.last = epochs, 0
 
     def __call__(self, row: dict[str, float]) -> None:
         """Shows an epoch."""
         epoch = int(row["epoch"])
         if epoch > 1 and not self.last:
             self.console.print(f"resuming after epoch {epoch - 1}")
-        if epoch <= self.last or not self.last:
-            # The first epoch of a run, of one that is resumed, or of an ensemble's next network.
-            self.reset(self.task, completed=epoch)
-            self.validation = ""
         self.last = epoch
-        if "validation_loss" in row:
-            self.validation = f", validation {row['validation_loss']:.3g}"
-        losses = f"loss: train {row['train_loss']:.3g}{self.validation}"
-        self.show(self.epochs, epoch, [f"{self.title} epoch {epoch}/{self.epochs}", losses])
+        losses = [f"{name} {row[name]:.3g}" for name in row if name != "epoch"]
+        lines = [f"{self.title} epoch {epoch}/{self.epochs}", ", ".join(losses).replace("_", " ")]
+        self.show(self.epochs, epoch, lines)
 
 
 class Plan(Bar):
@@ -126,22 +130,6 @@ class Plan(Bar):
 
     def __call__(self, progress: CVProgress) -> None:
         """Shows the progress."""
-        self.show(progress.models, progress.completed, plan_lines(progress))
-
-
-def plan_lines(progress: CVProgress) -> list[str]:
-    """Lines that fit beside a bar: what is trained, how many models, how far."""
-    method = f"{progress.method} (method {progress.method_number} of {progress.methods})"
-    if progress.grid > 1 and progress.settings:
-        numbers = ", ".join(str(k + 1) for k in progress.settings)
-        plural = "s" if len(progress.settings) > 1 else ""
-        method += f", setting{plural} {numbers} of {progress.grid}"
-    models = f"{progress.models:,} models: {progress.done:,} done, {progress.running} running, "
-    parts = []
-    if progress.step == "trial":
-        parts.append("timing both strategies")
-    elif progress.epoch:
-        parts.append(f"epoch {progress.epoch} of {progress.max_epochs}")
-    if math.isfinite(progress.best_loss):
-        parts.append(f"best loss {progress.best_loss:.4f}")
-    return [method, f"{models}{progress.stopped} stopped", *filter(None, [", ".join(parts)])]
+        done = f"{progress.done + progress.stopped:,} of {progress.models:,} models done"
+        method = f"method {progress.method_number} of {progress.methods}, {done}"
+        self.show(progress.models, progress.completed, [method, str(progress)])

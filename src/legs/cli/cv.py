@@ -24,47 +24,25 @@ def cv(
     data: opt.Data,
     *,
     model: Annotated[
-        list[str] | None,
-        Option(show_default="legs-fcn", help="Method; can be repeated, to compare several."),
+        list[str] | None, Option(show_default="legs-fcn", help="Method; repeat to compare several.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        opt.output(
-            "FOLDER",
-            "Folder for the results. The same command resumes an interrupted run.",
-            show_default="legs-cv/NAME",
-        ),
-    ] = None,
+    output: Annotated[Path | None, opt.output("FOLDER", "Default: legs-cv/NAME.")] = None,
     reading: opt.DataOptions,
     folds: Annotated[int, Option(min=3, help="Number of folds.")] = 10,
-    rotations: Annotated[
-        int | None,
-        Option(min=1, show_default="all", help="Models per test set, voting together."),
-    ] = None,
+    rotations: Annotated[int | None, Option(min=1, help="Models that vote per test set.")] = None,
     test_folds: Annotated[int, Option(min=1, help="Folds per test set.")] = 1,
     num_splits: Annotated[int, Option(min=1, help="Random splits, for regression.")] = 4,
     split: Annotated[
-        Literal["random", "scaffold"],
-        Option(help="Split at random, or keep molecules with the same scaffold together."),
+        Literal["random", "scaffold"], Option(help="At random, or by scaffold of the molecules.")
     ] = "random",
     group_by: opt.GroupBy = None,
-    splits: Annotated[
-        Path | None, Option(metavar="FILE", help="Your own splits: JSON, one entry per fold.")
-    ] = None,
+    splits: Annotated[Path | None, Option(metavar="FILE", help="Your own splits, as JSON.")] = None,
     grid: Annotated[
-        str | None,
-        Option(
-            metavar="JSON",
-            help='Settings to choose from by validation loss, e.g. [{"lr": 0.01}, {"lr": 0.001}].',
-        ),
+        str | None, Option(metavar="JSON", help='Settings, e.g. [{"lr": 0.01}, {"lr": 0.001}].')
     ] = None,
     tune: Annotated[
         list[str] | None,
-        Option(
-            metavar="NAME=VALUE,VALUE",
-            help="Values to choose from by validation loss, of lr or an option of the model, "
-            "such as lr=0.001,0.003 or dropout=0,0.5; can be repeated, for all combinations.",
-        ),
+        Option(metavar="NAME=VALUE,VALUE", help="Such as lr=0.001,0.003; can be repeated."),
     ] = None,
     loop: opt.LoopOptions,
     strategy: Annotated[
@@ -80,8 +58,10 @@ def cv(
     Classification: ten stratified folds; for each test fold nine models, each validated on another
     fold, vote; accuracy is the mean ± standard deviation over the test folds. Regression: random
     splits, mean squared error.
+
+    --grid lists settings (lr and options of the model), --tune values to combine; the best by
+    validation loss is chosen for each test set. The same command resumes an interrupted run.
     """
-    # Imported here: torch takes seconds, and `legs cv --help` must not.
     from legs.data.errors import write_bad_rows
     from legs.data.splits import load_splits
     from legs.engine import open_engine
@@ -142,24 +122,29 @@ def cv(
 
 
 def _show(result: CVResult, console: Console) -> None:
+    from legs.report.words import baseline_name, few_words
     from legs.training.cv.tables import choices, comparisons, summary
 
     classes = result.data.task == "classification"
-    score, digits = ("accuracy, %", 2) if classes else ("MSE, standardized", 4)
-    for line in _caveats(result, classes):
-        console.echo(f"warning    {line[0].lower()}{line[1:-1]}")
+    score, digits, sign = ("accuracy, %", 2, 1) if classes else ("MSE, standardized", 4, -1)
+    baseline, *methods = rows = list(summary(result).itertuples())
+    worse = [row.method for row in methods if sign * row.mean <= sign * baseline.mean]
+    if worse:
+        verb = "is" if len(worse) == 1 else "are"
+        name = baseline_name(classes)
+        console.echo(f"warning    {', '.join(worse)} {verb} no better than {name}")
+    size = sum(len(models[0].test) for models in result.splits) / len(result.splits)
+    console.warn(few_words(size, "a test set has about"))
     columns = ("method", score, "models", "parameters", "seconds", "trained")
     title = f"{escape(result.data.name)}: {len(result.splits)} test sets"
     table = make_table(*columns, text=("trained",), title=title)
-    for row in summary(result).itertuples():
+    for row in rows:
         mean = f"{row.mean:.{digits}f} ± {row.std:.{digits}f}"
         numbers = (f"{row.models:,}", f"{row.parameters:,}", f"{row.seconds:.0f}")
-        table.add_row(str(row.method), mean, *numbers, str(row.trained))
+        table.add_row(row.method, mean, *numbers, row.trained)
     console.print(table)
-    selected = choices(result)
-    if len(selected):
-        text = ("setting", "test sets")
-        table = make_table("method", *text, text=text, title="Chosen by validation loss")
+    if len(selected := choices(result)):
+        table = make_table(*selected, text=selected, title="Chosen by validation loss")
         for name, setting, sets in selected.itertuples(index=False):
             table.add_row(name, escape(setting), sets)
         console.print(table)
@@ -168,19 +153,3 @@ def _show(result: CVResult, console: Console) -> None:
             f"{row.first} - {row.second}: {row.difference:+.{digits}f}, p = {row.p:.3f} "
             "(corrected resampled t-test)"
         )
-
-
-def _caveats(result: CVResult, classes: bool) -> list[str]:
-    import numpy as np
-
-    from legs.report.words import baseline_name, few_words
-
-    sign = 1 if classes else -1
-    baseline = sign * float(np.mean(result.baseline))
-    worse = [m.method for m in result.methods if sign * m.mean <= baseline]
-    size = float(np.mean([len(group[0].test) for group in result.splits]))
-    warned = few_words(size, "a test set has about")
-    if worse:
-        verb = "is" if len(worse) == 1 else "are"
-        warned.insert(0, f"{', '.join(worse)} {verb} no better than {baseline_name(classes)}.")
-    return warned

@@ -26,15 +26,14 @@ _LABELS = {
 
 def datasets(
     name: Annotated[
-        str | None, Argument(metavar="NAME", help="Name or path of a data set; default: list all.")
+        str | None, Argument(metavar="NAME", help="Name or path of a data set.")
     ] = None,
-    check: Annotated[
-        bool, Option("--check", help="Compare the paper's 13 sets (or NAME) with Table I.")
-    ] = False,
+    check: Annotated[bool, Option("--check", help="Compare with Table I of the paper.")] = False,
 ) -> None:
-    """List the named data sets, where each was found, and their licences.
+    """List the named data sets, where each was found, and its licence.
 
-    With NAME: its statistics, beside Table I of the paper if it is listed there.
+    With NAME, print statistics of one, beside Table I of the paper if it is listed there. With
+    --check, compare NAME, or all 13 sets of the table, and fail if they differ.
     """
     console = Console()
     if check:

@@ -1,7 +1,5 @@
 """``legs demo``: models of real molecules, end to end."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
@@ -15,19 +13,15 @@ from legs.io import one_writer, write_atomically
 
 
 def demo(
-    output: Annotated[
-        Path, opt.output("FOLDER", "Folder for the runs; resumes if it exists.")
-    ] = Path("legs-demo"),
-    limit: Annotated[
-        int | None, Option(min=50, show_default="all", help="Read only the first LIMIT compounds.")
-    ] = None,
+    output: Annotated[Path, opt.output("FOLDER", "Folder for the runs.")] = Path("legs-demo"),
+    limit: Annotated[int | None, Option(min=50, help="Read only this many compounds.")] = None,
 ) -> None:
     """Predict ten properties of real molecules, with LEGS and other models.
 
-    Reads the NCI compounds inside RDKit's package, no download needed, and trains learned and
-    fixed scattering, a GCN and a baseline that ignores bonds, in about two minutes on two cores.
+    Reads the NCI compounds that come with RDKit, without a download, and trains learned and fixed
+    scattering, a GCN and a baseline that ignores bonds: about two minutes on two cores. The same
+    command resumes an interrupted run.
     """
-    # Imported here: torch and RDKit take seconds, and `legs --help` must not.
     from legs.training.demo import FILE, MODELS, is_demo, run
 
     console = Console()

@@ -1,7 +1,5 @@
 """``legs embed``: features of graphs as a table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -14,20 +12,11 @@ from legs.io import check_outputs
 
 def embed(
     model: Annotated[
-        str,
-        Argument(
-            metavar="RUN",
-            help="Directory of a run or of a model, or legs-fixed, which needs no training.",
-        ),
+        str, Argument(metavar="RUN", help="Run or model, or legs-fixed, which needs no training.")
     ],
     data: opt.Data,
     out: Annotated[
-        Path,
-        opt.output(
-            "OUT",
-            "A .parquet, .csv or .tsv file; or a folder, for Parquet in parts, computed on all "
-            "cores: the same command resumes an interrupted run.",
-        ),
+        Path, opt.output("OUT", "A .parquet, .csv or .tsv file, or a folder of Parquet files.")
     ],
     smiles_column: opt.SmilesColumn = None,
     id_column: opt.IdColumn = None,
@@ -42,10 +31,11 @@ def embed(
 ) -> None:
     """Write features of graphs to a table with named columns: scattering, or a trained model's.
 
-    Tables of molecules may be larger than memory. With --on-error skip, rows that cannot be used
-    are listed in OUT.bad_rows.csv. A folder has a row per row of the input, without features where
-    it cannot be used, and the list is OUT/_bad_rows.csv. Use --features, --hydrogens and --set with
-    legs-fixed only.
+    Tables of molecules may be larger than memory. With --on-error skip, bad rows are listed in
+    OUT.bad_rows.csv. --features, --hydrogens and --set are for legs-fixed only.
+
+    A folder is computed on all cores, and the same command resumes an interrupted run. It has a row
+    per row of the input, without features if it is bad; the list is OUT/_bad_rows.csv.
     """
     options = opt.parse_settings(settings)
     opt.check_address(engine, address)

@@ -1,7 +1,5 @@
 """The application behind ``legs``, and how its errors reach people."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -126,11 +124,8 @@ def rename_options(words: Sequence[str]) -> list[str]:
 def as_flags(message: str, params: Sequence[Any]) -> str:
     """A message with flags in place of the arguments it names.
 
-    A remark in parentheses is left out if it names an option that the command does not have.
-
-    Args:
-        message: of an error or a warning.
-        params: of the command, as click has them.
+    A remark in parentheses is left out if it names an option that is not among the ``params`` of
+    the command.
     """
     options = {param.name: param for param in params}
     if "symmetrize" in options:

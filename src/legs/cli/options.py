@@ -40,6 +40,8 @@ def output(metavar: str, help: str, **settings: Any) -> Any:
     return Option("--output", "-o", metavar=metavar, help=help, **settings)
 
 
+COLUMN: Any = {"metavar": "COL", "show_default": "detected"}
+FLOAT: Any = {"metavar": "FLOAT", "parser": number}
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 Run = Annotated[str, Argument(metavar="RUN", help="Directory of a run or of a model.")]
 Data = Annotated[
@@ -50,51 +52,27 @@ Data = Annotated[
         "files, or the name of a data set (see legs datasets).",
     ),
 ]
-SmilesColumn = Annotated[
-    str | None, Option(metavar="COL", show_default="detected", help="Column of SMILES.")
-]
-IdColumn = Annotated[
-    str | None, Option(metavar="COL", show_default="detected", help="Column of ids.")
-]
-OnError = Annotated[
-    Literal["raise", "skip"],
-    Option(help="Stop at the first row that cannot be used, or skip such rows."),
-]
+SmilesColumn = Annotated[str | None, Option(**COLUMN, help="Column with SMILES.")]
+IdColumn = Annotated[str | None, Option(**COLUMN, help="Column with ids.")]
+OnError = Annotated[Literal["raise", "skip"], Option(help="Stop at the first bad row, or skip it.")]
 Features = Annotated[
-    str | None,
-    Option(
-        metavar="BLOCKS",
-        show_default="depends on the data",
-        help="Node features, such as structure, structure+labels or chem+structure.",
-    ),
+    str | None, Option(metavar="BLOCKS", help="Node features, such as structure+labels or chem.")
 ]
 Hydrogens = Annotated[bool, Option("--hydrogens", help="Include hydrogens as nodes.")]
 Symmetrize = Annotated[bool, Option("--symmetrize", help="Treat directed edges as undirected.")]
 Settings = Annotated[
     list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Option of the model, such as dropout=0.2 or scales=[1,2,4]; can be repeated.",
-    ),
+    Option("--set", metavar="NAME=VALUE", help="Model option, e.g. dropout=0.2; can be repeated."),
 ]
 GroupBy = Annotated[
     Literal["structure", "none"] | None,
-    Option(
-        show_default="structure; none for named data sets",
-        help="Keep rows with the same structure in one part of a split, or split row by row.",
-    ),
+    Option(help="Keep rows of one structure in one part of a split (default for files), or not."),
 ]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    Option(help="Where to compute; auto uses a GPU if there is one."),
-]
+Device = Annotated[Literal["auto", "cpu", "cuda"], Option(help="Device; auto prefers a GPU.")]
 Engine = Annotated[Literal["local", "ray"], Option(help="Run on this machine or on a Ray cluster.")]
 Address = Annotated[
     str | None,
-    Option(
-        metavar="HOST:PORT", show_default="$RAY_ADDRESS, or a new one", help="Of the Ray cluster."
-    ),
+    Option(metavar="HOST:PORT", help="Ray cluster; default: $RAY_ADDRESS, or a new one."),
 ]
 
 
@@ -103,12 +81,11 @@ class DataOptions:
     """How a file is read for training."""
 
     target: Annotated[
-        list[str] | None,
-        Option(metavar="COL", show_default="detected", help="Column to predict; can be repeated."),
+        list[str] | None, Option(**COLUMN, help="Column to predict; can be repeated.")
     ] = None
     task: Annotated[
         Literal["classification", "regression"] | None,
-        Option(show_default="detected", help="Kind of the targets."),
+        Option(show_default="detected", help="Type of the targets."),
     ] = None
     smiles_column: SmilesColumn = None
     id_column: IdColumn = None
@@ -116,9 +93,7 @@ class DataOptions:
     features: Features = None
     hydrogens: Hydrogens = False
     symmetrize: Symmetrize = False
-    limit: Annotated[
-        int | None, Option(min=1, show_default="all", help="Read only the first graphs.")
-    ] = None
+    limit: Annotated[int | None, Option(min=1, help="Read only this many graphs.")] = None
 
     def load(self, data: str) -> "GraphDataset":
         """Reads a file or a named data set."""
@@ -133,19 +108,18 @@ class DataOptions:
 class LoopOptions:
     """How a network is trained: arguments of :class:`legs.training.TrainingOptions`."""
 
-    max_epochs: Annotated[int, Option("--epochs", min=1, help="Maximum epochs.")] = 1000
-    lr: Annotated[float, Option(parser=number, metavar="FLOAT", help="Learning rate.")] = 1e-3
+    max_epochs: Annotated[int, Option("--epochs", min=1, help="Maximum number of epochs.")] = 1000
+    lr: Annotated[float, Option(**FLOAT, help="Learning rate.")] = 1e-3
     batch_size: Annotated[int, Option(min=1, help="Graphs per batch.")] = 128
-    patience: Annotated[
-        int, Option(min=1, help="Stop after this many epochs without a better loss.")
-    ] = 100
-    clip: Annotated[
-        float | None,
-        Option("--grad-clip", parser=number, metavar="FLOAT", help="Maximum gradient norm."),
-    ] = None
-    balanced: Annotated[
-        bool, Option("--balanced", help="Weight classes inversely to their frequency.")
-    ] = False
+    patience: Annotated[int, Option(min=1, help="Epochs without improvement before stopping.")] = (
+        100
+    )
+    clip: Annotated[float | None, Option("--grad-clip", **FLOAT, help="Maximum gradient norm.")] = (
+        None
+    )
+    balanced: Annotated[bool, Option("--balanced", help="Weight classes by inverse frequency.")] = (
+        False
+    )
     seed: Annotated[int, Option(help="Seed of splits, weights and batches.")] = 0
 
 

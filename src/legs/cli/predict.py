@@ -1,7 +1,5 @@
 """``legs predict``: predictions for new rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

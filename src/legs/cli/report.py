@@ -1,7 +1,5 @@
 """``legs report``: one page that shows what a run learned."""
 
-from __future__ import annotations
-
 import csv
 from importlib.resources import files
 from pathlib import Path
@@ -14,30 +12,22 @@ from legs.cli.console import Console
 
 
 def report(
-    run: Annotated[
-        Path, Argument(metavar="RUN", help="Folder of legs train, legs cv or legs demo.")
-    ],
-    output: Annotated[
-        Path | None, opt.output("FILE", "HTML file.", show_default="RUN/report.html")
-    ] = None,
+    run: Annotated[Path, Argument(metavar="RUN", help="Folder of legs train, cv or demo.")],
+    output: Annotated[Path | None, opt.output("FILE", "Page; default: RUN/report.html.")] = None,
     explain: Annotated[
         list[str] | None,
-        Option(
-            metavar="TARGET",
-            show_default="the best predicted",
-            help="Regression target to explain; can be repeated. Classes are always explained.",
-        ),
+        Option(metavar="TARGET", help="Target to explain; can be repeated. Default: the best one."),
     ] = None,
     pictures: Annotated[
-        bool, Option("--pictures", help="Also write the figures as PNG and SVG.")
+        bool, Option("--pictures", help="Also save figures as PNG and SVG.")
     ] = False,
 ) -> None:
     """Write one HTML page about a run; it opens from disk and needs no network.
 
-    Scores in plain words, learned scales over the epochs, filters, a map of the graphs, the best
-    and worst predictions, which parts of graphs mattered, and how to reproduce the run.
+    It shows scores in plain words, learned scales over the epochs, filters, a map of the graphs,
+    the best and worst predictions, which parts of graphs mattered, and how to reproduce the run.
+    --explain is for regression; all classes are explained.
     """
-    # Imported here: torch takes seconds, and `legs report --help` must not.
     from legs.explain.runs import explain_folder
     from legs.report.page import page_file, write_page, write_pictures
 

@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 @opt.expand_options
 def train(
     data: opt.Data,
-    run: Annotated[
-        Path,
-        opt.output(
-            "RUN",
-            "Directory for the model, scores, losses and checkpoint. The same command resumes an "
-            "interrupted run.",
-        ),
-    ],
+    run: Annotated[Path, opt.output("RUN", "Directory for model, scores and checkpoint.")],
     *,
     model: Annotated[
         str, Option(help="legs-fcn, legs-fixed, gcn, gin, …: a wrong name lists them.")
@@ -39,8 +32,7 @@ def train(
     settings: opt.Settings = None,
     reading: opt.DataOptions,
     split: Annotated[
-        str,
-        Option(help="random or scaffold (80/10/10, stratified by class), or a split.json file."),
+        str, Option(help="random or scaffold (80/10/10, stratified by class), or a JSON file.")
     ] = "random",
     group_by: opt.GroupBy = None,
     loop: opt.LoopOptions,
@@ -48,16 +40,17 @@ def train(
     device: opt.Device = "auto",
     devices: Annotated[
         int,
-        Option(min=1, help="GPUs, or CPU processes, that share every batch; also set by torchrun."),
+        Option(min=1, help="GPUs or CPU processes that share each batch; torchrun sets it too."),
     ] = 1,
 ) -> None:
     """Train a model on a file of molecules or graphs, save it, and score it on held-out graphs.
+
+    The same command resumes an interrupted run.
 
     Example: legs train molecules.csv --target soluble -o run
     """
     arguments = dict(locals())
     model_options = opt.parse_settings(settings)
-    # Imported here: torch takes seconds, and `legs train --help` must not.
     from legs.training import TrainingOptions, fit, joined
     from legs.training.distributed import launch, processes_to_start
     from legs.training.fit import choose_split
@@ -149,8 +142,7 @@ def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     if not sizes["test"]:
         warned = ["No test graphs: how good the model is on new graphs is unknown."]
     console.print()
-    for line in warned:
-        console.echo(f"warning    {line[0].lower()}{line[1:-1]}")
+    console.warn(warned)
     console.print(score_table(fitted.scores, sizes))
     epochs = ""
     if fitted.state.epoch:

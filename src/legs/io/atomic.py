@@ -3,8 +3,6 @@
 Whatever happens to the process or the machine: what a killed writer leaves is removed by the next.
 """
 
-from __future__ import annotations
-
 import errno
 import glob
 import json

@@ -1,7 +1,5 @@
 """Checksums inside JSON files, and of the files beside them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings
