@@ -1,7 +1,4 @@
-"""The command ``legs``: one file per command; parses, calls, prints.
-
-Commands import torch and the like when they are called: ``legs --help`` answers at once.
-"""
+"""The command ``legs``: one file per command; parses, calls, prints."""
 
 import sys
 from collections.abc import Sequence

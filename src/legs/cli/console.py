@@ -1,7 +1,5 @@
 """What commands print: text of files as text, which no terminal obeys; tables; progress bars."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +126,7 @@ class Epochs(Bar):
 class Plan(Bar):
     """Progress of a cross-validation."""
 
-    def __call__(self, progress: CVProgress) -> None:
+    def __call__(self, progress: "CVProgress") -> None:
         """Shows the progress."""
         done = f"{progress.done + progress.stopped:,} of {progress.models:,} models done"
         method = f"method {progress.method_number} of {progress.methods}, {done}"

@@ -1,11 +1,9 @@
 """``legs cv``: the paper's protocol on any data set."""
 
-from __future__ import annotations
-
 import shlex
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.markup import escape
 from typer import Option
@@ -121,13 +119,14 @@ def cv(
     console.echo(f"page       legs report {shlex.quote(str(folder))}")
 
 
-def _show(result: CVResult, console: Console) -> None:
+def _show(result: "CVResult", console: Console) -> None:
     from legs.report.words import baseline_name, few_words
     from legs.training.cv.tables import choices, comparisons, summary
 
     classes = result.data.task == "classification"
     score, digits, sign = ("accuracy, %", 2, 1) if classes else ("MSE, standardized", 4, -1)
-    baseline, *methods = rows = list(summary(result).itertuples())
+    rows: list[Any] = list(summary(result).itertuples())
+    baseline, *methods = rows
     worse = [row.method for row in methods if sign * row.mean <= sign * baseline.mean]
     if worse:
         verb = "is" if len(worse) == 1 else "are"
@@ -144,7 +143,8 @@ def _show(result: CVResult, console: Console) -> None:
         table.add_row(row.method, mean, *numbers, row.trained)
     console.print(table)
     if len(selected := choices(result)):
-        table = make_table(*selected, text=selected, title="Chosen by validation loss")
+        text = ("setting", "test sets")
+        table = make_table("method", *text, text=text, title="Chosen by validation loss")
         for name, setting, sets in selected.itertuples(index=False):
             table.add_row(name, escape(setting), sets)
         console.print(table)

@@ -99,7 +99,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if debug:
             raise
         typer.echo(f"legs: {printable(_describe(error, words))}", err=True)
-        return 2 if isinstance(error, UsageError) or _is_clicks(error) else 1
+        return 2 if isinstance(error, UsageError) or hasattr(error, "format_message") else 1
     return 0
 
 
@@ -139,22 +139,16 @@ def as_flags(message: str, params: Sequence[Any]) -> str:
         longest: str = max(options[name].opts, key=len)
         return longest if value is None or options[name].is_flag else f"{longest} {value}"
 
-    def remark(match: re.Match[str]) -> str:
-        return "" if _ARGUMENT.search(match[0]) else match[0]
-
-    return re.sub(r" ?\([^()]*\)", remark, _ARGUMENT.sub(flag, message))
-
-
-def _is_clicks(error: Exception) -> bool:
-    """Whether Typer refused the command line; where its errors are defined differs by version."""
-    return hasattr(error, "format_message")
+    text = _ARGUMENT.sub(flag, message)
+    return re.sub(r" ?\([^()]*\)", lambda m: "" if _ARGUMENT.search(m[0]) else m[0], text)
 
 
 def _describe(error: Exception, words: Sequence[str]) -> str:
     """One line that says what went wrong, in the words of the command line."""
-    if _is_clicks(error):
+    # Typer refused the command line; where its errors are defined differs by version.
+    if explain := getattr(error, "format_message", None):
         command = getattr(getattr(error, "ctx", None), "command_path", "legs")
-        return f"{_one_line(error.format_message())} (see {command} --help)"  # type: ignore[attr-defined]
+        return f"{_one_line(explain())} (see {command} --help)"
     if isinstance(error, ModuleNotFoundError) and error.name in ("pandas", "pyarrow"):
         return f"the command needs {error.name}: pip install 'torch-legs[cli]'"
     text = _one_line(error)

@@ -111,15 +111,9 @@ class LoopOptions:
     max_epochs: Annotated[int, Option("--epochs", min=1, help="Maximum number of epochs.")] = 1000
     lr: Annotated[float, Option(**FLOAT, help="Learning rate.")] = 1e-3
     batch_size: Annotated[int, Option(min=1, help="Graphs per batch.")] = 128
-    patience: Annotated[int, Option(min=1, help="Epochs without improvement before stopping.")] = (
-        100
-    )
-    clip: Annotated[float | None, Option("--grad-clip", **FLOAT, help="Maximum gradient norm.")] = (
-        None
-    )
-    balanced: Annotated[bool, Option("--balanced", help="Weight classes by inverse frequency.")] = (
-        False
-    )
+    patience: Annotated[int, Option(min=1, help="Epochs to wait for a better loss.")] = 100
+    clip: Annotated[float | None, Option("--grad-clip", **FLOAT, help="Max gradient norm.")] = None
+    balanced: Annotated[bool, Option("--balanced", help="Weight rare classes more.")] = False
     seed: Annotated[int, Option(help="Seed of splits, weights and batches.")] = 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,10 +64,8 @@ def train(
     if processes_to_start(place, devices) > 1:
         launch(devices, train, arguments)
         return
-    with ExitStack() as stack:
-        group = stack.enter_context(joined(place))
-        # Only the first process writes and prints.
-        folder = stack.enter_context(nullcontext(run) if group.rank else run_directory(run))
+    # Only the first process writes and prints.
+    with joined(place) as group, nullcontext(run) if group.rank else run_directory(run) as folder:
         console = Console(quiet=group.rank > 0)
         with console.status(f"Reading {data}"):
             graphs = reading.load(data)
@@ -134,7 +132,7 @@ def show_data(
 
 
 def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
-    from legs.report.words import caveats
+    from legs.report.words import caveats, duration
 
     sizes = {name: len(part) for name, part in fitted.split._asdict().items()}
     test, baseline = fitted.scores.get("test", {}), fitted.scores.get("guess", {})
@@ -147,6 +145,5 @@ def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     epochs = ""
     if fitted.state.epoch:
         epochs = f", best epoch {fitted.state.best_epoch} of {fitted.state.epoch}"
-    seconds = fitted.seconds
-    time = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+    time = duration(fitted.seconds)
     console.echo(f"{model}: {fitted.predictor.num_parameters():,} parameters{epochs}, {time}")
