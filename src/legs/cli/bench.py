@@ -31,10 +31,10 @@ def bench(
     quick: Annotated[bool, Option("--quick", help="Take less than half a minute.")] = False,
     output: Annotated[Path, opt.output("FOLDER", "Folder for the results.")] = Path("legs-bench"),
 ) -> None:
-    """Measure the speed of scattering beside its reference in plain PyTorch, GCN and GIN.
+    """Time scattering against its reference in plain PyTorch, GCN and GIN.
 
-    A train step and inference on 128 graphs of data sets that are on this machine, and on one large
-    graph; every time is also reported as a ratio to the reference in the same run.
+    Times a training step and inference on 128 graphs of each data set on this machine, and on one
+    large graph; the ratio is to the reference in the same run.
     """
     import torch
 

@@ -24,23 +24,25 @@ def cv(
     model: Annotated[
         list[str] | None, Option(show_default="legs-fcn", help="Method; repeat to compare several.")
     ] = None,
-    output: Annotated[Path | None, opt.output("FOLDER", "Default: legs-cv/NAME.")] = None,
+    output: Annotated[Path | None, opt.output("FOLDER", "Results; default: legs-cv/NAME.")] = None,
     reading: opt.DataOptions,
     folds: Annotated[int, Option(min=3, help="Number of folds.")] = 10,
     rotations: Annotated[int | None, Option(min=1, help="Models that vote per test set.")] = None,
     test_folds: Annotated[int, Option(min=1, help="Folds per test set.")] = 1,
     num_splits: Annotated[int, Option(min=1, help="Random splits, for regression.")] = 4,
     split: Annotated[
-        Literal["random", "scaffold"], Option(help="At random, or by scaffold of the molecules.")
+        Literal["random", "scaffold"], Option(help="Split at random or by scaffold.")
     ] = "random",
     group_by: opt.GroupBy = None,
     splits: Annotated[Path | None, Option(metavar="FILE", help="Your own splits, as JSON.")] = None,
     grid: Annotated[
-        str | None, Option(metavar="JSON", help='Settings, e.g. [{"lr": 0.01}, {"lr": 0.001}].')
+        str | None, Option(metavar="JSON", help='Settings to try, as [{"lr": 0.01}, {"lr": 0.1}].')
     ] = None,
     tune: Annotated[
         list[str] | None,
-        Option(metavar="NAME=VALUE,VALUE", help="Such as lr=0.001,0.003; can be repeated."),
+        Option(
+            metavar="NAME=VALUE,VALUE", help="Values to try, e.g. lr=0.001,0.003; can be repeated."
+        ),
     ] = None,
     loop: opt.LoopOptions,
     strategy: Annotated[
@@ -57,8 +59,10 @@ def cv(
     fold, vote; accuracy is the mean ± standard deviation over the test folds. Regression: random
     splits, mean squared error.
 
-    --grid lists settings (lr and options of the model), --tune values to combine; the best by
-    validation loss is chosen for each test set. The same command resumes an interrupted run.
+    With --grid or --tune (all combinations), settings of lr and of the model's options are chosen
+    by validation loss, for each test set. The same command resumes an interrupted run.
+
+    The FILE of --splits is a list of {"train": [0, 1, …], "validation": […], "test": […]} in JSON.
     """
     from legs.data.errors import write_bad_rows
     from legs.data.splits import load_splits
@@ -125,13 +129,11 @@ def _show(result: "CVResult", console: Console) -> None:
 
     classes = result.data.task == "classification"
     score, digits, sign = ("accuracy, %", 2, 1) if classes else ("MSE, standardized", 4, -1)
-    rows: list[Any] = list(summary(result).itertuples())
-    baseline, *methods = rows
-    worse = [row.method for row in methods if sign * row.mean <= sign * baseline.mean]
+    rows: list[Any] = list(summary(result).itertuples())  # the baseline first
+    worse = [row.method for row in rows[1:] if sign * row.mean <= sign * rows[0].mean]
     if worse:
-        verb = "is" if len(worse) == 1 else "are"
-        name = baseline_name(classes)
-        console.echo(f"warning    {', '.join(worse)} {verb} no better than {name}")
+        verb = f"{'is' if len(worse) == 1 else 'are'} no better than"
+        console.echo(f"warning    {', '.join(worse)} {verb} {baseline_name(classes)}")
     size = sum(len(models[0].test) for models in result.splits) / len(result.splits)
     console.warn(few_words(size, "a test set has about"))
     columns = ("method", score, "models", "parameters", "seconds", "trained")

@@ -29,13 +29,13 @@ def embed(
     engine: opt.Engine = "local",
     address: opt.Address = None,
 ) -> None:
-    """Write features of graphs to a table with named columns: scattering, or a trained model's.
+    """Write features of graphs, by scattering or a trained model, to a table.
 
     Tables of molecules may be larger than memory. With --on-error skip, bad rows are listed in
     OUT.bad_rows.csv. --features, --hydrogens and --set are for legs-fixed only.
 
-    A folder is computed on all cores, and the same command resumes an interrupted run. It has a row
-    per row of the input, without features if it is bad; the list is OUT/_bad_rows.csv.
+    A folder gets Parquet files, computed on all cores; the same command resumes an interrupted run.
+    Bad rows have no features there, and are listed in OUT/_bad_rows.csv.
     """
     options = opt.parse_settings(settings)
     opt.check_address(engine, address)

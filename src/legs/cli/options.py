@@ -71,8 +71,7 @@ GroupBy = Annotated[
 Device = Annotated[Literal["auto", "cpu", "cuda"], Option(help="Device; auto prefers a GPU.")]
 Engine = Annotated[Literal["local", "ray"], Option(help="Run on this machine or on a Ray cluster.")]
 Address = Annotated[
-    str | None,
-    Option(metavar="HOST:PORT", help="Ray cluster; default: $RAY_ADDRESS, or a new one."),
+    str | None, Option(metavar="HOST:PORT", help="Default: $RAY_ADDRESS, or a new cluster.")
 ]
 
 

@@ -19,8 +19,8 @@ def predict(
 ) -> None:
     """Predict every row of a file: class probabilities, or values in the units of the targets.
 
-    With --on-error skip, a row that cannot be used keeps its place, and the column "error" says
-    why. If the file has the target columns, the predictions are scored.
+    With --on-error skip, a bad row stays in the output, with the reason in the column "error". If
+    the file has the target columns, the predictions are scored.
     """
     from legs.inference.predict import predict_file
     from legs.report.words import few_words

@@ -22,7 +22,7 @@ def report(
         bool, Option("--pictures", help="Also save figures as PNG and SVG.")
     ] = False,
 ) -> None:
-    """Write one HTML page about a run; it opens from disk and needs no network.
+    """Write an HTML page about a run, which opens without a network.
 
     It shows scores in plain words, learned scales over the epochs, filters, a map of the graphs,
     the best and worst predictions, which parts of graphs mattered, and how to reproduce the run.

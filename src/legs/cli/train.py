@@ -27,7 +27,7 @@ def train(
     run: Annotated[Path, opt.output("RUN", "Directory for model, scores and checkpoint.")],
     *,
     model: Annotated[
-        str, Option(help="legs-fcn, legs-fixed, gcn, gin, …: a wrong name lists them.")
+        str, Option(help="Such as legs-fcn, legs-fixed, gcn or gin; a wrong name lists all.")
     ] = "legs-fcn",
     settings: opt.Settings = None,
     reading: opt.DataOptions,
@@ -142,8 +142,7 @@ def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     console.print()
     console.warn(warned)
     console.print(score_table(fitted.scores, sizes))
-    epochs = ""
-    if fitted.state.epoch:
-        epochs = f", best epoch {fitted.state.best_epoch} of {fitted.state.epoch}"
+    state = fitted.state
+    epochs = f", best epoch {state.best_epoch} of {state.epoch}" if state.epoch else ""
     time = duration(fitted.seconds)
     console.echo(f"{model}: {fitted.predictor.num_parameters():,} parameters{epochs}, {time}")
