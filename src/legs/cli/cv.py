@@ -117,7 +117,7 @@ def cv(
             if bad := graphs.info.get("bad"):
                 write_bad_rows(folder / BAD_ROWS, bad)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the same command resumes") from None
+        raise opt.interrupted("resumes") from None
     _show(result, console)
     console.echo(f"saved in   {folder}: the score of every fold, the prediction of every graph")
     console.echo(f"page       legs report {shlex.quote(str(folder))}")

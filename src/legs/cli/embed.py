@@ -73,8 +73,7 @@ def embed(
             else:
                 done = embed_file(embedder, data, out, on_error=on_error, report=progress)
     except KeyboardInterrupt:
-        then = "resumes" if parts else "starts again"
-        raise KeyboardInterrupt(f"the same command {then}") from None
+        raise opt.interrupted("resumes" if parts else "starts again") from None
     columns = f"{'row, ' * parts}id and {done.columns:,} features"
     console.echo(f"{opt.counted(done.rows, 'row')} in {out}: {columns}")
     if done.bad_file is not None:

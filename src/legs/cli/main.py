@@ -89,8 +89,8 @@ def main(args: Sequence[str] | None = None) -> int:
                 command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
-    except (typer.Abort, KeyboardInterrupt) as error:
-        typer.echo("; ".join(["legs: interrupted", *map(str, error.args)]), err=True)
+    except (typer.Abort, KeyboardInterrupt):
+        typer.echo("legs: interrupted", err=True)
         return 130
     except BrokenPipeError:  # legs … | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

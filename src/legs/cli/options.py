@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter, Exit, Option, echo
 
 if TYPE_CHECKING:
     from legs.data.dataset import GraphDataset
@@ -143,6 +143,12 @@ def check_address(engine: str, address: str | None) -> None:
     """Refuses the address of a cluster that is not used."""
     if engine == "local" and address is not None:
         raise UsageError("--address is that of a Ray cluster; add --engine ray")
+
+
+def interrupted(then: str) -> Exit:
+    """What to raise after Ctrl-C, having said what the same command does next time."""
+    echo(f"legs: interrupted; the same command {then}", err=True)
+    return Exit(130)
 
 
 def command_line() -> str:

@@ -92,14 +92,11 @@ def train(
         except KeyboardInterrupt:
             saved = (folder / CHECKPOINT).exists()
             then = "resumes from the checkpoint" if saved else "starts again"
-            raise KeyboardInterrupt(f"the same command {then}") from None
+            raise opt.interrupted(then) from None
     if fitted.state.epoch and not progress.last:
         console.echo(f"{folder} holds this run already; nothing was left to train")
     _show_scores(console, model, fitted)
-    console.echo(
-        f"saved in   {folder}: model, scores (results.json), losses (metrics.csv), "
-        "test_predictions.csv"
-    )
+    console.echo(f"saved in   {folder}: model, results.json, metrics.csv, test_predictions.csv")
     new = "new.csv" if graphs.smiles else shlex.quote(data)
     console.echo(f"next       legs predict {shlex.quote(str(folder))} {new} -o out.csv")
     console.echo(f"page       legs report {shlex.quote(str(folder))}")

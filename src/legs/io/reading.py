@@ -201,8 +201,7 @@ def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
             check_archive(archive, path)
             for info in archive.infolist():
                 content = io.BytesIO(b"".join(iter_member(archive, info)))
-                array = read_array(content, allow_pickle=False)
-                arrays[info.filename.removesuffix(".npy")] = array
+                arrays[info.filename.removesuffix(".npy")] = read_array(content, allow_pickle=False)
         return arrays
     except FileError:
         raise
