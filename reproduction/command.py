@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from legs.cli.progress import Plan
+from legs.cli.console import Plan
 from reproduction.page import Report
 from reproduction.plan import Request, document, experiment
 from reproduction.run import run

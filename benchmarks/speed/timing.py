@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from legs.cli.bench import gnn
 from legs.data.dataset import GraphBatch
 
 Run = Callable[[], object]
@@ -127,6 +126,32 @@ def works_of(forward: Callable[[], Tensor], learned: Sequence[Tensor], seed: int
             return forward()
 
     return Works(lambda: torch.autograd.grad(forward(), learned, gradient), inference)
+
+
+def gnn(
+    kind: Literal["gcn", "gin"], graphs: GraphBatch, seed: int = 0
+) -> tuple[Callable[[], Tensor], list[Tensor]]:
+    """PyG's GCN (edge weights computed once) or GIN: three layers of width 64, mean over nodes."""
+    from torch_geometric.nn import global_mean_pool
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+    from torch_geometric.nn.models import GCN, GIN
+
+    edge_index, weights = graphs.edge_index, {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if kind == "gcn":
+            network = GCN(graphs.x.shape[1], 64, 3, normalize=False)
+            edge_index, weight = gcn_norm(edge_index, graphs.edge_weight, len(graphs.x))
+            weights = {"edge_weight": weight}
+        else:
+            network = GIN(graphs.x.shape[1], 64, 3)
+    network.to(graphs.x.device)
+
+    def forward() -> Tensor:
+        states = network(graphs.x, edge_index, **weights)
+        return global_mean_pool(states, graphs.batch, graphs.batch_size)  # type: ignore[no-any-return]
+
+    return forward, list(network.parameters())
 
 
 def gnn_works(kind: Literal["gcn", "gin"], graphs: GraphBatch, seed: int = 0) -> Works:

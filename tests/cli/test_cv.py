@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import math
 
 import networkx as nx
 import numpy as np
@@ -14,8 +13,8 @@ from rich.console import Console
 
 import legs.training
 from legs.cli import main
+from legs.cli.console import Plan
 from legs.cli.cv import cv
-from legs.cli.progress import Plan
 from legs.data.splits import random_split
 from legs.training.cv.cross_validation import CVProgress
 from tests.cli.molecules import read, rows, told, write

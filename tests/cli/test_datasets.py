@@ -48,9 +48,10 @@ def test_the_list_names_every_set_its_place_and_licence(data, capsys):
 def test_one_set_beside_the_paper(data, capsys):
     assert main(["datasets", "mutag"]) == 0
     out = capsys.readouterr().out
-    row = next(line for line in out.splitlines() if "number of graphs" in line)
-    assert [word for word in row.split() if word.isdigit()] == ["2", "188"]
-    assert "2.5000" in next(line for line in out.splitlines() if "nodes" in line)
+    row = next(line for line in out.splitlines() if line.split()[:1] == ["MUTAG"])
+    assert "2 (188)" in row
+    assert " 2.50 " in row
+    assert "MUTAG, nodes: 2.5000 here, 17.93 in the paper" in out
     assert f"source: {data / 'tu' / 'MUTAG.zip'}" in out
 
 
@@ -58,7 +59,7 @@ def test_a_set_of_ones_own_has_no_column_of_the_paper(data, tmp_path, capsys):
     path = write_zip(tmp_path / "own.zip", TWO_GRAPHS)
     assert main(["datasets", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "number of graphs" in out
+    assert ["SET", "2"] in [line.split()[:2] for line in out.splitlines()]
     assert "paper" not in out
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import legs.training
 from legs.cli import main
-from legs.cli.progress import Epochs, Rows
+from legs.cli.console import Epochs, Rows
 from legs.cli.train import train
 from tests.cli.molecules import QUICK, read, rows, told, train_classes, train_numbers, write
 
@@ -111,7 +111,14 @@ def test_progress_on_a_terminal_alone():
             counter.refresh()
         shown[terminal] = text.getvalue()
     assert shown[False].strip() == ""
-    for word in ("gcn", "epoch 10/20", "train 0.5", "validation 0.625", "left", "4,321 rows"):
+    for word in (
+        "gcn",
+        "epoch 10/20",
+        "train loss 0.5",
+        "validation loss 0.625",
+        "0:00:0",
+        "4,321 rows",
+    ):
         assert word in shown[True]
 
 

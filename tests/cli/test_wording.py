@@ -12,8 +12,7 @@ import typer
 
 import legs.training
 from legs.cli import main
-from legs.cli.flags import ARGUMENTS, RENAMED, as_flags
-from legs.cli.main import app
+from legs.cli.main import ARGUMENTS, RENAMED, app, as_flags
 from tests.cli.molecules import rows, told, write
 
 SOURCE = Path(legs.__file__).parent
@@ -68,7 +67,7 @@ def test_flags_of_reproduction_are_those_of_its_command():
 
 
 def test_flags_that_commands_name_exist():
-    everything = {"--version"}.union(*COMMANDS.values(), *RENAMED.values())
+    everything = {"--version"}.union(*COMMANDS.values(), RENAMED)
     for where, text in messages("cli", "report"):
         for flag in FLAG.findall(text):
             assert flag in everything, where

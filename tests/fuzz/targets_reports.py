@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from legs.cli.paper import paper_number
+from legs.cli.report import paper_number
 from legs.engine import LocalEngine
 from legs.explain import explain_folder
 from legs.inference.embed import Embedder, embed_folder, open_embedder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from legs.cli import main
-from legs.cli.paper import paper_number
+from legs.cli.report import paper_number
 from legs.explain import explain_folder
 from legs.report.page import write_page
 from legs.training import CVOptions, TrainingOptions, cross_validate, fit

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from legs.cli import main
-from legs.cli.paper import paper_number
+from legs.cli.report import paper_number
 from legs.report.folders import ReportError, kind_of, read_json, read_shown
 from legs.report.page import read_page, render, script_json, write_page, write_pictures
 from tests.cli.molecules import told

@@ -1,17 +1,26 @@
-"""What commands print: text of files as text, which no terminal obeys, and scores as tables."""
-
-from __future__ import annotations
+"""What commands print: text of files as text, which no terminal obeys; tables; progress bars."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import console
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 
 from legs.io import printable
+
+if TYPE_CHECKING:
+    from legs.training.cv.cross_validation import CVProgress
 
 
 class Console(console.Console):
@@ -20,12 +29,14 @@ class Console(console.Console):
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, **options)
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **options)
-
     def echo(self, text: str) -> None:
         """Prints plain text, unwrapped: paths and commands can be copied."""
-        self.print(text, soft_wrap=True, markup=False)
+        self.print(printable(text), soft_wrap=True, markup=False)
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Prints sentences as warnings."""
+        for text in sentences:
+            self.echo(f"warning    {text[0].lower()}{text[1:-1]}")
 
     def render(
         self, renderable: console.RenderableType, options: console.ConsoleOptions | None = None
@@ -34,8 +45,7 @@ class Console(console.Console):
             if segment.control:  # its own: moves the cursor, for progress
                 yield segment
             else:
-                text = "\n".join(printable(line) for line in segment.text.split("\n"))
-                yield segment if text == segment.text else segment._replace(text=text)
+                yield segment._replace(text="\n".join(map(printable, segment.text.split("\n"))))
 
 
 def make_table(first: str, *columns: str, text: Iterable[str] = (), **options: Any) -> Table:
@@ -50,20 +60,72 @@ def make_table(first: str, *columns: str, text: Iterable[str] = (), **options: A
 def score_table(
     scores: Mapping[str, Mapping[str, float]], graphs: Mapping[str, int] | None = None
 ) -> Table:
-    """One row per score, one column per part of the data.
-
-    Args:
-        scores: by part and name.
-        graphs: number of graphs in each part, for the column heads.
-    """
+    """One row per score, one column per part of the data, with its number of graphs."""
     from legs.report.words import SCORES, number
 
-    heads = {part: "baseline (test)" if part == "guess" else part for part in scores}
-    for part in set(heads) & set(graphs or {}):
-        heads[part] += f"\n{(graphs or {})[part]:,}"
-    table = make_table("score", *heads.values())
+    table = make_table("score")
+    for part in scores:
+        head = "baseline (test)" if part == "guess" else part
+        size = f"\n{graphs[part]:,}" if graphs and part in graphs else ""
+        table.add_column(head + size, justify="right")
     for name in next(iter(scores.values())):
         kind, colon, target = name.partition(":")
         label = f"{kind.upper()} of {target}" if colon else SCORES.get(name, name)
         table.add_row(escape(label), *(number(part.get(name)) for part in scores.values()))
     return table
+
+
+class Bar(Progress):
+    """A progress bar beside lines of text, on terminals only, during a ``with`` block."""
+
+    def __init__(self, console: console.Console, title: str = "starting") -> None:
+        super().__init__(
+            SpinnerColumn(),
+            BarColumn(bar_width=12),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column()),  # wraps
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.title = title
+        self.task = self.add_task(title, total=None)
+
+    def show(self, total: float | None, completed: float, lines: list[str]) -> None:
+        """Shows how much is done, and the lines."""
+        self.update(self.task, total=total, completed=completed, description="\n".join(lines))
+
+
+class Rows(Bar):
+    """Counts rows while a file is read; called with the number of rows done."""
+
+    def __call__(self, rows: int) -> None:
+        """Shows how many rows are done."""
+        self.show(None, rows, [f"{self.title} {rows:,} rows"])
+
+
+class Epochs(Bar):
+    """Epoch, losses and time left of a training run; called with the losses of every epoch."""
+
+    def __init__(self, console: console.Console, epochs: int, title: str) -> None:
+        super().__init__(console, title)
+        self.epochs, self.last = epochs, 0
+
+    def __call__(self, row: dict[str, float]) -> None:
+        """Shows an epoch."""
+        epoch = int(row["epoch"])
+        if epoch > 1 and not self.last:
+            self.console.print(f"resuming after epoch {epoch - 1}")
+        self.last = epoch
+        losses = [f"{name} {row[name]:.3g}" for name in row if name != "epoch"]
+        lines = [f"{self.title} epoch {epoch}/{self.epochs}", ", ".join(losses).replace("_", " ")]
+        self.show(self.epochs, epoch, lines)
+
+
+class Plan(Bar):
+    """Progress of a cross-validation."""
+
+    def __call__(self, progress: "CVProgress") -> None:
+        """Shows the progress."""
+        self.show(progress.models, progress.completed, str(progress).splitlines())

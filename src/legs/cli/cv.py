@@ -1,19 +1,15 @@
 """``legs cv``: the paper's protocol on any data set."""
 
-from __future__ import annotations
-
 import shlex
-import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from rich.markup import escape
+from typer import Option
 
 from legs.cli import options as opt
-from legs.cli.console import Console, make_table
-from legs.cli.progress import Plan
+from legs.cli.console import Console, Plan, make_table
 from legs.cli.train import show_data
 from legs.io import check_outputs, one_writer
 
@@ -26,54 +22,32 @@ def cv(
     data: opt.Data,
     *,
     model: Annotated[
-        list[str] | None,
-        typer.Option(show_default="legs-fcn", help="Method; can be repeated, to compare several."),
+        list[str] | None, Option(show_default="legs-fcn", help="Method; repeat to compare several.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FOLDER",
-            show_default="legs-cv/NAME",
-            help="Folder for the results. The same command resumes an interrupted run.",
-        ),
-    ] = None,
+    output: Annotated[Path | None, opt.output("FOLDER", "Results; default: legs-cv/NAME.")] = None,
     reading: opt.DataOptions,
-    folds: Annotated[int, typer.Option(min=3, help="Number of folds.")] = 10,
-    rotations: Annotated[
-        int | None,
-        typer.Option(min=1, show_default="all", help="Models per test set, voting together."),
-    ] = None,
-    test_folds: Annotated[int, typer.Option(min=1, help="Folds per test set.")] = 1,
-    num_splits: Annotated[int, typer.Option(min=1, help="Random splits, for regression.")] = 4,
+    folds: Annotated[int, Option(min=3, help="Number of folds.")] = 10,
+    rotations: Annotated[int | None, Option(min=1, help="Models that vote per test set.")] = None,
+    test_folds: Annotated[int, Option(min=1, help="Folds per test set.")] = 1,
+    num_splits: Annotated[int, Option(min=1, help="Random splits, for regression.")] = 4,
     split: Annotated[
-        Literal["random", "scaffold"],
-        typer.Option(help="Split at random, or keep molecules with the same scaffold together."),
+        Literal["random", "scaffold"], Option(help="Split at random or by scaffold.")
     ] = "random",
     group_by: opt.GroupBy = None,
-    splits: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own splits: JSON, one entry per fold.")
-    ] = None,
+    splits: Annotated[Path | None, Option(metavar="FILE", help="Your own splits, as JSON.")] = None,
     grid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON",
-            help='Settings to choose from by validation loss, e.g. [{"lr": 0.01}, {"lr": 0.001}].',
-        ),
+        str | None, Option(metavar="JSON", help='Settings to try, as [{"lr": 0.01}, {"lr": 0.1}].')
     ] = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE,VALUE",
-            help="Values to choose from by validation loss, of lr or an option of the model, "
-            "such as lr=0.001,0.003 or dropout=0,0.5; can be repeated, for all combinations.",
+        Option(
+            metavar="NAME=VALUE,VALUE", help="Values to try, e.g. lr=0.001,0.003; can be repeated."
         ),
     ] = None,
     loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
-        typer.Option(help="Train models together or one after another; auto times both."),
+        Option(help="Train models together or one after another; auto times both."),
     ] = "auto",
     device: opt.Device = "auto",
     engine: opt.Engine = "local",
@@ -84,8 +58,12 @@ def cv(
     Classification: ten stratified folds; for each test fold nine models, each validated on another
     fold, vote; accuracy is the mean ± standard deviation over the test folds. Regression: random
     splits, mean squared error.
+
+    With --grid or --tune (all combinations), settings of lr and of the model's options are chosen
+    by validation loss, for each test set. The same command resumes an interrupted run.
+
+    The FILE of --splits is a list of {"train": [0, 1, …], "validation": […], "test": […]} in JSON.
     """
-    # Imported here: torch takes seconds, and `legs cv --help` must not.
     from legs.data.errors import write_bad_rows
     from legs.data.splits import load_splits
     from legs.engine import open_engine
@@ -116,8 +94,7 @@ def cv(
         graphs = reading.load(data)
     folder = output or Path("legs-cv") / graphs.name
     check_outputs([folder], [data])
-    show_data(console, graphs, folder / BAD_ROWS)
-    groups = opt.find_groups(console, graphs, group_by)
+    groups = show_data(console, graphs, group_by, folder / BAD_ROWS)
     # Without a cluster, cross_validate trains in this process.
     workers = nullcontext() if engine == "local" else open_engine(engine, address)
     try:
@@ -135,35 +112,39 @@ def cv(
                     progress=progress,
                     engine=cluster,
                 )
-            write_results(result, folder, command=shlex.join(["legs", *sys.argv[1:]]))
+            write_results(result, folder, command=opt.command_line())
             write_cv_shown(folder, result)
             if bad := graphs.info.get("bad"):
                 write_bad_rows(folder / BAD_ROWS, bad)
     except KeyboardInterrupt:
-        typer.echo("legs: interrupted; the same command resumes", err=True)
-        raise typer.Exit(130) from None
+        raise opt.interrupted("resumes") from None
     _show(result, console)
     console.echo(f"saved in   {folder}: the score of every fold, the prediction of every graph")
     console.echo(f"page       legs report {shlex.quote(str(folder))}")
 
 
-def _show(result: CVResult, console: Console) -> None:
+def _show(result: "CVResult", console: Console) -> None:
+    from legs.report.words import baseline_name, few_words
     from legs.training.cv.results import choices, comparisons, summary
 
     classes = result.data.task == "classification"
-    score, digits = ("accuracy, %", 2) if classes else ("MSE, standardized", 4)
-    for line in _caveats(result, classes):
-        console.echo(f"warning    {line[0].lower()}{line[1:-1]}")
+    score, digits, sign = ("accuracy, %", 2, 1) if classes else ("MSE, standardized", 4, -1)
+    rows: list[Any] = list(summary(result).itertuples())  # the baseline first
+    worse = [row.method for row in rows[1:] if sign * row.mean <= sign * rows[0].mean]
+    if worse:
+        verb = f"{'is' if len(worse) == 1 else 'are'} no better than"
+        console.echo(f"warning    {', '.join(worse)} {verb} {baseline_name(classes)}")
+    size = sum(len(models[0].test) for models in result.splits) / len(result.splits)
+    console.warn(few_words(size, "a test set has about"))
     columns = ("method", score, "models", "parameters", "seconds", "trained")
     title = f"{escape(result.data.name)}: {len(result.splits)} test sets"
     table = make_table(*columns, text=("trained",), title=title)
-    for row in summary(result).itertuples():
+    for row in rows:
         mean = f"{row.mean:.{digits}f} ± {row.std:.{digits}f}"
         numbers = (f"{row.models:,}", f"{row.parameters:,}", f"{row.seconds:.0f}")
-        table.add_row(str(row.method), mean, *numbers, str(row.trained))
+        table.add_row(row.method, mean, *numbers, row.trained)
     console.print(table)
-    selected = choices(result)
-    if len(selected):
+    if len(selected := choices(result)):
         text = ("setting", "test sets")
         table = make_table("method", *text, text=text, title="Chosen by validation loss")
         for name, setting, sets in selected.itertuples(index=False):
@@ -174,19 +155,3 @@ def _show(result: CVResult, console: Console) -> None:
             f"{row.first} - {row.second}: {row.difference:+.{digits}f}, p = {row.p:.3f} "
             "(corrected resampled t-test)"
         )
-
-
-def _caveats(result: CVResult, classes: bool) -> list[str]:
-    import numpy as np
-
-    from legs.report.words import baseline_name, few_words
-
-    sign = 1 if classes else -1
-    baseline = sign * float(np.mean(result.baseline))
-    worse = [m.method for m in result.methods if sign * m.mean <= baseline]
-    size = float(np.mean([len(group[0].test) for group in result.splits]))
-    warned = few_words(size, "a test set has about")
-    if worse:
-        verb = "is" if len(worse) == 1 else "are"
-        warned.insert(0, f"{', '.join(worse)} {verb} no better than {baseline_name(classes)}.")
-    return warned

@@ -1,53 +1,64 @@
 """``legs datasets``: the named data sets, and their statistics beside the paper's."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 from rich.filesize import decimal
 from rich.markup import escape
+from typer import Argument, Exit, Option
 
 from legs.cli.console import Console, make_table
 
-if TYPE_CHECKING:
-    from legs.data.statistics import Comparison
-
-_LABELS = {
-    "graphs": "(number of graphs)",
-    "classes": "(number of classes)",
-    "nodes": "nodes",
-    "edges": "edges, without self-loops",
-    "diameter": "diameter, of connected graphs",
-    "clustering": "clustering coefficient",
-    "connected": "(share of connected graphs)",
-}
-
 
 def datasets(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="Name or path of a data set; default: list all."),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare the paper's 13 sets (or NAME) with Table I.")
-    ] = False,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Name or path of a set.")] = None,
+    check: Annotated[bool, Option("--check", help="Compare with Table I of the paper.")] = False,
 ) -> None:
-    """List the named data sets, where each was found, and their licences.
+    """List the named data sets, where each was found, and its licence.
 
-    With NAME: its statistics, beside Table I of the paper if it is listed there.
+    With NAME, print statistics of one, beside Table I of the paper where they differ. With --check,
+    compare NAME, or all 13 sets of the table, and fail if they differ.
     """
+    from legs.data import describe, load, statistics
 
     console = Console()
+    if name is None and not check:
+        _list(console)
+        return
+    info: Mapping[str, Any] = {}
+    with console.status(f"Preparing {name or 'the sets'}"):
+        if check or name is None:
+            compared = list(statistics.check([name] if name else ()))
+        else:
+            data = load(name)
+            ours, info = describe(data), data.info
+            compared = [(ours, statistics.compare(ours))]
+    heads = ["CC" if quantity == "clustering" else quantity for quantity in statistics.PRINTED]
+    table = make_table("set", *heads, "connected", title="Means over graphs", padding=0)
+    differences: list[str] = []
+    for ours, rows in compared:
+        values = {quantity: getattr(ours, quantity) for quantity in statistics.PRINTED}
+        cells = {q: f"{v:,}" if isinstance(v, int) else f"{v:,.2f}" for q, v in values.items()}
+        for row in rows:
+            if not row.agrees:
+                cells[row.quantity] = f"[red]{cells[row.quantity]} ({row.printed})[/]"
+                numbers = f"{row.ours:.4f} here, {row.printed} in the paper"
+                differences.append(f"{ours.name}, {row.quantity}: {numbers}")
+        table.add_row(escape(ours.name), *cells.values(), f"{ours.connected:.1%}")
+    console.print(table)
+    console.print("Edges: without self-loops. Diameter: of connected graphs. CC: clustering.")
+    for line in differences:
+        console.echo(line)
+    for key in ("source", "licence", "note", "bad_rows"):
+        if info.get(key):
+            console.echo(f"{key}: {info[key]}")
+    if check and differences:
+        raise Exit(1)
     if check:
-        _check(console, name)
-    elif name is not None:
-        _one(console, name)
-    else:
-        _all(console)
+        console.print("All numbers agree to the printed digits.")
 
 
-def _all(console: Console) -> None:
+def _list(console: Console) -> None:
     from legs.data import available
     from legs.data.catalog import fetch
 
@@ -64,50 +75,3 @@ def _all(console: Console) -> None:
     console.print("Any other name of the TUDataset collection works too (cite Morris et al. 2020).")
     console.echo(f"{fetch.VARIABLE}: {fetch.data_dir() or 'not set'}")
     console.echo(f"cache: {fetch.cache_dir()}")
-
-
-def _one(console: Console, name: str) -> None:
-    from legs.data import describe, load
-    from legs.data.statistics import compare
-
-    with console.status(f"Preparing {name}"):
-        dataset = load(name)
-    ours = describe(dataset)
-    paper = {row.quantity: row for row in compare(ours)}
-    heads = ("here", "paper, Table I") if paper else ("here",)
-    table = make_table("mean over graphs", *heads, title=escape(dataset.name))
-    for quantity, label in _LABELS.items():
-        value = getattr(ours, quantity)
-        cells = [f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"]
-        if row := paper.get(quantity):
-            cells.append(row.printed if row.agrees else f"[red]{row.printed}[/]")
-        table.add_row(label, *cells)
-    console.print(table)
-    for key in ("source", "licence", "note", "bad_rows"):
-        if dataset.info.get(key):
-            console.echo(f"{key}: {dataset.info[key]}")
-
-
-def _check(console: Console, name: str | None) -> None:
-    from legs.data.statistics import PRINTED, check
-
-    heads = ["CC" if quantity == "clustering" else quantity for quantity in PRINTED]
-    title = "Here, and in Table I of the paper (in brackets) where it differs"
-    table = make_table("set", *heads, "connected", title=title, padding=0)
-    differences: list[tuple[str, Comparison]] = []
-    with console.status("Preparing the sets"):
-        for ours, rows in check([name] if name else ()):
-            table.add_row(ours.name, *map(_cell, rows), f"{ours.connected:.1%}")
-            differences += [(ours.name, row) for row in rows if not row.agrees]
-    console.print(table)
-    console.print("Edges: without self-loops. Diameter: of connected graphs. CC: clustering.")
-    for known, row in differences:
-        console.echo(f"{known}, {row.quantity}: {row.ours:.4f} here, {row.printed} in the paper")
-    if differences:
-        raise typer.Exit(1)
-    console.print("All numbers agree to the printed digits.")
-
-
-def _cell(row: Comparison) -> str:
-    ours = f"{row.ours:.{len(row.printed.partition('.')[2])}f}"
-    return ours if row.agrees else f"[red]{ours} ({row.printed})[/]"

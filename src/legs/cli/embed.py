@@ -1,62 +1,41 @@
 """``legs embed``: features of graphs as a table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from legs.cli import options as opt
-from legs.cli.console import Console
-from legs.cli.progress import Rows
+from legs.cli.console import Console, Rows
 from legs.io import check_outputs
 
 
 def embed(
     model: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="Directory of a run or of a model, or legs-fixed, which needs no training.",
-        ),
+        str, Argument(metavar="RUN", help="Run or model, or legs-fixed, which needs no training.")
     ],
     data: opt.Data,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="A .parquet, .csv or .tsv file; or a folder, for Parquet in parts, computed on "
-            "all cores: the same command resumes an interrupted run.",
-        ),
+        Path, opt.output("OUT", "A .parquet, .csv or .tsv file, or a folder of Parquet files.")
     ],
     smiles_column: opt.SmilesColumn = None,
     id_column: opt.IdColumn = None,
     on_error: opt.OnError = "raise",
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BLOCKS",
-            show_default="depends on the data",
-            help="Node features (legs-fixed only), such as atoms or chem+structure.",
-        ),
-    ] = None,
-    hydrogens: Annotated[
-        bool, typer.Option("--hydrogens", help="Include hydrogens as nodes (legs-fixed only).")
-    ] = False,
+    features: opt.Features = None,
+    hydrogens: opt.Hydrogens = False,
     symmetrize: opt.Symmetrize = False,
     settings: opt.Settings = None,
     device: opt.Device = "cpu",
     engine: opt.Engine = "local",
     address: opt.Address = None,
 ) -> None:
-    """Write features of graphs to a table with named columns: scattering, or a trained model's.
+    """Write features of graphs, by scattering or a trained model, to a table.
 
-    Tables of molecules may be larger than memory. With --on-error skip, rows that cannot be used
-    are listed in OUT.bad_rows.csv. A folder has a row per row of the input, without features where
-    it cannot be used, and the list is OUT/_bad_rows.csv.
+    Tables of molecules may be larger than memory. With --on-error skip, bad rows are listed in
+    OUT.bad_rows.csv. --features, --hydrogens and --set are for legs-fixed only.
+
+    A folder gets Parquet files, computed on all cores; the same command resumes an interrupted run.
+    Bad rows have no features there, and are listed in OUT/_bad_rows.csv.
     """
     options = opt.parse_settings(settings)
     opt.check_address(engine, address)
@@ -88,19 +67,12 @@ def embed(
             if parts:
                 with open_engine(engine, address) as workers:
                     done = embed_folder(
-                        embedder,
-                        data,
-                        out,
-                        engine=workers,
-                        on_error=on_error,
-                        report=progress,
+                        embedder, data, out, engine=workers, on_error=on_error, report=progress
                     )
             else:
                 done = embed_file(embedder, data, out, on_error=on_error, report=progress)
     except KeyboardInterrupt:
-        then = "resumes" if parts else "starts again"
-        typer.echo(f"legs: interrupted; the same command {then}", err=True)
-        raise typer.Exit(130) from None
+        raise opt.interrupted("resumes" if parts else "starts again") from None
     columns = f"{'row, ' * parts}id and {done.columns:,} features"
     console.echo(f"{opt.counted(done.rows, 'row')} in {out}: {columns}")
     if done.bad_file is not None:

@@ -3,18 +3,18 @@
 import inspect
 import json
 import math
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, BadParameter, Exit, Option, echo
 
 if TYPE_CHECKING:
-    from legs.cli.console import Console
     from legs.data.dataset import GraphDataset
-    from legs.data.splits import Indices
 
 
 class UsageError(ValueError):
@@ -32,60 +32,46 @@ def number(text: str | float) -> float:
     with suppress(ValueError):
         if math.isfinite(value := parse_number(str(text))):
             return value
-    raise typer.BadParameter(f"{text!r} is not a finite number")
+    raise BadParameter(f"{text!r} is not a finite number")
 
 
+def output(metavar: str, help: str, **settings: Any) -> Any:
+    """The option ``-o``."""
+    return Option("--output", "-o", metavar=metavar, help=help, **settings)
+
+
+COLUMN: Any = {"metavar": "COL", "show_default": "detected"}
+FLOAT: Any = {"metavar": "FLOAT", "parser": number}
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]
-Grouping = Literal["structure", "none"]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory of a run or of a model.")]
+Run = Annotated[str, Argument(metavar="RUN", help="Directory of a run or of a model.")]
 Data = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DATA",
         help="A CSV, TSV, Parquet, SDF or .smi file of molecules, a folder of graph or structure "
         "files, or the name of a data set (see legs datasets).",
     ),
 ]
-SmilesColumn = Annotated[
-    str | None, typer.Option(metavar="COL", show_default="detected", help="Column of SMILES.")
+SmilesColumn = Annotated[str | None, Option(**COLUMN, help="Column with SMILES.")]
+IdColumn = Annotated[str | None, Option(**COLUMN, help="Column with ids.")]
+OnError = Annotated[Literal["raise", "skip"], Option(help="Stop at the first bad row, or skip it.")]
+Features = Annotated[
+    str | None, Option(metavar="BLOCKS", help="Node features, such as structure+labels or chem.")
 ]
-IdColumn = Annotated[
-    str | None, typer.Option(metavar="COL", show_default="detected", help="Column of ids.")
-]
-OnError = Annotated[
-    Literal["raise", "skip"],
-    typer.Option(help="Stop at the first row that cannot be used, or skip such rows."),
-]
-Symmetrize = Annotated[
-    bool, typer.Option("--symmetrize", help="Treat directed edges as undirected.")
-]
+Hydrogens = Annotated[bool, Option("--hydrogens", help="Include hydrogens as nodes.")]
+Symmetrize = Annotated[bool, Option("--symmetrize", help="Treat directed edges as undirected.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Option of the model, such as dropout=0.2 or scales=[1,2,4]; can be repeated.",
-    ),
+    Option("--set", metavar="NAME=VALUE", help="Model option, e.g. dropout=0.2; can be repeated."),
 ]
 GroupBy = Annotated[
-    Grouping | None,
-    typer.Option(
-        show_default="structure; none for named data sets",
-        help="Keep rows with the same structure in one part of a split, or split row by row.",
-    ),
+    Literal["structure", "none"] | None,
+    Option(help="Keep rows of one structure in one part of a split (default for files), or not."),
 ]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option(help="Where to compute; auto uses a GPU if there is one."),
-]
-Engine = Annotated[
-    Literal["local", "ray"], typer.Option(help="Run on this machine or on a Ray cluster.")
-]
+Device = Annotated[Literal["auto", "cpu", "cuda"], Option(help="Device; auto prefers a GPU.")]
+Engine = Annotated[Literal["local", "ray"], Option(help="Run on this machine or on a Ray cluster.")]
 Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT", show_default="$RAY_ADDRESS, or a new one", help="Of the Ray cluster."
-    ),
+    str | None, Option(metavar="HOST:PORT", help="Default: $RAY_ADDRESS, or a new cluster.")
 ]
 
 
@@ -94,33 +80,19 @@ class DataOptions:
     """How a file is read for training."""
 
     target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", show_default="detected", help="Column to predict; can be repeated."
-        ),
+        list[str] | None, Option(**COLUMN, help="Column to predict; can be repeated.")
     ] = None
     task: Annotated[
         Literal["classification", "regression"] | None,
-        typer.Option(show_default="detected", help="Kind of the targets."),
+        Option(show_default="detected", help="Type of the targets."),
     ] = None
     smiles_column: SmilesColumn = None
     id_column: IdColumn = None
     on_error: OnError = "raise"
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BLOCKS",
-            show_default="depends on the data",
-            help="Node features, such as structure, structure+labels or chem+structure.",
-        ),
-    ] = None
-    hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Include hydrogens as nodes.")] = (
-        False
-    )
+    features: Features = None
+    hydrogens: Hydrogens = False
     symmetrize: Symmetrize = False
-    limit: Annotated[
-        int | None, typer.Option(min=1, show_default="all", help="Read only the first graphs.")
-    ] = None
+    limit: Annotated[int | None, Option(min=1, help="Read only this many graphs.")] = None
 
     def load(self, data: str) -> "GraphDataset":
         """Reads a file or a named data set."""
@@ -135,66 +107,53 @@ class DataOptions:
 class LoopOptions:
     """How a network is trained: arguments of :class:`legs.training.TrainingOptions`."""
 
-    max_epochs: Annotated[int, typer.Option("--epochs", min=1, help="Maximum epochs.")] = 1000
-    lr: Annotated[float, typer.Option(parser=number, metavar="FLOAT", help="Learning rate.")] = 1e-3
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs per batch.")] = 128
-    patience: Annotated[
-        int, typer.Option(min=1, help="Stop after this many epochs without a better loss.")
-    ] = 100
-    clip: Annotated[
-        float | None,
-        typer.Option("--grad-clip", parser=number, metavar="FLOAT", help="Maximum gradient norm."),
-    ] = None
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Weight classes inversely to their frequency.")
-    ] = False
-    seed: Annotated[int, typer.Option(help="Seed of splits, weights and batches.")] = 0
+    max_epochs: Annotated[int, Option("--epochs", min=1, help="Maximum number of epochs.")] = 1000
+    lr: Annotated[float, Option(**FLOAT, help="Learning rate.")] = 1e-3
+    batch_size: Annotated[int, Option(min=1, help="Graphs per batch.")] = 128
+    patience: Annotated[int, Option(min=1, help="Epochs to wait for a better loss.")] = 100
+    clip: Annotated[float | None, Option("--grad-clip", **FLOAT, help="Max gradient norm.")] = None
+    balanced: Annotated[bool, Option("--balanced", help="Weight rare classes more.")] = False
+    seed: Annotated[int, Option(help="Seed of splits, weights and batches.")] = 0
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Turns the parameters of a command that are dataclasses into one option per field."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
-    for name, own in inspect.signature(command).parameters.items():
-        types, defaults = hints, {name: own.default}
-        if group := groups.get(name):
-            types = get_type_hints(group, include_extras=True)
-            defaults = {field.name: field.default for field in fields(group)}
-        parameters += [
-            own.replace(name=each, kind=own.KEYWORD_ONLY, default=default, annotation=types[each])
-            for each, default in defaults.items()
-        ]
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += inspect.signature(groups[name]).parameters.values()
+        else:
+            parameters.append(parameter)
 
     @wraps(command)
     def expanded(**values: Any) -> None:
         for name, group in groups.items():
-            own = [field.name for field in fields(group) if field.name in values]
-            values.setdefault(name, group(**{each: values.pop(each) for each in own}))
+            if name not in values:
+                values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         command(**values)
 
-    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    expanded.__annotations__ = {p.name: p.annotation for p in parameters}
+    keywords = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters]
+    expanded.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return expanded
-
-
-def find_groups(
-    console: "Console", data: "GraphDataset", group_by: Grouping | None
-) -> "Indices | None":
-    """The group of every row, after a line about them; ``None`` where rows are split one by one."""
-    from legs.data import grouping
-
-    by: Literal["auto", "structure"] = group_by if group_by == "structure" else "auto"
-    groups = grouping.find_groups(data, None if group_by == "none" else by)
-    for line in () if groups is None else grouping.describe_groups(groups):
-        console.echo(f"groups     {line}")
-    return groups
 
 
 def check_address(engine: str, address: str | None) -> None:
     """Refuses the address of a cluster that is not used."""
     if engine == "local" and address is not None:
         raise UsageError("--address is that of a Ray cluster; add --engine ray")
+
+
+def interrupted(then: str) -> Exit:
+    """What to raise after Ctrl-C, having said what the same command does next time."""
+    echo(f"legs: interrupted; the same command {then}", err=True)
+    return Exit(130)
+
+
+def command_line() -> str:
+    """The command, for the record of a run."""
+    return shlex.join(["legs", *sys.argv[1:]])
 
 
 def parse_settings(settings: Sequence[str] | None) -> dict[str, Any]:
@@ -236,10 +195,10 @@ def parse_grid(
     """
     from legs.training.cv.protocol import grid_of
 
-    if tune and grid is not None:
-        raise UsageError("--tune and --grid exclude each other")
     if grid is None:
-        return grid_of(parse_tune(tune)) if tune else ({},)
+        return grid_of(parse_tune(tune))
+    if tune:
+        raise UsageError("--tune and --grid exclude each other")
     rows = _parse_value(grid, "--grid")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
         raise UsageError('--grid must be a JSON list, e.g. [{"lr": 0.01}, {"lr": 0.001}]')
@@ -267,7 +226,7 @@ def _parse_value(text: str, option: str) -> Any:
         with suppress(ValueError):
             float(text)
             return number(text)  # which JSON writes differently, as .5
-    except (typer.BadParameter, RecursionError):
+    except (BadParameter, RecursionError):
         reason = "not a finite number, or nested too deeply"
         raise UsageError(f"{option} got {text[:40]!r}: {reason}") from None
     return text

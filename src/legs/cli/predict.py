@@ -1,25 +1,17 @@
 """``legs predict``: predictions for new rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from legs.cli import options as opt
-from legs.cli.console import Console, score_table
-from legs.cli.progress import Rows
+from legs.cli.console import Console, Rows, score_table
 from legs.io import check_outputs
 
 
 def predict(
     run: opt.Run,
     data: opt.Data,
-    out: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="OUT", help="A .csv, .tsv or .parquet file."),
-    ],
+    out: Annotated[Path, opt.output("OUT", "A .csv, .tsv or .parquet file.")],
     smiles_column: opt.SmilesColumn = None,
     id_column: opt.IdColumn = None,
     on_error: opt.OnError = "raise",
@@ -27,8 +19,8 @@ def predict(
 ) -> None:
     """Predict every row of a file: class probabilities, or values in the units of the targets.
 
-    With --on-error skip, a row that cannot be used keeps its place, and the column "error" says
-    why. If the file has the target columns, the predictions are scored.
+    With --on-error skip, a bad row stays in the output, with the reason in the column "error". If
+    the file has the target columns, the predictions are scored.
     """
     from legs.inference.predict import predict_file
     from legs.report.words import few_words

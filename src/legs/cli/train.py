@@ -3,68 +3,54 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from legs.cli import options as opt
-from legs.cli.console import Console, score_table
-from legs.cli.progress import Epochs
+from legs.cli.console import Console, Epochs, score_table
 from legs.io import check_outputs
 
 if TYPE_CHECKING:
     from legs.data.dataset import GraphDataset
+    from legs.data.splits import Indices
     from legs.training import Fitted
 
 
 @opt.expand_options
 def train(
     data: opt.Data,
-    run: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="RUN",
-            help="Directory for the model, scores, losses and checkpoint. The same command resumes "
-            "an interrupted run.",
-        ),
-    ],
+    run: Annotated[Path, opt.output("RUN", "Directory for model, scores and checkpoint.")],
     *,
     model: Annotated[
-        str, typer.Option(help="legs-fcn, legs-fixed, gcn, gin, …: a wrong name lists them.")
+        str, Option(help="Such as legs-fcn, legs-fixed, gcn or gin; a wrong name lists all.")
     ] = "legs-fcn",
     settings: opt.Settings = None,
     reading: opt.DataOptions,
     split: Annotated[
-        str,
-        typer.Option(
-            help="random or scaffold (80/10/10, stratified by class), or a split.json file."
-        ),
+        str, Option(help="random or scaffold (80/10/10, stratified by class), or a JSON file.")
     ] = "random",
     group_by: opt.GroupBy = None,
     loop: opt.LoopOptions,
-    precision: Annotated[opt.Precision, typer.Option(help="Precision of training.")] = "float32",
+    precision: Annotated[opt.Precision, Option(help="Precision of training.")] = "float32",
     device: opt.Device = "auto",
     devices: Annotated[
         int,
-        typer.Option(
-            min=1, help="GPUs, or CPU processes, that share every batch; also set by torchrun."
-        ),
+        Option(min=1, help="GPUs or CPU processes that share each batch; torchrun sets it too."),
     ] = 1,
 ) -> None:
     """Train a model on a file of molecules or graphs, save it, and score it on held-out graphs.
+
+    The same command resumes an interrupted run.
 
     Example: legs train molecules.csv --target soluble -o run
     """
     arguments = dict(locals())
     model_options = opt.parse_settings(settings)
-    # Imported here: torch takes seconds, and `legs train --help` must not.
     from legs.training import TrainingOptions, fit, joined
     from legs.training.distributed import launch, processes_to_start
     from legs.training.methods import check_options
@@ -77,15 +63,12 @@ def train(
     if processes_to_start(place, devices) > 1:
         launch(devices, train, arguments)
         return
-    with ExitStack() as stack:
-        group = stack.enter_context(joined(place))
-        # Only the first process writes and prints.
-        folder = stack.enter_context(nullcontext(run) if group.rank else run_directory(run))
+    # Only the first process writes and prints.
+    with joined(place) as group, nullcontext(run) if group.rank else run_directory(run) as folder:
         console = Console(quiet=group.rank > 0)
         with console.status(f"Reading {data}"):
             graphs = reading.load(data)
-        show_data(console, graphs, folder / BAD_ROWS)
-        groups = opt.find_groups(console, graphs, group_by)
+        groups = show_data(console, graphs, group_by, folder / BAD_ROWS)
         try:
             with warnings.catch_warnings(), Epochs(console, loop.max_epochs, model) as progress:
                 if group.rank:
@@ -99,50 +82,51 @@ def train(
                     device=place,
                     directory=folder,
                     report=progress,
-                    command=shlex.join(["legs", *sys.argv[1:]]),
+                    command=opt.command_line(),
                     group=group,
                     group_by=groups,
                 )
         except KeyboardInterrupt:
             saved = (folder / CHECKPOINT).exists()
             then = "resumes from the checkpoint" if saved else "starts again"
-            typer.echo(f"legs: interrupted; the same command {then}", err=True)
-            raise typer.Exit(130) from None
+            raise opt.interrupted(then) from None
     if fitted.state.epoch and not progress.last:
         console.echo(f"{folder} holds this run already; nothing was left to train")
     _show_scores(console, model, fitted)
-    console.echo(
-        f"saved in   {folder}: model, scores (results.json), losses (metrics.csv), "
-        "test_predictions.csv"
-    )
+    console.echo(f"saved in   {folder}: model, results.json, metrics.csv, test_predictions.csv")
     new = "new.csv" if graphs.smiles else shlex.quote(data)
     console.echo(f"next       legs predict {shlex.quote(str(folder))} {new} -o out.csv")
     console.echo(f"page       legs report {shlex.quote(str(folder))}")
 
 
-def show_data(console: Console, data: GraphDataset, bad_file: Path) -> None:
-    """Prints what was read, the node features, and what is predicted."""
+def show_data(
+    console: Console, data: GraphDataset, group_by: opt.GroupBy, bad_file: Path
+) -> Indices | None:
+    """Prints what was read, and returns the group of every row; ``None`` if there are none."""
     from legs.data.features.blocks import describe_features
+    from legs.data.grouping import describe_groups, find_groups
 
     console.echo(f"data       {data.name}: {len(data):,} graphs, {data.num_nodes:,} nodes")
     console.echo(f"features   {describe_features(data)}")
     names: Sequence[str] = data.target_names
+    column = ""
     if data.task == "classification":
         assert data.y is not None
         counts = data.y.bincount(minlength=len(data.class_names)).tolist()
         column = f" of {names[0]}" if names else ""
         names = [f"{name} ({n:,})" for name, n in zip(data.class_names, counts, strict=True)]
-    else:
-        column = ""
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     console.echo(f"task       {data.task}{column}: {', '.join(names[:8])}{more}")
-    skipped = len(data.info.get("bad", ()))
-    if skipped:
+    if skipped := len(data.info.get("bad", ())):
         console.echo(f"skipped    {opt.counted(skipped, 'row')}, listed in {bad_file}")
+    groups = find_groups(data, None if group_by == "none" else group_by or "auto")
+    for line in () if groups is None else describe_groups(groups):
+        console.echo(f"groups     {line}")
+    return groups
 
 
 def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
-    from legs.report.words import caveats
+    from legs.report.words import caveats, duration
 
     sizes = {name: len(part) for name, part in fitted.split._asdict().items()}
     test, baseline = fitted.scores.get("test", {}), fitted.scores.get("guess", {})
@@ -150,12 +134,9 @@ def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     if not sizes["test"]:
         warned = ["No test graphs: how good the model is on new graphs is unknown."]
     console.print()
-    for line in warned:
-        console.echo(f"warning    {line[0].lower()}{line[1:-1]}")
+    console.warn(warned)
     console.print(score_table(fitted.scores, sizes))
-    epochs = ""
-    if fitted.state.epoch:
-        epochs = f", best epoch {fitted.state.best_epoch} of {fitted.state.epoch}"
-    seconds = fitted.seconds
-    time = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+    state = fitted.state
+    epochs = f", best epoch {state.best_epoch} of {state.epoch}" if state.epoch else ""
+    time = duration(fitted.seconds)
     console.echo(f"{model}: {fitted.predictor.num_parameters():,} parameters{epochs}, {time}")

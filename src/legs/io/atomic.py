@@ -1,18 +1,27 @@
-"""Files that appear whole or not at all, whatever happens to the process or the machine."""
+"""Files that appear whole or not at all, and folders with one writer at a time.
 
-from __future__ import annotations
+Whatever happens to the process or the machine: what a killed writer leaves is removed by the next.
+"""
 
 import errno
+import glob
+import json
 import os
-import re
+import platform
 import secrets
-from collections.abc import Iterator, Mapping
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, BinaryIO, NamedTuple
 
-# Other programs hide temporary files under similar names, so ours say whose they are.
-_LEFTOVER = re.compile(r"\.(.+)\.legs-[a-z0-9_]{8}\.tmp")
+from legs.io.reading import FileError, parse_json, read_file
+
+LOCK = ".lock"
+OWNER = ".lock.owner"
 _FULL = "no space is left on the disk; make room, and run the same command again"
 _LIMITS = {
     errno.ENOSPC: _FULL,
@@ -23,11 +32,15 @@ _LINK = "a link or a pipe is there in place of a file; remove it"
 _DENIED = "no permission to write there"
 _TAKEN = "a part of this path is a file, or the path itself a folder"
 _OBSTACLES = {  # at the very path
-    **{errno.ELOOP: _LINK, errno.ENXIO: _LINK},
-    **{errno.EROFS: _DENIED, errno.EACCES: _DENIED, errno.EPERM: _DENIED},
-    **{errno.ENOTDIR: _TAKEN, errno.EEXIST: _TAKEN, errno.EISDIR: _TAKEN},
+    **dict.fromkeys((errno.ELOOP, errno.ENXIO), _LINK),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _DENIED),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _TAKEN),
     errno.ENOENT: "the place does not exist and cannot be made, or was removed meanwhile",
 }
+_BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which has neither of the others
+_NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+
+_writers: dict[Path, int] = {}  # the thread of this process that writes a folder
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -64,9 +77,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 def append(path: Path, text: str) -> None:
     """Adds text to a log, which is created if need be; a link or a pipe in its place is refused."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    for name in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows has neither
-        flags |= getattr(os, name, 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_FOLLOW | _NO_WAIT
     with writing(path), os.fdopen(os.open(path, flags, 0o666), "ab") as file:
         file.write(text.encode())
 
@@ -101,13 +112,13 @@ class Temporary(NamedTuple):
 def open_temporary(path: Path) -> Temporary:
     """A new file beside ``path``; those that killed processes left of the same are removed.
 
-    It is locked while it is open, so that :func:`clear_leftovers` knows that it has a writer.
+    It is locked while it is open, so that :func:`clear_leftovers` sees that it has a writer.
     """
     clear_leftovers(path.parent, path.name)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
+        # Other programs hide temporary files under similar names, so ours say whose they are.
         temporary = path.with_name(f".{path.name}.legs-{secrets.token_hex(4)}.tmp")
-        handle = os.open(temporary, flags, 0o666)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
         locked = True
         with suppress(OSError):  # some network disks have no locks
             locked = try_lock(handle)
@@ -119,17 +130,11 @@ def open_temporary(path: Path) -> Temporary:
 
 def clear_leftovers(folder: Path, name: str | None = None) -> None:
     """Removes temporary files in a folder whose writers have ended: of all files, or of one."""
-    for entry in [*os.scandir(folder)]:
-        match = _LEFTOVER.fullmatch(entry.name)
-        if match is None or name not in (None, match[1]):
-            continue
-        with suppress(OSError):
-            handle = os.open(entry.path, os.O_RDWR)
-            try:
-                if try_lock(handle):
-                    os.unlink(entry.path)
-            finally:
-                os.close(handle)
+    stem = "*" if name is None else glob.escape(name)
+    for path in [*folder.glob(f".{stem}.legs-????????.tmp")]:
+        with suppress(OSError), path.open("rb+") as file:
+            if try_lock(file.fileno()):
+                path.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -155,12 +160,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        name = error.filename
-        here = name is None or Path(os.fsdecode(name)).is_relative_to(path.parent)
-        reason = (_LIMITS | _OBSTACLES if here else _LIMITS).get(error.errno or 0)
-        if reason is None:
+        file, reasons = error.filename, _LIMITS
+        if file is None or Path(os.fsdecode(file)).is_relative_to(path.parent):
+            reasons = _LIMITS | _OBSTACLES
+        if error.errno not in reasons:
             raise
-        raise OSError(f"{path}: {reason}") from error
+        raise OSError(f"{path}: {reasons[error.errno]}") from error
 
 
 def try_lock(handle: int) -> bool:
@@ -177,3 +182,114 @@ def try_lock(handle: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
+    """Locks a file, which is created if need be, until it is closed or the process ends.
+
+    Returns ``None`` if another process holds it, unless it is to ``wait`` for that.
+    """
+    # Never through a link, which may have come with the folder.
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _BINARY, 0o644)
+    file = os.fdopen(handle, "r+b", buffering=0)
+    while not try_lock(handle):
+        if not wait:
+            file.close()
+            return None
+        time.sleep(0.05)
+    return file
+
+
+def contents(folder: Path) -> list[Path]:
+    """The entries of a folder except hidden ones such as the lock; none if there is no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+@contextmanager
+def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iterator[Path]:
+    """Keeps other writers out of a folder, which is created if need be.
+
+    The system releases the lock when the process ends, however it ends. A thread may take it more
+    than once. What a killed writer left half-written is removed. A new folder in which nothing was
+    written is removed at the end.
+
+    Args:
+        folder: to be written.
+        ours: whether a folder that is not empty may be written (default: any may). Others are
+            refused before anything in them changes.
+
+    Raises:
+        FileError: another writer, which is named; or files of others.
+
+    >>> import tempfile
+    >>> with one_writer(Path(tempfile.mkdtemp()) / "run") as folder:
+    ...     with one_writer(folder):
+    ...         sorted(file.name for file in folder.iterdir())
+    ['.lock', '.lock.owner']
+    >>> folder.exists()
+    False
+    """
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder} is a file; a run needs a directory")
+    place, thread = folder.resolve(), threading.get_ident()
+    writer = _writers.get(place)
+    if writer == thread:  # a caller holds the lock
+        yield folder
+        return
+    if writer is not None:
+        raise _busy(folder, "another thread of this process")
+    with writing(folder):
+        if ours is not None and (entries := contents(folder)) and not ours(folder):
+            names = ", ".join([path.name for path in entries[:3]] + ["…"] * (len(entries) > 3))
+            raise FileError(
+                f"{folder} holds files of others ({names}); choose a new or an empty folder"
+            )
+        fresh = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_file(folder / LOCK)
+        if lock is None:
+            raise _busy(folder, _owner(folder))
+    _writers[place] = thread
+    try:
+        with writing(folder):
+            for each in (folder, *filter(Path.is_dir, folder.iterdir())):
+                clear_leftovers(each)
+            words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
+            owner = {
+                "process": os.getpid(),
+                "host": platform.node(),
+                "command": " ".join(words)[:200],
+                "since": datetime.now().astimezone().isoformat(timespec="seconds"),
+            }
+            # Not in the lock file: whoever tries the lock may empty that. And under a new name
+            # first: a link that came with the folder is replaced, not followed.
+            write_atomically(folder / OWNER, json.dumps(owner).encode())
+        yield folder
+    finally:
+        del _writers[place]
+        with suppress(OSError):
+            (folder / OWNER).unlink(missing_ok=True)
+        lock.close()
+        with suppress(OSError):
+            if fresh and all(path.name == LOCK for path in folder.iterdir()):
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+
+
+def _owner(folder: Path) -> str:
+    """The writer in words; it may have been killed a moment ago, or not have signed yet."""
+    try:
+        owner = parse_json(read_file(folder / OWNER, 100_000))
+        where = "" if owner["host"] == platform.node() else f" on {owner['host']}"
+        command = f" ({owner['command']})" if owner["command"] else ""
+        return f"process {owner['process']}{where}{command}, since {owner['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def _busy(folder: Path, owner: str) -> FileError:
+    return FileError(
+        f"{folder} is being written by {owner}; wait for it, or choose another directory"
+    )

@@ -1,7 +1,5 @@
 """Checksums inside JSON files, and of the files beside them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings
@@ -9,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from legs.io.messages import FileError, FileWarning
+from legs.io.reading import FileError, FileWarning
 
 KEY = "sha256"
 WEIGHTS = "weights"  # in results.json: the digest of the model's weights
@@ -83,6 +81,5 @@ def check_weights(path: Path, results: Mapping[str, Any], digest: Any) -> None:
         message = "was written by an earlier version and does not say which model it belongs to"
         warnings.warn(f"{path} {message}; {model} is taken for it", FileWarning, stacklevel=1)
     elif results[WEIGHTS] != digest:
-        raise FileError(
-            f"{model} is not the model of this run, or damaged: {path} names other weights"
-        )
+        wrong = "is not the model of this run, or damaged"
+        raise FileError(f"{model} {wrong}: {path} names other weights")

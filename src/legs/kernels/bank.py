@@ -183,12 +183,11 @@ def wavelet_transform(
     rows, flat = bank_filters(cumulative, laziness, wavelets, lowpass), x.flatten(1)
     if rows.dim() == 3:  # [channels, bands, states], for each of the axes between
         rows = rows.movedim(0, -1).repeat(1, 1, flat.shape[1] // x.shape[-1])
-    return difference_bank(graph, flat, rows, "walk").unflatten(2, x.shape[1:])
+    out: Tensor = difference_bank(graph, flat, rows, "walk").unflatten(2, x.shape[1:])
+    return out
 
 
-def signal_energy(
-    x: Tensor, graph: Graph, batch: Tensor | None, num_graphs: int, multiplicity: None = None
-) -> Tensor:
+def signal_energy(x: Tensor, graph: Graph, batch: Tensor | None, num_graphs: int) -> Tensor:
     """:func:`legs.functional.signal_energy` on prepared graphs."""
     square = x * x
     steps = difference_bank(  # A = I - 2 (I - P)

@@ -107,7 +107,8 @@ class DeepLEGS(Network):
 
     def _block(self, place: int, layer: Any, states: Tensor, mask: Tensor | None) -> Tensor:
         """Linear map, norm and ReLU."""
-        norm, states = self.norms[place], linear(states, layer.weight)
+        norm: Any = self.norms[place]
+        states = linear(states, layer.weight)
         if isinstance(norm, GraphBatchNorm):
             out: Tensor = norm(states + layer.bias, mask)
             return out.relu()

@@ -289,7 +289,7 @@ class Scattering(nn.Module):
         cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
         if isinstance(walk, Graph):
             cascade["transform"] = wavelet_transform
-        bank = (walk, laziness, self.selection().to(x.dtype))
+        bank: Any = (walk, laziness, self.selection().to(x.dtype))
         coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
@@ -304,9 +304,12 @@ class Scattering(nn.Module):
                 raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
             pooled: Tensor = self.aggr(absolute.flatten(1), batch, dim_size=num_graphs)
             return pooled
-        measure = signal_energy if isinstance(walk, Graph) else fn.signal_energy
-        energy = measure(x, walk, batch, num_graphs, counts).unsqueeze(1)
-        options: Any = {"kind": self.aggr.kind, "order": self.aggr.order, "energy": energy}
+        if isinstance(walk, Graph):
+            energy = signal_energy(x, walk, batch, num_graphs)
+        else:
+            energy = fn.signal_energy(x, walk, batch, num_graphs, counts)
+        options: Any = {"kind": self.aggr.kind, "order": self.aggr.order}
+        options["energy"] = energy.unsqueeze(1)
         return fn.moments(absolute, batch, num_graphs, **options, multiplicity=counts).flatten(1)
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:

@@ -105,7 +105,7 @@ class WaveletConv(nn.Module):
         width = self.num_bands if mixing == "full" else 1
         self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
-        self.band_weight: nn.Parameter | None = None
+        self.band_weight: Any = None
         if mixing == "separable":
             self.band_weight = UninitializedParameter()
             if in_channels != -1:
@@ -160,7 +160,6 @@ class WaveletConv(nn.Module):
         weight, simple = self.band_weight, self.nonlinearity in ("abs", "none")
         fused = self.backend != "reference" and weight is not None and launch.applies(x)
         if fused and simple and not torch.compiler.is_compiling() and x.numel():
-            assert weight is not None
             size = 1 + bands.shape[1]
             out = mix(x, bands, weight[:size], count if self.nonlinearity == "abs" else 0)
             parts, weight = [], weight[size:]
@@ -183,7 +182,7 @@ class WaveletConv(nn.Module):
             return torch.cat(parts, dim=1).flatten(1)
         weights = weight.split([part.shape[1] for part in parts])
         sums = [(part * each).sum(1) for part, each in zip(parts, weights, strict=True)]
-        total: Tensor = sum(sums if out is None else [out, *sums])
+        total: Tensor = sum(sums[1:], sums[0]) if out is None else sum(sums, out)
         return total
 
     def __repr__(self) -> str:
