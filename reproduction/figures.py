@@ -28,6 +28,7 @@ def draw_parameters(path: Path, groups: Mapping[str, Sequence[Row]], score: str)
                 marker = MARKERS[SYMBOLS[k % len(SYMBOLS)]]
                 axis.errorbar(count, row["mean"], row["std"], fmt=marker, ms=8, **style)
             axis.set(title=title, xscale="log")
+            axis.xaxis.set_major_formatter("{x:,g}")
         return _save_with_legend(figure, path)
 
 
@@ -48,8 +49,7 @@ def draw_responses(path: Path, banks: Mapping[str, Bank], fixed: Bank) -> list[P
 def _save_with_legend(figure: Any, path: Path) -> list[Path]:
     """Saves panels with one legend of whatever any of them shows."""
     legend: dict[str, Any] = {}
-    for axis in figure.axes:
-        handles, labels = axis.get_legend_handles_labels()
+    for handles, labels in (axis.get_legend_handles_labels() for axis in figure.axes):
         legend |= dict(zip(labels, handles, strict=True))
     figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=6)
     figure.set_figwidth(max(figure.get_figwidth(), 6.5))  # for the legend, where panels are few

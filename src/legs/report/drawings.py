@@ -37,14 +37,8 @@ GAP = 1.5
 ADVICE = "drawings of molecules need RDKit: pip install torch-legs[chem]"
 # Highlights to which the page gives its own colors.
 PLUS, MINUS = "#FF0000", "#0000FF"
-_OPTIONS = {
-    "bondLineWidth": 1.4,
-    "fixedBondLength": 30,
-    "legendFontSize": 15,
-    "padding": 0.04,
-    "atomHighlightsAreCircles": True,
-    "standardColoursForHighlightedAtoms": True,
-}
+_OPTIONS = {"bondLineWidth": 1.4, "fixedBondLength": 30, "legendFontSize": 15, "padding": 0.04}
+_OPTIONS |= {"atomHighlightsAreCircles": True, "standardColoursForHighlightedAtoms": True}
 
 
 def graph_svg(
@@ -323,8 +317,9 @@ def molecule_svg(
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size)
-    canvas.drawOptions().useBWAtomPalette()
-    canvas.drawOptions().clearBackground = False
+    options: Any = canvas.drawOptions()
+    options.useBWAtomPalette()
+    options.clearBackground = False
     amounts = np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
     return _compact(_draw_molecule(canvas, mol, [amounts], [""], PLUS, MINUS), size)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,9 @@ class Run:
     shown: Shown | None = None
     explained: dict[str, Any] | None = None
     model: dict[str, Any] = field(default_factory=dict)
+    # Of predicted classes, and before the names of predicted targets, among the predictions.
+    column: ClassVar = "prediction"
+    prefix: ClassVar = ""
 
     @property
     def method(self) -> str:
@@ -102,15 +105,11 @@ class Run:
 
     @property
     def classes(self) -> bool:
-        """Whether this is a classification, also where the run does not say so."""
-        kind = self.results.get("task", {}).get("kind")
-        return bool(kind == "classification" if kind else "accuracy" in self.scores("train"))
+        return bool(self.results["task"]["kind"] == "classification")
 
     @property
     def names(self) -> list[str]:
-        """Names of classes or targets."""
-        task = self.results.get("task", {}).get("names") or self.model.get("task", {}).get("names")
-        return [str(name) for name in task or ()]
+        return [str(name) for name in self.results["task"]["names"]]
 
     @property
     def molecules(self) -> bool:
@@ -128,6 +127,14 @@ class Run:
     def size(self, part: str) -> int:
         """Number of graphs in a part; 0 if unknown."""
         return int(self.results.get("split", {}).get(part) or 0)
+
+    @property
+    def sure(self) -> Floats | None:
+        """Probabilities of the predicted classes, if known."""
+        columns = [f"probability:{name}" for name in self.names]
+        if self.predictions is None or not set(columns) <= set(self.predictions.columns):
+            return None
+        return np.asarray(self.predictions[columns].to_numpy(dtype=np.float64).max(1))
 
     @property
     def fixed_scales(self) -> Scales | None:
@@ -165,6 +172,27 @@ class CrossValidation:
     def lead(self) -> str:
         """The best method, whose predictions are shown."""
         return str(self.about.get("lead") or self.methods[0]["method"])
+
+    column = lead
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.lead}:"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of classes or targets."""
+        columns = [] if self.predictions is None else map(str, self.predictions.columns)
+        targets = [c.removeprefix("truth:") for c in columns if c.startswith("truth:")]
+        return [str(name) for name in self.about.get("names", targets)]
+
+    @property
+    def sure(self) -> Floats | None:
+        """Certainties of the predicted classes, if known."""
+        sure, table = self.certainty.get("sure", []), self.predictions
+        if self.certainty.get("method") != self.lead or table is None or len(sure) != len(table):
+            return None
+        return np.array(sure, dtype=np.float64)
 
     @property
     def molecules(self) -> bool:
@@ -234,7 +262,7 @@ def read_table(path: Path, text: tuple[str, ...] = ()) -> pd.DataFrame | None:
     if not path.is_file():
         return None
     with reading(path):
-        empty = {"keep_default_na": False, "na_values": [""]} if text else {}
+        empty: Any = {"keep_default_na": False, "na_values": [""]} if text else {}
         return io.plain_cells(pd.read_csv(path, dtype=dict.fromkeys(text, "string"), **empty))
 
 

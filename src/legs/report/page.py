@@ -84,13 +84,14 @@ def render(view: View) -> str:
         "templates": {name: theme.template() for name, theme in THEMES.items()},
     }
     scripts = [get_plotlyjs(), _read("page.js")]
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     text: str = template.render(
         **{**view, "figures": figures},
         nav=[],
         most_classes=MOST_CLASSES,
         style=Markup(_read("page.css")),
         scripts=[Markup(script) for script in scripts],
-        hashes=[_hash(script) for script in scripts],
+        hashes=[f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests],
         data=Markup(script_json(data)),
         drawing=Markup,  # drawings consist of shapes and coordinates alone
     )
@@ -117,11 +118,6 @@ def script_json(data: Any) -> str:
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text
-
-
-def _hash(script: str) -> str:
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _read(name: str) -> str:

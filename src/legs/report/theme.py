@@ -229,9 +229,9 @@ def draw(plot: Any, theme: ThemeName | None, size: tuple[float, float] = (6.4, 3
             x, at = note["x"], axes[0].get_xaxis_transform()
             style: dict[str, Any] = {"ha": "right", "va": "top", "color": colors.muted}
             axes[0].text(x, note["y"], note["text"], fontsize=8, transform=at, **style)
-        for axis, number in zip(axes, ("", "2"), strict=False):
+        for axis, suffix in zip(axes, ("", "2"), strict=False):
             for name in "xy":
-                _style(axis, name, layout.get(f"{name}axis{number}", {}))
+                _style(axis, name, layout.get(f"{name}axis{suffix}", {}))
         axes[-1].set_title(layout.get("meta", ""))
         handles, labels = axes[0].get_legend_handles_labels()
         if len(labels) > 1 and layout.get("showlegend", True):

@@ -24,7 +24,6 @@ Table = list[list[str]]
 # The paper's score (mean, std) for a data set and method; None if it has none.
 Paper = Callable[[str, str], Any]
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
-LEARNED = ("legs-fcn", "legs-rbf", "legs-attn-fcn", "mp-legs-fcn", "gcn-legs-fcn")
 PARTS = ("training", "validation", "test")
 # Options of legs cv that legs train has as well; the latter have no value.
 SHARED = {"--target", "--task", "--features", "--limit", "--lr", "--epochs", "--batch-size"}
@@ -46,22 +45,20 @@ def train_view(run: Run, paper: Paper) -> View:
     if run.history is not None and len(run.history):
         losses = run.history.get("validation_loss", np.full(len(run.history), np.nan))
         epochs, train = run.history["epoch"].tolist(), run.history["train_loss"].tolist()
-        figures["curves"] = plots.curve_figure(
-            epochs, train, list(losses), run.best_epoch or None, None
-        )
+        best = run.best_epoch or None
+        figures["curves"] = plots.curve_figure(epochs, train, list(losses), best, None)
     settings, data, names = run.results["settings"], run.results["data"], run.names
     what = joined(names) if len(names) <= MOST_TARGETS else f"{len(names)} targets"
     if run.classes:
         what = f"classes of {data['name'] or 'your data'}"
-    heads = {"test": "test", "guess": "baseline (test)", "validation": "validation"}
-    heads = {p: h for p, h in {**heads, "train": "training"}.items() if run.scores(p)}
+    heads = {"test": "test", "guess": "baseline (test)"}
+    heads |= {"validation": "validation", "train": "training"}
+    parts = {part: run.scores(part) for part in heads if run.scores(part)}
+    sizes = {part: f" ({size:,})" if (size := run.size(part)) else "" for part in parts}
     training, options = settings.get("training", {}), settings.get("model_options", {})
     test, base = run.scores("test"), run.scores("guess")
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    columns, sure = [f"probability:{name}" for name in names], None
-    if columns and run.predictions is not None and set(columns) <= set(run.predictions.columns):
-        sure = run.predictions[columns].to_numpy(dtype=np.float64).max(1)
-    _predictions(run, names, "prediction", "", sure, figures)
+    _predictions(run, figures)
     return {
         "template": "train.html",
         "title": f"Predicting {what} with {method_name(run.method)}",
@@ -71,13 +68,10 @@ def train_view(run: Run, paper: Paper) -> View:
         "base": base,
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
-        "columns": [
-            "",
-            *(h + (f" ({n:,})" if (n := run.size(p)) else "") for p, h in heads.items()),
-        ],
+        "columns": ["", *(heads[part] + sizes[part] for part in parts)],
         "scores": [
-            [words.SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in heads)]
-            for name in run.scores(next(iter(heads), ""))
+            [words.SCORES.get(name, name), *(number(part.get(name)) for part in parts.values())]
+            for name in next(iter(parts.values()), {})
             if ":" not in name
         ],
         "targets": _target_rows(run) if test and not run.classes else [],
@@ -100,39 +94,29 @@ def train_view(run: Run, paper: Paper) -> View:
 
 def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     """The standard error of a mean absolute error; NaN if unknown."""
-    if table is None or name not in table or f"truth:{name}" not in table:
+    if table is None or not {name, f"truth:{name}"} <= set(table.columns):
         return math.nan
-    error = (table[name].astype(float) - table[f"truth:{name}"].astype(float)).abs()
-    return float(error.std() / math.sqrt(max(error.count(), 1)))
+    error: Any = table[name].astype(float) - table[f"truth:{name}"].astype(float)
+    return float(error.abs().sem())
 
 
-def _predictions(
-    run: Run | CrossValidation,
-    names: Sequence[str],
-    column: str,
-    prefix: str,
-    sure: Floats | None,
-    figures: View,
-) -> None:
-    """Adds plots of predicted classes in a column, or of targets in columns with a prefix.
-
-    ``sure`` are the probabilities of predicted classes, if known.
-    """
+def _predictions(run: Run | CrossValidation, figures: View) -> None:
+    """Adds plots of predicted classes or targets beside the truth."""
     if (table := run.predictions) is None:
         return
-    if run.classes and {"truth", column} <= set(table.columns):
-        true, ours = table["truth"].astype(str), table[column].astype(str)
-        every = list(dict.fromkeys([*names, *sorted({*true, *ours})]))
+    if run.classes and {"truth", run.column} <= set(table.columns):
+        true, ours = table["truth"].astype(str), table[run.column].astype(str)
+        every = list(dict.fromkeys([*run.names, *sorted({*true, *ours})]))
         figures["confusion"] = plots.confusion_figure(true.tolist(), ours.tolist(), every, None)
-        if sure is not None:
+        if (sure := run.sure) is not None:
             right = (true == ours).to_numpy()
             figures["reliability"] = plots.reliability_figure(sure, right, theme=None)
     targets = {}
-    for name in () if run.classes else names:
-        pair = (f"truth:{name}", f"{prefix}{name}")
+    for name in () if run.classes else run.names:
+        pair = (f"truth:{name}", f"{run.prefix}{name}")
         if set(pair) <= set(table.columns):
-            truth, predicted = (pd.to_numeric(table[each], errors="coerce") for each in pair)
-            targets[name] = plots.residual_figure(truth, predicted, name, None)
+            values: Any = [pd.to_numeric(table[each], errors="coerce") for each in pair]
+            targets[name] = plots.residual_figure(*values, name, None)
     if targets:
         figures["residuals"] = plots.with_frames(targets)
 
@@ -141,7 +125,7 @@ def _run_scales(run: Run, figures: View) -> View | None:
     """Learned or fixed scales of a trained model; ``None`` if it has none."""
     scales = run.scales or run.fixed_scales
     if scales is None:
-        return {"old": True} if run.method in LEARNED else None
+        return None
     # Epochs in the history of an ensemble are those of its head, trained afterwards.
     ensemble = run.method in ENSEMBLES
     best = scales.labels[-1] if ensemble else run.best_epoch
@@ -191,7 +175,6 @@ def _target_rows(run: Run) -> Table:
 
 
 def _origin(results: View, folder: Path) -> Table:
-    """Versions, machine, date and folder."""
     return [
         ["versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())],
         ["machine", str(results.get("machine", ""))],
@@ -231,18 +214,13 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
     means = {method_name(m["method"]): [factor * s for s in m["scores"]] for m in run.methods}
     score = "accuracy, %" if run.classes else "mean squared error"
     figures = {"folds": plots.folds(means, score)}
-    table = pd.DataFrame() if run.predictions is None else run.predictions
-    targets = [str(c).removeprefix("truth:") for c in table if str(c).startswith("truth:")]
-    sure = None
-    if run.certainty.get("method") == run.lead and len(run.certainty["sure"]) == len(table):
-        sure = np.array(run.certainty["sure"], dtype=np.float64)
-    classes = [str(name) for name in run.about.get("names", [])]
-    _predictions(run, classes or targets, run.lead, f"{run.lead}:", sure, figures)
+    _predictions(run, figures)
 
     def score_of(mean: float, std: float) -> str:
         return f"{factor * mean:.{digits}f} ± {factor * std:.{digits}f}"
 
     best, base = run.methods[0], np.array(results["guess"])
+    tested = 0 if run.predictions is None else len(run.predictions)
     baseline = score_of(float(base.mean()), float(base.std()))
     printed = {name: words.paper_score(paper(str(results["data"]), name)) for name in names}
     with_paper = any(printed.values())
@@ -266,7 +244,7 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         "score": score_of(best["mean"], best["std"]),
         "baseline": baseline,
         "lost": bool(sign * best["mean"] <= sign * base.mean()),
-        "few": words.few_words(len(table) / max(len(base), 1), "a test set has about"),
+        "few": words.few_words(tested / max(len(base), 1), "a test set has about"),
         "protocol": protocol(run),
         "significant": [method_name(m) for m in sure_of],
         "insignificant": [method_name(m) for m in p if m not in sure_of],
@@ -309,8 +287,6 @@ def protocol(run: CrossValidation) -> str:
 
 def _cv_scales(run: CrossValidation, figures: View) -> View | None:
     """Scales that the best method learned, or the first that learns any."""
-    if not run.about:
-        return {"old": True}
     if not run.scales:
         return None
     method = run.lead if run.lead in run.scales else next(iter(run.scales))
@@ -463,9 +439,9 @@ def _cv_graphs(run: CrossValidation) -> View:
     if run.classes:
         colors: View = {"class": rows["truth"].astype("string").fillna("unknown").tolist()}
     else:
-        names = [str(c) for c in table if str(c).startswith("truth:")][:MOST_COLORS]
-        colors = {n.removeprefix("truth:"): rows[n].astype(float).tolist() for n in names}
-    lines = [_methods(rows.iloc[k], run.classes) for k in range(len(rows))]
+        names = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
+        colors = {name: rows[f"truth:{name}"].astype(float).tolist() for name in names}
+    lines = [_methods(run, rows.iloc[k]) for k in range(len(rows))]
     sized = [[*text, _size(shown, k)] for k, text in enumerate(lines)]
     cards = {n: [_card(shown, k, lines[k]) for k in group] for n, group in shown.drawn.items()}
     return {"map": _map(shown, colors, sized), "cards": cards}
@@ -511,13 +487,12 @@ def _error(run: Run, row: Any) -> list[str]:
     return [f"all {len(run.names)} targets: error of {size:.2f} standard deviations"]
 
 
-def _methods(row: Any, classes: bool) -> list[str]:
+def _methods(run: CrossValidation, row: Any) -> list[str]:
     """Truth and predictions of all methods for a graph of a cross-validation."""
     if pd.isna(row["test_set"]):
         return ["in no test set"]
-    if not classes:
-        names = [str(name) for name in row.index if str(name).startswith("truth:")]
-        return [f"{n.removeprefix('truth:')}: {number(row[n])}" for n in names[:MOST_TARGETS]]
+    if not run.classes:
+        return [f"{name}: {number(row[f'truth:{name}'])}" for name in run.names[:MOST_TARGETS]]
     truth = str(row["truth"])
     predicted = {str(k): str(v) for k, v in row.items() if k not in ("test_set", "id", "truth")}
     correct = [method_name(k) for k, v in predicted.items() if v == truth]
