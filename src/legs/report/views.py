@@ -35,6 +35,7 @@ SIGNIFICANT = 0.05
 LARGEST = 200
 # Of targets, a page describes only so many; of methods that are wrong, it names so many.
 MOST_TARGETS, MOST_METHODS, MOST_COLORS = 3, 6, 20
+EQUAL = "All nodes have the same features, so none contributes more than another."
 # States of a slider.
 STATES = 80
 
@@ -77,8 +78,7 @@ def train_view(run: Run, paper: Paper) -> View:
         "targets": _target_rows(run) if test and not run.classes else [],
         "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
-        "map": _run_map(run),
-        **run_cards(run, figures),
+        **run_graphs(run, figures),
         "figures": figures,
         "again": [
             ["seed", str(training.get("seed", ""))],
@@ -262,7 +262,7 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         "scales": _cv_scales(run, figures),
         "parts_of": _parts(run),
         **_cv_graphs(run),
-        "one": {} if run.one is None else run_cards(run.one, figures),
+        "one": {} if run.one is None else run_graphs(run.one, figures, with_map=False),
         "figures": figures,
         "again": [
             ["seeds", f"{training.get('seed', '')} (partitions, weights, batches)"],
@@ -359,100 +359,82 @@ def graph_drawing(
     return graph_svg(edges, nodes, values, size)
 
 
-def _map(shown: Shown, colors: View, lines: list[list[str]]) -> View | None:
-    """The map of a run's graphs, with lines about each; ``None`` if there are no colors for them.
+def _graphs(shown: Shown, colors: View, lines: list[list[str]], values: View | None = None) -> View:
+    """Best and worst predictions, with values at their nodes if known, and a map of all graphs.
 
-    Colors are classes or numbers, one per graph, by name.
+    Colors of the map are classes or numbers, one per graph, by name; without any there is no map.
     """
+    sizes = [_size(shown, k) for k in range(len(shown))]
+    names, cards = shown.table["id"].astype(str).tolist(), {}
+    for group, inside in shown.drawn.items():
+        cards[group] = []
+        for k in inside:
+            nodes = (values or {}).get(k)
+            svg = graph_drawing(shown, k, nodes)
+            text = [*lines[k], sizes[k], *([] if svg else ["Too large to draw."])]
+            if nodes is not None and not np.any(nodes):
+                text.append(EQUAL)
+            cards[group].append({"svg": svg, "title": names[k], "lines": text})
     if not colors:
-        return None
+        return {"cards": cards, "map": None}
+    parts, features = shown.arrays["parts"], shown.arrays["places"].astype(np.float64)
+    if np.ptp(parts):
+        sizes = [f"{PARTS[part]}; {size}" for part, size in zip(parts, sizes, strict=True)]
     hows = plots.available_maps(len(shown))
-    train, features = shown.arrays["parts"] == 0, shown.arrays["places"].astype(np.float64)
-    maps = {name: plots.map_plot(values, name, train) for name, values in colors.items()}
-    return {
-        "hows": {how: plots.HOW[how] for how in hows},
-        "share": float(shown.arrays["share"][:2].sum()),
-        "hollow": bool(train.any()),
-        "figure": plots.with_frames(maps),
-        "data": {
-            "places": {how: plots.numbers(plots.map_places(features, how)) for how in hows},
-            "drawings": [graph_drawing(shown, k, size=(240, 170)) for k in range(len(shown))],
-            "names": shown.table["id"].astype(str).tolist(),
-            "lines": lines,
-        },
+    maps = {name: plots.map_plot(color, name, parts == 0) for name, color in colors.items()}
+    data = {
+        "places": {how: plots.numbers(plots.map_places(features, how)) for how in hows},
+        "drawings": [graph_drawing(shown, k, size=(240, 170)) for k in range(len(shown))],
+        "names": names,
+        "lines": [[*text, size] for text, size in zip(lines, sizes, strict=True)],
     }
+    view = {"hows": {how: plots.HOW[how] for how in hows}, "figure": plots.with_frames(maps)}
+    share, hollow = float(shown.arrays["share"][:2].sum()), bool((parts == 0).any())
+    return {"cards": cards, "map": {**view, "data": data, "share": share, "hollow": hollow}}
 
 
-def _run_map(run: Run) -> View | None:
-    """The map of a trained model; ``None`` if the run has kept no graphs."""
-    if (shown := run.shown) is None:
-        return None
-    table = shown.table
-    if run.classes:
-        truth, predicted = table["truth"].astype(str), table["prediction"].astype(str)
-        correct = np.where(truth == predicted, "correct", "wrong").tolist()
-        colors: View = {"class": truth.tolist(), "correct or wrong": correct}
-    else:
-        columns = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
-        colors = {name: table[f"truth:{name}"].tolist() for name in columns}
-    lines = [
-        [*_prediction(run, table.iloc[k], run.names), f"{PARTS[part]}; {_size(shown, k)}"]
-        for k, part in enumerate(shown.arrays["parts"])
-    ]
-    return _map(shown, colors, lines)
-
-
-def run_cards(run: Run, figures: View) -> View:
-    """Best and worst predictions of a trained model, and what was explained.
+def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
+    """Graphs of a trained model, and what was explained.
 
     Adds a plot of the mean contribution of each scattering path, where there are explanations.
     """
     if (shown := run.shown) is None:
-        return {"cards": None, "explained": ""}
-    attributions = run.explanations
-    target = next((one["target"] for one in attributions.values()), "")
-    paths = pd.DataFrame([one.get("paths", {}) for one in attributions.values()]).abs().mean()
+        return {"cards": None, "map": None, "explained": ""}
+    shares = run.explanations.values()
+    target = next((one["target"] for one in shares), "")
+    paths = pd.DataFrame([one.get("paths", {}) for one in shares]).abs().mean()
     # Moments of the signal itself do not change when it is shuffled.
     if sizes := {str(k): float(v) for k, v in paths.items() if v > 1e-9 * paths.max()}:
         figures["paths"] = plots.path_figure(sizes, "mean size of the contribution", None)
-
-    def card(k: int) -> View:
-        row, names, nodes = shown.table.iloc[k], run.names, None
-        if k in attributions:
-            nodes = np.array(attributions[k]["nodes"])
-            names = names if run.classes else list(dict.fromkeys([target, *names]))
-        error = _error(run, row)
-        lines = _prediction(run, row, names[:1] if error else names)
-        return _card(shown, k, [*lines, *error], nodes)
-
-    what = "log-odds of the predicted class" if run.classes else f"predicted {target}"
-    cards = {name: [card(k) for k in group] for name, group in shown.drawn.items()}
-    return {"cards": cards, "explained": what if attributions else ""}
+    table, what = shown.table, "log-odds of the predicted class" if run.classes else target
+    # The explained target comes first.
+    names = run.names if run.classes else sorted(run.names, key=lambda name: name != target)
+    colors: View = {}
+    if with_map and run.classes:
+        truth, predicted = table["truth"].astype(str), table["prediction"].astype(str)
+        colors["class"] = truth.tolist()
+        colors["correct or wrong"] = np.where(truth == predicted, "correct", "wrong").tolist()
+    elif with_map:
+        columns = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
+        colors = {name: table[f"truth:{name}"].tolist() for name in columns}
+    lines = [_prediction(run, table.iloc[k], names) for k in range(len(table))]
+    values = {k: np.array(one["nodes"]) for k, one in run.explanations.items()}
+    explained = f"{'' if run.classes else 'predicted '}{what}" if values else ""
+    return {**_graphs(shown, colors, lines, values), "explained": explained}
 
 
 def _cv_graphs(run: CrossValidation) -> View:
-    """Map, and graphs that the best method predicts best and worst, of a cross-validation."""
+    """Graphs of a cross-validation; the best method predicts the first ones best and worst."""
     shown, table = run.shown, run.predictions
     if shown is None or table is None:
-        return {"map": None, "cards": None}
+        return {"cards": None, "map": None}
     rows = table.drop_duplicates("graph").set_index("graph").reindex(shown.arrays["numbers"])
     if run.classes:
         colors: View = {"class": rows["truth"].astype("string").fillna("unknown").tolist()}
     else:
         names = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
         colors = {name: rows[f"truth:{name}"].astype(float).tolist() for name in names}
-    lines = [_methods(run, rows.iloc[k]) for k in range(len(rows))]
-    sized = [[*text, _size(shown, k)] for k, text in enumerate(lines)]
-    cards = {n: [_card(shown, k, lines[k]) for k in group] for n, group in shown.drawn.items()}
-    return {"map": _map(shown, colors, sized), "cards": cards}
-
-
-def _card(shown: Shown, index: int, lines: list[str], values: Any = None) -> View:
-    svg = graph_drawing(shown, index, values)
-    lines = [*lines, _size(shown, index), *([] if svg else ["Too large to draw."])]
-    if values is not None and not np.any(values):
-        lines.append("All nodes have the same features, so none contributes more than another.")
-    return {"svg": svg, "title": str(shown.table["id"].iloc[index]), "lines": lines}
+    return _graphs(shown, colors, [_methods(run, rows.iloc[k]) for k in range(len(rows))])
 
 
 def _size(shown: Shown, index: int) -> str:
@@ -470,21 +452,17 @@ def _prediction(run: Run, row: Any, names: Sequence[str]) -> list[str]:
         if str(row["truth"]) == str(row["prediction"]):
             return [f"class {row['truth']}: correct{sure}"]
         return [f"class {row['truth']}, predicted {row['prediction']}{sure}"]
-    return [
+    deviation, error = run.model.get("task", {}).get("deviation"), []
+    if len(names) > MOST_TARGETS and deviation:  # of the training set, in the order of the targets
+        wrong = np.array([float(row[n]) - float(row[f"truth:{n}"]) for n in run.names]) / deviation
+        size = np.linalg.norm(finite := wrong[np.isfinite(wrong)]) / math.sqrt(max(len(finite), 1))
+        error = [f"all {len(names)} targets: error of {size:.2f} standard deviations"]
+    lines = [
         f"{name}: {number(row[f'truth:{name}']) or 'unknown'}, predicted {number(row[name])}"
-        for name in names[:MOST_TARGETS]
+        for name in names[: 1 if error else MOST_TARGETS]
         if name in row and f"truth:{name}" in row
     ]
-
-
-def _error(run: Run, row: Any) -> list[str]:
-    """Of many targets, the error over all of them, in standard deviations of the training set."""
-    deviation = run.model.get("task", {}).get("deviation")
-    if run.classes or len(run.names) <= MOST_TARGETS or not deviation:
-        return []
-    error = [float(row[name]) - float(row[f"truth:{name}"]) for name in run.names]
-    size = np.sqrt(np.nanmean((np.array(error) / np.array(deviation)) ** 2))
-    return [f"all {len(run.names)} targets: error of {size:.2f} standard deviations"]
+    return lines + error
 
 
 def _methods(run: CrossValidation, row: Any) -> list[str]:
