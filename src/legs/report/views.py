@@ -105,18 +105,18 @@ def _predictions(run: Run | CrossValidation, figures: View) -> None:
     if (table := run.predictions) is None:
         return
     if run.classes and {"truth", run.column} <= set(table.columns):
-        true, ours = table["truth"].astype(str), table[run.column].astype(str)
-        every = list(dict.fromkeys([*run.names, *sorted({*true, *ours})]))
-        figures["confusion"] = plots.confusion_figure(true.tolist(), ours.tolist(), every, None)
+        true, predicted = table["truth"].astype(str), table[run.column].astype(str)
+        names = list(dict.fromkeys([*run.names, *sorted({*true, *predicted})]))
+        figures["confusion"] = plots.confusion_figure([*true], [*predicted], names, None)
         if (sure := run.sure) is not None:
-            right = (true == ours).to_numpy()
+            right = (true == predicted).to_numpy()
             figures["reliability"] = plots.reliability_figure(sure, right, theme=None)
     targets = {}
     for name in () if run.classes else run.names:
         pair = (f"truth:{name}", f"{run.prefix}{name}")
         if set(pair) <= set(table.columns):
-            values: Any = [pd.to_numeric(table[each], errors="coerce") for each in pair]
-            targets[name] = plots.residual_figure(*values, name, None)
+            truth, ours = (pd.to_numeric(table[c], errors="coerce").to_numpy() for c in pair)
+            targets[name] = plots.residual_figure(truth, ours, name, None)
     if targets:
         figures["residuals"] = plots.with_frames(targets)
 
@@ -359,17 +359,17 @@ def graph_drawing(
     return graph_svg(edges, nodes, values, size)
 
 
-def _graphs(shown: Shown, colors: View, lines: list[list[str]], values: View | None = None) -> View:
+def _graphs(shown: Shown, colors: View, lines: list[list[str]], values: dict[int, Any]) -> View:
     """Best and worst predictions, with values at their nodes if known, and a map of all graphs.
 
     Colors of the map are classes or numbers, one per graph, by name; without any there is no map.
     """
     sizes = [_size(shown, k) for k in range(len(shown))]
-    names, cards = shown.table["id"].astype(str).tolist(), {}
+    names = shown.table["id"].astype(str).tolist()
+    cards: dict[str, list[View]] = {"best": [], "worst": []}
     for group, inside in shown.drawn.items():
-        cards[group] = []
         for k in inside:
-            nodes = (values or {}).get(k)
+            nodes = values.get(k)
             svg = graph_drawing(shown, k, nodes)
             text = [*lines[k], sizes[k], *([] if svg else ["Too large to draw."])]
             if nodes is not None and not np.any(nodes):
@@ -434,7 +434,7 @@ def _cv_graphs(run: CrossValidation) -> View:
     else:
         names = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
         colors = {name: rows[f"truth:{name}"].astype(float).tolist() for name in names}
-    return _graphs(shown, colors, [_methods(run, rows.iloc[k]) for k in range(len(rows))])
+    return _graphs(shown, colors, [_methods(run, rows.iloc[k]) for k in range(len(rows))], {})
 
 
 def _size(shown: Shown, index: int) -> str:
