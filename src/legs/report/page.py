@@ -26,10 +26,7 @@ BRAND = b'<span class="brand">torch-legs</span>'
 
 
 def write_page(
-    run: str | Path,
-    out: str | Path | None = None,
-    *,
-    paper: Paper = lambda data, method: None,
+    run: str | Path, out: str | Path | None = None, *, paper: Paper = lambda data, method: None
 ) -> Path:
     """Writes a page about a run: one HTML file that needs no network.
 
