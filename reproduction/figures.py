@@ -9,29 +9,49 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from legs.report import parameter_figure, response_panels
-from legs.report.responses import Bank
-from legs.report.theme import NoPictures, drawing, panels, save
+from legs.report.plots import SYMBOLS, Bank
+from legs.report.theme import MARKERS, NoPictures, drawing, panels, save
 from reproduction.cell import Row
 
-Array = np.ndarray[Any, Any]
 Point = tuple[str, float, float]  # target, its mean GDT_TS, improvement in percent
 
 
 def draw_parameters(path: Path, groups: Mapping[str, Sequence[Row]], score: str) -> list[Path]:
     """Scores against the number of parameters, one panel per data set."""
-    names = ("method", "parameters", "mean", "std")
-    points = {k: [tuple(row[name] for name in names) for row in v] for k, v in groups.items()}
-    return _save_wide(parameter_figure(points, score), path)
+    methods = list(dict.fromkeys(row["method"] for rows in groups.values() for row in rows))
+    with drawing("light") as colors:
+        figure, axes = panels(len(groups), "parameters", score)
+        for axis, (title, rows) in zip(axes, groups.items(), strict=True):
+            for row in rows:
+                k, count = methods.index(row["method"]), max(row["parameters"], 1)
+                style = {"color": colors.color(k), "label": row["method"], "elinewidth": 0.9}
+                marker = MARKERS[SYMBOLS[k % len(SYMBOLS)]]
+                axis.errorbar(count, row["mean"], row["std"], fmt=marker, ms=8, **style)
+            axis.set(title=title, xscale="log")
+            axis.xaxis.set_major_formatter("{x:,g}")
+        return _save_with_legend(figure, path)
 
 
 def draw_responses(path: Path, banks: Mapping[str, Bank], fixed: Bank) -> list[Path]:
     """Frequency responses of learned filters, one panel per bank, those of fixed ones dashed."""
-    panels = {name: (bank.frequency, bank.responses) for name, bank in banks.items()}
-    return _save_wide(response_panels(panels, (fixed.frequency, fixed.responses)), path)
+    with drawing("light") as colors:
+        figure, axes = panels(len(banks), "graph frequency 1 − λ", "response")
+        for axis, (title, bank) in zip(axes, banks.items(), strict=True):
+            for k, name in enumerate(bank.names):
+                axis.plot(bank.frequency, bank.responses[k], color=colors.color(k), label=name)
+            axis.plot(bank.frequency, bank.energy, ":", color=colors.muted, label="Σ squares")
+            for k, response in enumerate(fixed.responses):
+                axis.plot(fixed.frequency, response, "--", lw=0.8, color=colors.color(k))
+            axis.set(title=title, ylim=(0, 1.06))
+        return _save_with_legend(figure, path)
 
 
-def _save_wide(figure: Any, path: Path) -> list[Path]:
+def _save_with_legend(figure: Any, path: Path) -> list[Path]:
+    """Saves panels with one legend of whatever any of them shows."""
+    legend: dict[str, Any] = {}
+    for handles, labels in (axis.get_legend_handles_labels() for axis in figure.axes):
+        legend |= dict(zip(labels, handles, strict=True))
+    figure.legend(legend.values(), legend.keys(), loc="outside upper center", ncols=6)
     figure.set_figwidth(max(figure.get_figwidth(), 6.5))  # for the legend, where panels are few
     return save(figure, path)
 
@@ -40,7 +60,6 @@ def draw_importance(path: Path, groups: Mapping[str, Sequence[Row]]) -> list[Pat
     """How much the error rises without each path: one panel per data set."""
     methods = list(dict.fromkeys(row["method"] for rows in groups.values() for row in rows))
     height = 0.8 / len(methods)
-    drawn: dict[str, Any] = {}
     with drawing("light") as colors:
         figure, axes = panels(len(groups), "rise of the standardized MSE", "path")
         figure.set_figheight(1.4 * figure.get_figheight())
@@ -49,21 +68,13 @@ def draw_importance(path: Path, groups: Mapping[str, Sequence[Row]]) -> list[Pat
                 number = methods.index(row["method"])
                 names, rise = row["importance"]["paths"], np.asarray(row["importance"]["rise"])
                 place = np.arange(len(names)) + (number - (len(methods) - 1) / 2) * height
-                drawn[row["method"]] = axis.barh(
-                    place,
-                    rise.mean(0),
-                    height,
-                    xerr=rise.std(0),
-                    color=colors.color(number),
-                    error_kw={"lw": 0.6},
-                )
+                style = {"color": colors.color(number), "label": row["method"]}
+                axis.barh(place, rise.mean(0), height, xerr=rise.std(0), **style)
                 axis.set_yticks(np.arange(len(names)), names, fontsize=7)
             axis.axvline(0, color=colors.muted, lw=0.6)
             axis.invert_yaxis()
             axis.set_title(title, fontsize=9)
-        columns = 2 * min(len(groups), 4)
-        figure.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=columns)
-        return _save_wide(figure, path)
+        return _save_with_legend(figure, path)
 
 
 def draw_improvement(
@@ -76,20 +87,19 @@ def draw_improvement(
         figure.set_size_inches(1.45 * figure.get_size_inches())
         for axis, (title, points) in zip(axes, groups.items(), strict=True):
             axis.axhline(0, color=colors.muted, lw=1, ls="--")
-            for _, mean, value in points:
+            for number, (name, mean, value) in enumerate(points):
                 axis.plot(mean, value, "o", ms=5, color=colors.color(int(value < 0)))
+                place = (5, 3) if number % 2 else (5, -9)
+                axis.annotate(name, (mean, value), place, textcoords="offset points", fontsize=7)
             if min((value for _, _, value in points), default=0.0) < -100:
                 axis.set_yscale("symlog", linthresh=100)  # one bad target must not hide the rest
                 axis.yaxis.set_major_formatter("{x:g}")
             axis.set_title(title)
             axis.margins(0.12)
-            for number, (name, mean, value) in enumerate(points):
-                place = (5, 3) if number % 2 else (5, -9)
-                axis.annotate(name, (mean, value), place, textcoords="offset points", fontsize=7)
         return save(figure, path)
 
 
-def draw_chords(path: Path, preferences: Array, names: Sequence[str]) -> list[Path]:
+def draw_chords(path: Path, preferences: Any, names: Sequence[str]) -> list[Path]:
     """A chord diagram: the width of a ribbon is how often one class becomes another."""
     size = np.array(preferences, dtype=np.float64)
     np.fill_diagonal(size, 0)

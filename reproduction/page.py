@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,8 +128,7 @@ def write_page(
         special[spec["name"]](report)
     else:
         _scores(report, order, rows)
-    missing = len(order) - len(report.rows)
-    if missing:
+    if missing := len(order) - len(report.rows):
         report.notes.append(f"{missing} of {len(order)} cells were not run.")
     report.notes += [f"Not run: {why}." for why in dict.fromkeys(left_out.values())]
     lines = [f"# {report.title}", "", *(f"- {line}" for line in origin(report.rows)), ""]
@@ -144,9 +143,8 @@ def write_page(
     return report
 
 
-def origin(rows: Iterable[Row]) -> list[str]:
+def origin(rows: Sequence[Row]) -> list[str]:
     """Where results come from, one line per fact."""
-    rows = list(rows)
     seconds: dict[str, float] = {}
     for row in rows:  # a cell counts for its part of a shared device
         device, _, parts = row["device"].partition(", shared by ")
@@ -191,13 +189,12 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
     starred = "paper_note" in table and table["paper_note"].fillna("").any()
     title = f"{what}, mean ± standard deviation over test sets; in brackets the paper's"
     report.add(title, tables.overview(table, spec, is_error), star if starred else "")
-    tally = tables.tally(table, is_error)
-    if len(tally):
+    if len(tally := tables.tally(table, is_error)):
         report.add("Compared with the paper, by method", tally)
     if is_error and report.rows:
         words = "p: corrected resampled t-test (Nadeau and Bengio 2003) against the first."
-        ranking = tables.ranking(report.rows, spec["digits"])
-        report.add("Ranking, the smallest error first", ranking, words)
+        ranked = tables.ranking(report.rows, spec["digits"])
+        report.add("Ranking, the smallest error first", ranked, words)
     pairs = tables.paired([row for row in report.rows if not row["settings"]["shuffled"]])
     if len(pairs):
         unit = ", in percent of the other's: below zero LEGS is better" if is_error else ""

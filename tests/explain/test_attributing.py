@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from legs.explain import attribute
-from legs.explain.integration import integrate
+from legs.explain.attributing import integrate
 from legs.models import Ensemble, create
 from legs.training import TrainingOptions, fit
 from tests.training.made import made_data, made_split

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from legs.explain import explain_folder, write_certainty
-from legs.explain.certainty import certainty, kept_answers
+from legs.explain.runs import certainty, kept_answers
 from legs.report.folders import read_cv
 from legs.training import CVOptions, TrainingOptions, cross_validate
 from legs.training.cv.results import vote, write_results

@@ -8,9 +8,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from legs.report.drawings import graph_layout, graph_svg
-from legs.report.figures import wavelets_around
-from legs.report.molecules import _compact, molecule_svg
+from legs.report.drawings import (
+    _compact,
+    graph_layout,
+    graph_svg,
+    molecule_svg,
+    wavelets_around,
+)
 
 # Names from users' files are text, never code.
 SHAPES = {"svg", "path", "circle"}

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from legs.report.maps import available_maps, map_figure, map_places
+from legs.report.plots import available_maps, map_figure, map_places
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_odd_input(two_groups):
 
 def test_umap(two_groups):
     pytest.importorskip("umap", reason="pip install umap-learn")
-    assert available_maps() == ["tsne", "pca", "umap"]
+    assert available_maps(40) == ["tsne", "pca", "umap"]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # of what we ask for
         places = map_places(two_groups, "umap")

@@ -13,10 +13,8 @@ from matplotlib.image import imread
 
 from legs import report
 from legs.nn import Scattering
-from legs.report.figures import by_path
-from legs.report.plots import MOST_CLASSES, SYMBOLS, confusion, reliability
-from legs.report.static import MARKERS
-from legs.report.theme import THEMES
+from legs.report.plots import MOST_CLASSES, SYMBOLS, by_path
+from legs.report.theme import MARKERS, THEMES
 
 RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
 SALMETEROL = "OCc1cc(ccc1O)C(O)CNCCCCCCOCCCCc1ccccc1"
@@ -46,11 +44,6 @@ FIGURES = {
     "scales": lambda t: report.scale_map(weights(epochs=5), [0, 1, 2, 5, 9], 5, t),
     "one epoch": lambda t: report.scale_map(weights(epochs=1), [3], theme=t),
     "responses": lambda t: report.response_figure(weights(), 0.6, weights(), t),
-    "panels": lambda t: report.response_panels(
-        {k: report.filter_bank(weights())[:2] for k in "abcde"},
-        report.filter_bank(weights())[:2],
-        t,
-    ),
     "wavelets": lambda t: report.wavelet_figure(RING, 11, weights(), theme=t),
     "coefficients": coefficients,
     "map of classes": lambda t: report.map_figure(RNG.normal(size=(30, 2)), NAMES * 10, "class", t),
@@ -61,9 +54,6 @@ FIGURES = {
     "reliability": lambda t: report.reliability_figure(RNG.random(80), RNG.random(80) < 0.5, 10, t),
     "residuals": lambda t: report.residual_figure(
         np.r_[RNG.normal(size=40), np.nan], RNG.normal(size=41), "heat", t
-    ),
-    "parameters": lambda t: report.parameter_figure(
-        {"MUTAG": [("gcn", 9000, 70.0, 5.0), ("none", 0, 60.0, 3.0)]}, theme=t
     ),
     "curves": lambda t: report.curve_figure([1, 2, 3], [3.0, 2.0, 1.0], [np.nan, 2.0, 1.5], 3, t),
     "nodes": lambda t: report.node_figure(RING, RNG.normal(size=11), "heat", theme=t),
@@ -144,13 +134,17 @@ def test_numbers_behind_the_pictures():
     assert bank.lower - 1e-9 <= bank.energy.min()
     assert bank.energy.max() <= bank.upper + 1e-9
     sure = np.array([0.1, 0.96, 0.99, 1.0])
-    found = reliability(sure, np.array([True, True, True, False]), bins=10)
-    np.testing.assert_allclose(found.right, [1, 2 / 3])
-    assert found.graphs.tolist() == [1, 3]
+    right = np.array([True, True, True, False])
+    plot = report.reliability_figure(sure, right, bins=10, theme=None)
+    np.testing.assert_allclose(plot.data[0].x, [0.1, 0.9833])
+    np.testing.assert_allclose(plot.data[0].y, [1, 0.6667])
+    sizes = plot.data[0].marker.size
+    assert sizes[1] == 30 > sizes[0]  # one graph, and three
+    assert plot.layout.meta.startswith("Expected calibration error: 0.46")
     module = Scattering(2, num_scales=2)
-    moments, paths, table = by_path(RNG.normal(size=(5, module.out_channels)), module.columns())
-    assert (moments[0], paths) == ("mean", ["x", "Ψ0", "Ψ1", "Ψ0 Ψ1"])
-    np.testing.assert_allclose(table.mean(1), 0, atol=1e-12)
+    table = by_path(RNG.normal(size=(5, module.out_channels)), module.columns())
+    assert list(table["mean"].columns) == ["x", "Ψ0", "Ψ1", "Ψ0 Ψ1"]
+    np.testing.assert_allclose(table.mean(), 0, atol=1e-12)
 
 
 def test_ten_methods_look_different():
@@ -169,9 +163,9 @@ def test_a_large_confusion_matrix_is_bounded():
     """Of 1,000 classes those with most errors are drawn."""
     names = [f"class {k}" for k in range(1000)]
     predicted = [*names[:990], *names[:10]]
-    (heat,) = confusion(names, predicted, names).data
-    assert np.shape(heat.z) == (MOST_CLASSES, MOST_CLASSES)
-    ticks = confusion(names, predicted, names).layout.xaxis.ticktext
+    plot = report.confusion_figure(names, predicted, names, theme=None)
+    assert np.shape(plot.data[0].z) == (MOST_CLASSES, MOST_CLASSES)
+    ticks = plot.layout.xaxis.ticktext
     assert {f"class {k}" for k in (*range(10), *range(990, 1000))} <= set(ticks)
 
 

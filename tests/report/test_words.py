@@ -15,25 +15,29 @@ import pytest
 from legs.report import words
 from legs.report.folders import CrossValidation, Run
 from legs.report.page import environment
-from legs.report.views import cv_words, train_command, train_words, usual_setting
+from legs.report.views import cv_view, train_command, train_view, usual_setting
 from legs.report.words import ABOUT, about_method, method_name
 from legs.training import methods
 
 
-def lead(template, view):
+def no_paper(data, method):
+    return None
+
+
+def lead(view):
     """The first lines of a page, as a reader sees them."""
-    template = environment().get_template(template)
+    template = environment().get_template(view["template"])
     html = "".join(template.blocks["lead"](template.new_context(view)))
     lines = re.findall(r"<p>(.*?)</p>", html, re.DOTALL)
     return [" ".join(unescape(line).split()) for line in lines]
 
 
 def summary(run):
-    return lead("train.html", train_words(run))
+    return lead(train_view(run, no_paper))
 
 
 def cv_summary(run):
-    return lead("cv.html", cv_words(run))
+    return lead(cv_view(run, no_paper))
 
 
 def run_of(test, guess, names, kind="regression", predictions=None, molecules=True, tested=50):
@@ -46,7 +50,7 @@ def run_of(test, guess, names, kind="regression", predictions=None, molecules=Tr
         "parameters": 1000,
         "seconds": 3.0,
     }
-    return Run(Path("run"), results, pd.DataFrame(), predictions)
+    return Run(Path("run"), results, None, predictions)
 
 
 def classes_of(right, guess, tested):
@@ -67,7 +71,7 @@ def test_an_error_stands_beside_that_of_the_baseline():
     assert "do not rely" not in second
     assert "how signals on its atoms spread along its bonds" in last
     assert "predict logP on 400 molecules from “mine”, with 50 others for early stopping." in last
-    assert train_words(run)["title"] == "Predicting logP with LEGS-FCN"
+    assert train_view(run, no_paper)["title"] == "Predicting logP with LEGS-FCN"
 
 
 @pytest.mark.parametrize("r2", [-0.3, 0.05])
@@ -83,7 +87,7 @@ def test_many_targets_are_counted():
     assert (
         "of 50 graphs that were not used for training (R² 0.50, the mean over all targets" in text
     )
-    assert train_words(run)["title"] == "Predicting 4 targets with LEGS-FCN"
+    assert train_view(run, no_paper)["title"] == "Predicting 4 targets with LEGS-FCN"
 
 
 @pytest.mark.parametrize(
@@ -133,6 +137,9 @@ def test_every_method_is_explained():
     assert about_method("mine") == ""
 
 
+SIZE = {"parameters": 10, "models": 1, "seconds": 1.0}
+
+
 def compared(rows, methods=("legs-fcn", "gcn", "gin")):
     results = {
         "data": "MUTAG",
@@ -140,7 +147,8 @@ def compared(rows, methods=("legs-fcn", "gcn", "gin")):
         "options": {"folds": 10, "test_folds": 1, "rotations": None, "grid": [{}]},
         "guess": [0.66] * 10,
         "methods": [
-            {"method": m, "mean": 0.9 - 0.1 * k, "std": 0.05} for k, m in enumerate(methods)
+            {"method": m, "mean": 0.9 - 0.1 * k, "std": 0.05, "scores": [0.9], **SIZE}
+            for k, m in enumerate(methods)
         ],
         "comparisons": [{"first": a, "second": b, "p": p, "difference": 1} for a, b, p in rows],
     }

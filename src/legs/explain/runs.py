@@ -1,4 +1,4 @@
-"""Attributions for the best and worst predictions of a run, kept in its folder."""
+"""What explains the page of a run, kept in its folder: attributions, and how sure votes were."""
 
 from __future__ import annotations
 
@@ -10,22 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
+from legs import io
 from legs.explain.attributing import attribute
-from legs.explain.certainty import write_certainty
-from legs.io import (
-    FileWarning,
-    expand_user,
-    file_digests,
-    read_arrays,
-    with_digest,
-    write_atomically,
-)
-from legs.models import Network
-from legs.models.saving import DESCRIPTION, WEIGHTS
+from legs.models import ModelError, Network
 from legs.report import folders
 from legs.report.folders import EXPLAINED, GRAPHS, RESULTS, read_json, reading
+from legs.training.cv.protocol import stacks
+from legs.training.cv.results import vote
+from legs.training.cv.store import Store, file_names
 from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
 
@@ -48,13 +43,13 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
         version of this package did not keep.
     """
     folder = Path(folder)
-    if not (folder / "model" / DESCRIPTION).is_file():
+    if not (folder / "model" / folders.MODEL).is_file():
         return None
     predictor = load_predictor(find_model(folder))
     if not isinstance(predictor.answerer, Network) or not (folder / GRAPHS).is_file():
         return None
     names = _targets(predictor, targets, folder)
-    weights = _weights(folder)  # before anything is computed
+    model = folders.read_model(folder, folders.read_results(folder))  # before anything is computed
     with reading(folder / GRAPHS):
         graphs = drawn_graphs(folder / GRAPHS)
     with reading(folder / GRAPHS, folders.CLEAR):
@@ -63,10 +58,18 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
             for index, graph in enumerate(graphs)
             if int(graph.num_nodes or 0) <= LARGEST
         ]
-    content: dict[str, Any] = {"kind": predictor.task.kind, "graphs": rows, "weights": weights}
-    content["files"] = file_digests(folder, [GRAPHS])
-    write_atomically(folder / EXPLAINED, json.dumps(with_digest(content)).encode())
-    return folder / EXPLAINED
+    content = {
+        "kind": predictor.task.kind,
+        "graphs": rows,
+        "weights": model[folders.DIGEST][folders.WEIGHTS],
+        "files": io.file_digests(folder, [GRAPHS]),
+    }
+    return _write(folder / EXPLAINED, content)
+
+
+def _write(path: Path, content: dict[str, Any]) -> Path:
+    io.write_atomically(path, json.dumps(io.with_digest(content)).encode())
+    return path
 
 
 def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
@@ -77,59 +80,44 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
             its folder ``one-model``, if there is one; and how sure its predictions are is noted.
         targets: as in :func:`explain_run`.
     """
-    folder = expand_user(folder)
+    folder = io.expand_user(folder)
     kind, run = folders.kind_of(folder), folder
     if kind == "demo":
         run = folders.runs_in(folder)[0]
-    if kind == "cv":
-        run, certainty = folder / folders.ONE, folder / folders.CERTAINTY
-        if not _is_whole(certainty):
-            certainty.unlink()
-        if not _is_newer(certainty, folder / RESULTS):
-            with reading(folder, folders.CLEAR):
-                write_certainty(folder)
-        if "scores" not in read_json(run / RESULTS):
-            return None
-    if targets or not _is_current(run):
-        return explain_run(run, targets)
-    return run / EXPLAINED
-
-
-def _is_current(folder: Path) -> bool:
-    """Whether the graphs of a run have been explained by its model, and the file is whole."""
-    if not _is_whole(folder / EXPLAINED):
-        return False
-    explained = read_json(folder / EXPLAINED)
-    if "weights" not in explained:  # of version 0.1.0
-        return _is_newer(folder / EXPLAINED, folder / GRAPHS)
-    same = _weights(folder) in (None, explained["weights"])
-    return same and bool(explained.get("files") == file_digests(folder, [GRAPHS]))
-
-
-def _is_whole(file: Path) -> bool:
-    """Whether a file is as it was written, or is missing; a warning if it is damaged."""
+    if kind != "cv":
+        return _explained(run, targets)
+    run, certainty = folder / folders.ONE, folder / folders.CERTAINTY
+    explained = _explained(run, targets) if "scores" in read_json(run / RESULTS) else None
     try:
-        read_json(file)
+        read_json(certainty)
     except folders.ReportError:
-        warnings.warn(f"{file} is damaged; it is made again", FileWarning, stacklevel=2)
-        return False
-    return True
+        _warn(certainty)
+        certainty.unlink()
+    with reading(folder, folders.CLEAR):
+        write_certainty(folder)
+    return explained
 
 
-def _is_newer(file: Path, source: Path) -> bool:
-    there = file.is_file() and source.is_file()
-    return there and file.stat().st_mtime >= source.stat().st_mtime
+def _explained(run: Path, targets: Sequence[str]) -> Path | None:
+    """Explains a run unless its file is whole, and made by this model of these graphs."""
+    model = folders.read_model(run, folders.read_results(run))
+    try:
+        explained = folders.read_explained(run, model) or {}
+    except folders.ReportError:
+        _warn(run / EXPLAINED)
+        explained = {}
+    current = "weights" in explained or (explained and not model)  # version 0.1.0 names no model
+    return run / EXPLAINED if current and not targets else explain_run(run, targets)
 
 
-def _weights(folder: Path) -> str | None:
-    """The digest of the weights of a run's model; ``None`` if the model was deleted."""
-    model = folders.read_model(folder, folders.read_results(folder))
-    return str(model[folders.DIGEST][WEIGHTS]) if model else None
+def _warn(file: Path) -> None:
+    message = f"{file} is damaged, or of another model; it is made again"
+    warnings.warn(message, io.FileWarning, stacklevel=3)
 
 
 def drawn_graphs(file: Path) -> list[Data]:
     """The best and worst predictions of a run from its ``shown.npz``, with node features."""
-    arrays = read_arrays(file)
+    arrays = io.read_arrays(file)
     graphs = []
     for k in range(int(arrays["best"]) + int(arrays["worst"])):
         nodes, edges = (slice(*arrays[name][k : k + 2]) for name in ("ptr", "edge_ptr"))
@@ -165,12 +153,73 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> Sequ
 def _explain(predictor: Predictor, graph: Data, target: str | None) -> dict[str, Any]:
     result = attribute(predictor, graph, target, **QUALITY)
     numbers = {"value": result.value, "baseline": result.baseline, "gap": result.gap}
-    rounded = {name: _rounded(value) for name, value in numbers.items()}
-    rounded["nodes"] = [_rounded(share) for share in result.nodes]
-    for name in ("paths", "moments"):
-        rounded[name] = {key: _rounded(share) for key, share in getattr(result, name).items()}
-    return {"target": result.target, **rounded}
+    return {
+        "target": result.target,
+        **_rounded(numbers),
+        "nodes": list(_rounded(dict(enumerate(result.nodes))).values()),
+        "paths": _rounded(result.paths),
+        "moments": _rounded(result.moments),
+    }
 
 
-def _rounded(value: float) -> Any:
-    return float(f"{value:.5g}")
+def _rounded(values: dict[Any, float]) -> dict[Any, float]:
+    return {name: float(f"{value:.5g}") for name, value in values.items()}
+
+
+def write_certainty(folder: str | Path) -> Path | None:
+    """Writes ``certainty.json``: how sure the best method was of each of its predictions.
+
+    The models of a cross-validation are not kept, but their answers are. The certainty of a
+    prediction is the mean probability that the models which voted on it gave it.
+
+    Args:
+        folder: of ``legs cv``.
+
+    Returns:
+        The file; ``None`` for a regression, or if the answers are no longer there.
+    """
+    folder = Path(folder)
+    run = folders.read_cv(folder)
+    if not run.classes or run.predictions is None:
+        return None
+    chosen = next(m for m in run.methods if m["method"] == run.lead)["chosen"]
+    try:
+        by_set = kept_answers(folder, run.lead, run.results["options"]["grid"], chosen)
+    except (ModelError, OSError, ValueError):
+        return None
+    sure = torch.cat([certainty(answers) for answers in by_set]).tolist()
+    if len(sure) != len(run.predictions):
+        return None
+    content = {"method": run.lead, "sure": [round(value, 4) for value in sure]}
+    return _write(folder / folders.CERTAINTY, content)
+
+
+def certainty(answers: Tensor) -> Tensor:
+    """Mean of ``[models, graphs, classes]`` for the class that models vote for, ``[graphs]``."""
+    return answers.mean(0).gather(1, vote(answers).unsqueeze(1)).squeeze(1)
+
+
+def kept_answers(
+    folder: Path, method: str, grid: list[dict[str, Any]], chosen: list[int]
+) -> list[Tensor]:
+    """Answers of the models behind the vote on each test set, ``[models, graphs, classes]`` each.
+
+    ``chosen`` has the index, in the tuning ``grid``, of the setting of each test set.
+    """
+    settings = dict(io.parse_json((folder / "settings.json").read_bytes()))
+    store = Store(folder, settings)
+    count = len(chosen) if method == "gs-svm" else len(settings["splits"])
+    models: dict[int, list[Tensor]] = {}
+    for setting in set(chosen):
+        group = [0] if method == "gs-svm" else next(g for g in stacks(grid) if setting in g)
+        loaded = store.load_all(file_names(method, grid, group, count))
+        answers = [model.answers for model in loaded if model is not None]
+        if len(answers) < len(loaded):
+            raise ModelError(f"{folder} does not hold all models of {method}")
+        first = 0 if method == "gs-svm" else count * group.index(setting)
+        models[setting] = answers[first : first + count]
+    each = count // len(chosen)
+    return [
+        torch.stack(models[setting][number * each : (number + 1) * each])
+        for number, setting in enumerate(chosen)
+    ]

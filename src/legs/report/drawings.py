@@ -1,33 +1,52 @@
-"""Graphs as SVG, and their layout."""
+"""Graphs and molecules, drawn: as SVG without colors for the page, with a theme's for files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
-from legs.report.theme import Floats
+from legs.functional import random_walk, wavelet_transform
+from legs.report.plots import cumulative_scales, filter_names
+from legs.report.theme import (
+    Floats,
+    NoPictures,
+    Theme,
+    ThemeName,
+    drawing,
+    new_figure,
+    panels,
+    theme_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Pairs = npt.NDArray[np.integer]
 # Components of a graph stand side by side, this far apart.
 GAP = 1.5
+ADVICE = "drawings of molecules need RDKit: pip install torch-legs[chem]"
+# Highlights to which the page gives its own colors.
+PLUS, MINUS = "#FF0000", "#0000FF"
+_OPTIONS = {"bondLineWidth": 1.4, "fixedBondLength": 30, "legendFontSize": 15, "padding": 0.04}
+_OPTIONS |= {"atomHighlightsAreCircles": True, "standardColoursForHighlightedAtoms": True}
 
 
 def graph_svg(
-    edges: Pairs,
-    nodes: int,
-    values: Sequence[float] | Floats | None = None,
-    size: tuple[int, int] = (260, 180),
+    edges: Pairs, nodes: int, values: Any = None, size: tuple[int, int] = (260, 180)
 ) -> str:
     """A graph as SVG: classes ``edge``, ``node``, ``plus`` and ``minus``, colored by the page.
 
     A node with a value is a dot as large as the value; its sign is the class.
-
-    >>> graph_svg(np.array([[0, 1]]), 2).count("<circle")
-    2
     """
     places = graph_layout(edges, nodes)
     width, height = size
@@ -64,11 +83,6 @@ def graph_layout(edges: Pairs, nodes: int, rounds: int = 80) -> Floats:
     Minimizes :math:`\sum_{i<j} d_{ij}^{-2} (\|p_i - p_j\| - d_{ij})^2` with graph distances
     :math:`d` (Gansner, Koren and North, 2005), starting from classical scaling. The longest
     direction is horizontal; neighbors are about 1 apart.
-
-    Args:
-        edges: pairs of nodes, each edge once or twice, ``[edges, 2]``.
-        nodes: number of nodes.
-        rounds: number of iterations (default 80).
 
     >>> (graph_layout(np.array([[0, 1], [1, 2]]), 3).round(2) + 0.0).tolist()
     [[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]
@@ -111,3 +125,276 @@ def _majorize(distance: Floats, rounds: int) -> Floats:
     turned = places @ np.linalg.svd(places, full_matrices=False)[2].T
     # The orientation is arbitrary: the first node is left of the last.
     return np.asarray(turned if turned[0, 0] <= turned[-1, 0] else -turned, dtype=np.float64)
+
+
+def node_figure(
+    edges: Pairs,
+    values: Floats,
+    label: str = "",
+    places: Floats | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """The contribution of each node, on the drawn graph.
+
+    Args:
+        edges: pairs of nodes, each edge once, ``[edges, 2]``.
+        values: one per node.
+        label: what the values are.
+        places: coordinates of the nodes (default: by stress majorization).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    places = graph_layout(edges, len(values)) if places is None else places
+    with drawing(theme) as colors:
+        figure = new_figure(5.0, 3.8)
+        dots = _draw_graph(figure.subplots(), places, edges, values, colors)
+        figure.colorbar(dots, label=label or "contribution", shrink=0.8)
+    return figure
+
+
+def wavelet_figure(
+    edges: Pairs,
+    nodes: int,
+    weights: Floats,
+    centre: int | None = None,
+    laziness: float = 0.5,
+    places: Floats | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """The wavelets around a node on the drawn graph, one panel each.
+
+    Args:
+        edges: pairs of nodes, each edge once, ``[edges, 2]``.
+        nodes: number of nodes.
+        weights: the selection matrix ``F``, ``[scales, steps]``.
+        centre: the node (default: a central one).
+        laziness: of the walk (default ½).
+        places: coordinates of the nodes, ``[nodes, 2]`` (default: by stress majorization).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    bands = wavelets_around(edges, nodes, weights, centre, laziness)
+    places = graph_layout(edges, nodes) if places is None else places
+    with drawing(theme) as colors:
+        figure, axes = panels(len(bands), most=3, size=(2.6, 2.1))
+        for axis, values, name in zip(axes, bands, filter_names(len(bands)), strict=True):
+            _draw_graph(axis, places, edges, values, colors)
+            axis.set_title(name)
+    return figure
+
+
+def _draw_graph(axis: Any, places: Floats, edges: Pairs, values: Floats, colors: Theme) -> Any:
+    """Draws a graph with values at its nodes; returns the markers."""
+    from matplotlib.collections import LineCollection
+
+    segments = list(places[np.asarray(edges).reshape(-1, 2)])
+    axis.add_collection(LineCollection(segments, colors=colors.grid, linewidths=1.5))
+    largest = float(np.abs(values).max(initial=0)) or 1.0
+    axis.set_aspect("equal")
+    axis.margins(0.12)
+    axis.set_axis_off()
+    size, shades = 20 + 120 * np.abs(values) / largest, colors.colormap("diverging")
+    rim = {"edgecolors": colors.muted, "linewidths": 0.5, "zorder": 2}
+    return axis.scatter(*places.T, size, values, cmap=shades, vmin=-largest, vmax=largest, **rim)
+
+
+def wavelets_around(
+    edges: Pairs, nodes: int, weights: Floats, centre: int | None = None, laziness: float = 0.5
+) -> Floats:
+    r""":math:`\Psi_j` and :math:`\Phi` of a signal that is one at one node and zero elsewhere.
+
+    They are ``[scales + 1, nodes]`` and sum to the signal; arguments as in :func:`wavelet_figure`.
+    """
+    pairs = np.asarray(edges).reshape(-1, 2)
+    if centre is None:
+        distance = graph_distances(pairs, nodes)
+        reached = np.isfinite(distance)
+        # The smallest mean distance to all others, in the largest component.
+        total = np.where(reached, distance, 0).sum(1) - nodes**2 * reached.sum(1)
+        centre = int(total.argmin())
+    loops = pairs[:, 0] == pairs[:, 1]
+    both = np.concatenate([pairs, pairs[~loops, ::-1]]).T.astype(np.int64)
+    walk = random_walk(torch.from_numpy(both.copy()), None, nodes, torch.float64)
+    signal = torch.zeros(nodes, 1, dtype=torch.float64)
+    signal[centre] = 1
+    bands = wavelet_transform(signal, walk, laziness, cumulative_scales(weights), lowpass=True)
+    return np.asarray(bands.squeeze(-1).numpy(), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing as file contents.
+
+    Args:
+        svg: the SVG file.
+        png: the PNG file, empty if there is none.
+    """
+
+    svg: str
+    png: bytes = b""
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Saves it as SVG, and as PNG where there is one; ``path`` without suffix."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        contents = {".svg": self.svg.encode(), ".png": self.png}
+        files = {path.with_name(path.name + end): data for end, data in contents.items() if data}
+        for file, data in files.items():
+            file.write_bytes(data)
+        return list(files)
+
+
+def atom_drawing(
+    smiles: str, values: Floats, label: str = "", theme: ThemeName = "light"
+) -> Drawing:
+    """The contribution of each atom, on RDKit's drawing of the molecule.
+
+    Args:
+        smiles: the molecule.
+        values: one per (heavy) atom, in the order of the SMILES.
+        label: below the drawing.
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    return _panels(_readable(smiles), np.asarray(values)[None], [label], theme, size=(420, 300))
+
+
+def wavelet_drawing(
+    smiles: str,
+    weights: Floats,
+    centre: int | None = None,
+    laziness: float = 0.5,
+    theme: ThemeName = "light",
+) -> Drawing:
+    """The wavelets around an atom, on RDKit's drawing of the molecule, one panel each.
+
+    Args:
+        smiles: the molecule.
+        weights: the selection matrix ``F``, ``[scales, steps]``.
+        centre: index of the atom (default: a central one).
+        laziness: of the walk (default ½).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    mol = _readable(smiles)
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
+    edges = np.array(bonds, dtype=np.int64).reshape(-1, 2)
+    bands = wavelets_around(edges, mol.GetNumAtoms(), weights, centre, laziness)
+    # RDKit's font has no Greek letters.
+    names = [*(f"psi {j}" for j in range(len(bands) - 1)), "phi"]
+    return _panels(mol, bands, names, theme, size=(280, 200))
+
+
+def read_molecule(smiles: str, hydrogens: bool = False) -> Any:
+    """RDKit's molecule of a SMILES; ``None`` if it cannot read it."""
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError as error:
+        raise NoPictures(ADVICE) from error
+    with rdBase.BlockLogs():
+        mol = None if "\0" in smiles else Chem.MolFromSmiles(smiles)
+    return Chem.AddHs(mol) if mol is not None and hydrogens else mol
+
+
+def _readable(smiles: str) -> Any:
+    mol = read_molecule(smiles)
+    if mol is None:
+        raise ValueError(f"RDKit cannot read the molecule {smiles!r}")
+    return mol
+
+
+def molecule_svg(
+    smiles: str, values: Any = None, size: tuple[int, int] = (260, 180), hydrogens: bool = False
+) -> str | None:
+    """A molecule as a small SVG, colored by the page; dots as in :func:`graph_svg`.
+
+    ``None`` if RDKit is not installed or cannot read the molecule, or the molecule (with
+    ``hydrogens``, if they are nodes) has another number of atoms than there are values.
+    """
+    try:
+        mol = read_molecule(smiles, hydrogens)
+    except NoPictures:
+        return None
+    if mol is None or (values is not None and mol.GetNumAtoms() != len(values)):
+        return None
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    canvas = rdMolDraw2D.MolDraw2DSVG(*size)
+    options: Any = canvas.drawOptions()
+    options.useBWAtomPalette()
+    options.clearBackground = False
+    amounts = np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
+    return _compact(_draw_molecule(canvas, mol, [amounts], [""], PLUS, MINUS), size)
+
+
+def _panels(
+    mol: Any, values: Floats, names: Sequence[str], theme: ThemeName, size: tuple[int, int]
+) -> Drawing:
+    """The same molecule several times, with dots for other values ``[panels, atoms]`` each time."""
+    colors = theme_of(theme)
+    if mol.GetNumAtoms() != values.shape[1]:
+        raise ValueError(f"{values.shape[1]} values for a molecule of {mol.GetNumAtoms()} atoms")
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    columns = min(3, len(values))
+    whole = size[0] * columns, size[1] * -(-len(values) // columns)
+    texts = []
+    for kind in (rdMolDraw2D.MolDraw2DSVG, rdMolDraw2D.MolDraw2DCairo):
+        canvas = kind(*whole, *size)
+        options = canvas.drawOptions()
+        if colors.name == "dark":
+            rdMolDraw2D.SetDarkMode(options)
+        options.setBackgroundColour(_rgb(colors.paper))
+        options.setLegendColour(_rgb(colors.ink))
+        minus, plus = colors.diverging[1], colors.diverging[3]
+        texts.append(_draw_molecule(canvas, mol, values, names, plus, minus))
+    return Drawing(*texts)
+
+
+def _draw_molecule(
+    canvas: Any, mol: Any, values: Any, names: Sequence[str], plus: str, minus: str
+) -> Any:
+    """One panel per row of values, large ones as large circles; returns the file."""
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    for name, value in _OPTIONS.items():
+        setattr(canvas.drawOptions(), name, value)
+    shares = []
+    for row in values:
+        largest = float(np.abs(row).max(initial=0))
+        shares.append(
+            {k: v / largest for k, v in enumerate(row.tolist()) if abs(v) > 0.03 * largest}
+        )
+    color = {True: _rgb(plus), False: _rgb(minus)}
+    canvas.DrawMolecules(
+        [rdMolDraw2D.PrepareMolForDrawing(mol)] * len(shares),
+        legends=list(names),
+        highlightAtoms=[list(share) for share in shares],
+        highlightBonds=[[]] * len(shares),
+        highlightAtomColors=[{k: color[v > 0] for k, v in share.items()} for share in shares],
+        highlightAtomRadii=[{k: 0.12 + 0.36 * abs(v) ** 0.5 for k, v in s.items()} for s in shares],
+    )
+    canvas.FinishDrawing()
+    return canvas.GetDrawingText()
+
+
+def _rgb(color: str) -> tuple[float, ...]:
+    return tuple(int(color[k : k + 2], 16) / 255 for k in (1, 3, 5))
+
+
+def _compact(text: str, size: tuple[int, int]) -> str:
+    """A tenth of RDKit's SVG: its circles, one path of lines and one of filled shapes.
+
+    Only coordinates are taken over, so that no text from a file can become code on a page.
+    """
+    circles, lines, shapes = list[str](), list[str](), list[str]()
+    for element in ElementTree.fromstring(text).iter():
+        tag, style = str(element.tag).rpartition("}")[2], element.get("style", "")
+        if tag in ("ellipse", "circle"):
+            kind = {PLUS: "plus", MINUS: "minus"}.get(style[5:12], "node")  # fill:#…
+            x, y, r = (float(element.get(name, 0)) for name in ("cx", "cy", "rx"))
+            circles.append(f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{r:g}"/>')
+        elif tag == "path":
+            path = " ".join(re.findall(r"[A-Za-z]|-?\d+\.?\d*", element.get("d", "")))
+            (lines if "fill:none" in style else shapes).append(path)
+    return (
+        f'<svg viewBox="0 0 {size[0]} {size[1]}" class="molecule">{"".join(circles)}'
+        f'<path class="line" d="{" ".join(lines)}"/><path d="{" ".join(shapes)}"/></svg>'
+    )

@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from legs.io import (
-    BoundedError,
-    FileError,
-    FileWarning,
-    check_digest,
-    check_files,
-    check_weights,
-    digest_of,
-    file_digests,
-    parse_json,
-    plain_cells,
-    read_arrays,
-)
+from legs import io
 from legs.report.theme import Floats
 
 RESULTS, EXPLAINED, CERTAINTY = "results.json", "explained.json", "certainty.json"
 DEMO, GRAPHS, MODEL, WEIGHTS = "demo.json", "shown.npz", "model.json", "weights.safetensors"
 # Of the graphs that are shown, see legs.training.shown.
 ARRAYS = {"numbers", "parts", "ptr", "edge_ptr", "edges", "places", "share", "best", "worst"}
+# Columns that are text, whatever they look like: a class may be called 1, or NA.
+TEXT = ("id", "smiles", "prediction", "truth")
 # A run of legs train inside the folder of a cross-validation; its model is explained.
 ONE = "one-model"
 DIGEST = "sha256"
 # Errors that say what is wrong already.
-CLEAR = (BoundedError, ImportError, MemoryError, OSError)
+CLEAR = (io.BoundedError, ImportError, MemoryError, OSError)
 MADE = "run the command that made it again"
 # The model of a demonstration that is shown in detail comes first.
 DEMO_ORDER = ("legs-fcn", "legs-fixed", "gcn", "baseline")
 # A folder that no page can be made of; the message says why.
-ReportError = FileError
+ReportError = io.FileError
 
 
 @dataclass(frozen=True)
@@ -57,10 +47,10 @@ class Shown:
         return len(self.arrays["numbers"])
 
     @property
-    def drawn(self) -> tuple[range, range]:
+    def drawn(self) -> dict[str, range]:
         """Indices of the best and of the worst predictions."""
         best, worst = (int(self.arrays[name]) for name in ("best", "worst"))
-        return range(best), range(best, best + worst)
+        return {"best": range(best), "worst": range(best, best + worst)}
 
     def graph(self, index: int) -> tuple[npt.NDArray[np.int32], int]:
         """Edges and number of nodes of a graph."""
@@ -99,34 +89,36 @@ class Run:
 
     folder: Path
     results: dict[str, Any]
-    history: pd.DataFrame
+    history: pd.DataFrame | None = None
     predictions: pd.DataFrame | None = None
     scales: Scales | None = None
     shown: Shown | None = None
     explained: dict[str, Any] | None = None
     model: dict[str, Any] = field(default_factory=dict)
+    # Of predicted classes, and before the names of predicted targets, among the predictions.
+    column: ClassVar = "prediction"
+    prefix: ClassVar = ""
 
     @property
     def method(self) -> str:
-        """Name of the method."""
         return str(self.results["settings"]["model"])
 
     @property
     def classes(self) -> bool:
-        """Whether this is a classification, also where the run does not say so."""
-        kind = self.results.get("task", {}).get("kind")
-        return bool(kind == "classification" if kind else "accuracy" in self.scores("train"))
+        return bool(self.results["task"]["kind"] == "classification")
 
     @property
     def names(self) -> list[str]:
-        """Names of classes or targets."""
-        task = self.results.get("task", {}).get("names") or self.model.get("task", {}).get("names")
-        return [str(name) for name in task or ()]
+        return [str(name) for name in self.results["task"]["names"]]
 
     @property
     def molecules(self) -> bool:
-        """Whether the graphs are molecules."""
         return bool(self.results["data"].get("molecules"))
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch whose weights were kept; 0 if unknown."""
+        return int(self.results.get("best_epoch") or 0)
 
     def scores(self, part: str) -> dict[str, Any]:
         """Scores of a part; empty if there are none."""
@@ -137,6 +129,14 @@ class Run:
         return int(self.results.get("split", {}).get(part) or 0)
 
     @property
+    def sure(self) -> Floats | None:
+        """Probabilities of the predicted classes, if known."""
+        columns = [f"probability:{name}" for name in self.names]
+        if self.predictions is None or not set(columns) <= set(self.predictions.columns):
+            return None
+        return np.asarray(self.predictions[columns].to_numpy(dtype=np.float64).max(1))
+
+    @property
     def fixed_scales(self) -> Scales | None:
         """The scales of a model whose scales are fixed; ``None`` if it has none."""
         options = self.model.get("network", {}).get("description", {}).get("scattering")
@@ -145,6 +145,15 @@ class Run:
         weights = np.zeros((len(options["scales"]), int(options["steps"])))
         weights[np.arange(len(weights)), np.array(options["scales"]) - 1] = 1
         return Scales([0], weights[None], np.array([0.5]))
+
+    @cached_property
+    def explanations(self) -> dict[int, dict[str, Any]]:
+        """Attributions of the drawn graphs, by index."""
+        if self.shown is None or self.explained is None:
+            return {}
+        rows = [row for row in self.explained["graphs"] if row["found"]]
+        first = {int(row["place"]): row["found"][0] for row in rows}
+        return {k: one for k, one in first.items() if len(one["nodes"]) == self.shown.graph(k)[1]}
 
 
 @dataclass(frozen=True)
@@ -164,9 +173,29 @@ class CrossValidation:
         """The best method, whose predictions are shown."""
         return str(self.about.get("lead") or self.methods[0]["method"])
 
+    column = lead
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.lead}:"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of classes or targets."""
+        columns = [] if self.predictions is None else map(str, self.predictions.columns)
+        targets = [c.removeprefix("truth:") for c in columns if c.startswith("truth:")]
+        return [str(name) for name in self.about.get("names", targets)]
+
+    @property
+    def sure(self) -> Floats | None:
+        """Certainties of the predicted classes, if known."""
+        sure, table = self.certainty.get("sure", []), self.predictions
+        if self.certainty.get("method") != self.lead or table is None or len(sure) != len(table):
+            return None
+        return np.array(sure, dtype=np.float64)
+
     @property
     def molecules(self) -> bool:
-        """Whether the graphs are molecules."""
         return self.shown is not None and bool(self.shown.smiles(0))
 
     @property
@@ -185,13 +214,10 @@ class CrossValidation:
     @property
     def scales(self) -> dict[str, Scales]:
         """Learned scales by method, the mean over the models of each test set."""
+        sets = {str(k): np.array(v, np.float64) for k, v in self.about.get("scales", {}).items()}
         return {
-            str(name): Scales(
-                list(range(1, len(weights) + 1)),
-                np.array(weights, dtype=np.float64),
-                np.full(len(weights), 0.5),
-            )
-            for name, weights in self.about.get("scales", {}).items()
+            name: Scales(list(range(1, len(F) + 1)), F, np.full(len(F), 0.5))
+            for name, F in sets.items()
         }
 
 
@@ -215,56 +241,43 @@ def read_json(path: Path, warn: bool = False) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content = parse_json(path.read_bytes())
+        content = io.parse_json(path.read_bytes())
     except ValueError as error:
         raise ReportError(f"{path} is damaged: {error}") from error
-    # That of a model is a table of several, see read_model.
-    if isinstance(content, dict) and not isinstance(content.get(DIGEST, ""), str):
-        return content
-    checked = check_digest(content, path, MADE)
-    if warn and DIGEST not in content:
+    if warn and isinstance(content, dict) and DIGEST not in content:
         lacking = f"{path} has no checksum, as an earlier version wrote it"
-        warnings.warn(f"{lacking}; damage would go unnoticed", FileWarning, stacklevel=1)
-    return checked
+        warnings.warn(f"{lacking}; damage would go unnoticed", io.FileWarning, stacklevel=1)
+    return io.check_digest(content, path, MADE)
 
 
 def read_results(folder: Path, name: str = RESULTS) -> dict[str, Any]:
     """``results.json`` of a run, or a file like it, with the files verified that it names."""
     results = read_json(folder / name, warn=True)
-    check_files(folder, results.get("files", {}))
+    io.check_files(folder, results.get("files", {}))
     return results
 
 
-def read_table(path: Path, words: tuple[str, ...] = ()) -> pd.DataFrame | None:
-    """A CSV file; ``None`` if there is none.
-
-    Columns in ``words`` are text, whatever they look like (a class may be called 1, or NA).
-    """
+def read_table(path: Path, text: tuple[str, ...] = ()) -> pd.DataFrame | None:
+    """A CSV file, with columns of text if it has them; ``None`` if there is none."""
     if not path.is_file():
         return None
     with reading(path):
-        with path.open(newline="", encoding="utf-8") as file:
-            names = next(csv.reader(file), [])
-        text = {name: "string" for name in names if name in words}
-        empty = [""] if text else None
-        table = pd.read_csv(path, dtype=text, keep_default_na=not text, na_values=empty)
-        return plain_cells(table)
+        empty: Any = {"keep_default_na": False, "na_values": [""]} if text else {}
+        return io.plain_cells(pd.read_csv(path, dtype=dict.fromkeys(text, "string"), **empty))
 
 
 def read_train(folder: Path) -> Run:
     """Reads a folder of ``legs train``."""
     results = read_results(folder)
-    history = read_table(folder / "metrics.csv")
-    words = ("id", "smiles", "prediction", "truth")
     model = read_model(folder, results)
     return Run(
         folder,
         results,
-        pd.DataFrame() if history is None else history,
-        read_table(folder / "test_predictions.csv", words),
+        read_table(folder / "metrics.csv"),
+        read_table(folder / "test_predictions.csv", TEXT),
         read_scales(folder / "scales.jsonl"),
-        read_shown(folder, words),
-        read_explained(folder, model.get(DIGEST, {}).get(WEIGHTS)),
+        read_shown(folder),
+        read_explained(folder, model),
         model,
     )
 
@@ -272,48 +285,44 @@ def read_train(folder: Path) -> Run:
 def read_cv(folder: Path) -> CrossValidation:
     """Reads a folder of ``legs cv``."""
     results = read_results(folder)
-    text = ("id", "smiles", "truth", *(str(m["method"]) for m in results["methods"]))
-    predictions = read_table(folder / "predictions.csv", text)
-    if predictions is not None and "truth" not in predictions:  # a regression
-        predictions = read_table(folder / "predictions.csv", ("id", "smiles"))
-    about = read_results(folder, "scales.json")  # verifies the graphs that are read below
+    text = (*TEXT, *(str(m["method"]) for m in results["methods"]))
     one = folder / ONE
     return CrossValidation(
         folder,
         results,
-        predictions,
-        read_shown(folder),
-        about,
-        read_json(folder / CERTAINTY, warn=True),
-        read_train(one) if "scores" in read_json(one / RESULTS) else None,
+        read_table(folder / "predictions.csv", text),
+        about=read_results(folder, "scales.json"),  # verifies the graphs
+        shown=read_shown(folder),
+        certainty=read_json(folder / CERTAINTY, warn=True),
+        one=read_train(one) if "scores" in read_json(one / RESULTS) else None,
     )
 
 
 def read_model(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
     """The description of a run's model, verified with its weights; empty if there is none."""
-    place = folder / "model"
-    description = read_json(place / MODEL)
-    if not description:
+    path = folder / "model" / MODEL
+    if not path.is_file():
         return {}
-    digests = description.get(DIGEST)
-    rest = {name: value for name, value in description.items() if name != DIGEST}
-    if not isinstance(digests, dict):
-        raise ReportError(f"{place / MODEL} is damaged: it has no checksums; {MADE}")
+    with reading(path):
+        description = dict(io.parse_json(path.read_bytes()))
+        digests = description[DIGEST]
+        weights = digests[WEIGHTS]
     # Models of early versions have a checksum of their weights alone.
-    if digests.get(MODEL, own := digest_of(rest)) != own:
-        raise ReportError(f"{place / MODEL} is damaged: its checksum is wrong; {MADE}")
-    check_files(place, {WEIGHTS: digests.get(WEIGHTS)})
-    check_weights(folder / RESULTS, results, digests.get(WEIGHTS))
+    if MODEL in digests:
+        io.check_digest({**description, DIGEST: digests[MODEL]}, path, MADE)
+    io.check_files(path.parent, {WEIGHTS: weights})
+    io.check_weights(folder / RESULTS, results, weights)
     return description
 
 
-def read_explained(folder: Path, weights: str | None) -> dict[str, Any] | None:
-    """``explained.json`` of a run whose model's weights have this digest, or were deleted."""
+def read_explained(folder: Path, model: dict[str, Any]) -> dict[str, Any] | None:
+    """``explained.json`` of a run, by its model if that was kept; ``None`` if there is none."""
     explained = read_json(folder / EXPLAINED, warn=True)
     if "weights" not in explained:  # of version 0.1.0
         return explained or None
-    files = file_digests(folder, [GRAPHS])
-    if weights not in (None, explained["weights"]) or explained.get("files") != files:
+    weights = model[DIGEST][WEIGHTS] if model else explained["weights"]
+    files = io.file_digests(folder, [GRAPHS])
+    if (weights, files) != (explained["weights"], explained.get("files")):
         path = folder / EXPLAINED
         raise ReportError(f"{path} explains another model; delete it, legs report makes it again")
     return explained
@@ -328,7 +337,7 @@ def read_scales(path: Path) -> Scales | None:
         for line in path.read_text(encoding="utf-8").splitlines():
             # Half a line may be left by a run that was killed.
             with suppress(ValueError, KeyError, TypeError, OverflowError):
-                row = parse_json(line)
+                row = io.parse_json(line)
                 rows[int(row["epoch"])] = row
         epochs = sorted(rows)
         weights = np.array([rows[epoch]["weights"] for epoch in epochs], dtype=np.float64)
@@ -338,13 +347,13 @@ def read_scales(path: Path) -> Scales | None:
     return Scales(epochs, weights, laziness) if rows else None
 
 
-def read_shown(folder: Path, words: tuple[str, ...] = ("id", "smiles")) -> Shown | None:
+def read_shown(folder: Path) -> Shown | None:
     """``shown.npz`` and ``shown.csv`` of a run; ``None`` if there are none."""
-    table = read_table(folder / "shown.csv", words)
+    table = read_table(folder / "shown.csv", TEXT)
     if table is None or not (folder / GRAPHS).is_file():
         return None
     with reading(folder / GRAPHS):
-        arrays = read_arrays(folder / GRAPHS)
+        arrays = io.read_arrays(folder / GRAPHS)
         if lacking := ARRAYS - set(arrays):
             raise KeyError(*lacking)
         return Shown(table, arrays)

@@ -15,24 +15,18 @@ import numpy as np
 
 from legs.io import expand_user, write_atomically, writing
 from legs.report import words
-from legs.report.figures import atom_drawing, node_figure, scale_map
+from legs.report.drawings import Drawing, atom_drawing, node_figure, read_molecule
 from legs.report.folders import CLEAR, ReportError, kind_of, read_cv, read_train, reading, runs_in
-from legs.report.graphs import View, explanations
-from legs.report.molecules import Drawing, read_molecule
-from legs.report.plots import MOST_CLASSES
-from legs.report.static import to_matplotlib
-from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, save
-from legs.report.views import Paper, cv_view, demo_view, train_view
+from legs.report.plots import MOST_CLASSES, placed, scale_map
+from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, draw, save
+from legs.report.views import Paper, View, cv_view, demo_view, train_view
 
 FILE, PICTURES = "report.html", "pictures"
 BRAND = b'<span class="brand">torch-legs</span>'
 
 
 def write_page(
-    run: str | Path,
-    out: str | Path | None = None,
-    *,
-    paper: Paper = lambda data, method: None,
+    run: str | Path, out: str | Path | None = None, *, paper: Paper = lambda data, method: None
 ) -> Path:
     """Writes a page about a run: one HTML file that needs no network.
 
@@ -87,13 +81,14 @@ def render(view: View) -> str:
         "templates": {name: theme.template() for name, theme in THEMES.items()},
     }
     scripts = [get_plotlyjs(), _read("page.js")]
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     text: str = template.render(
         **{**view, "figures": figures},
         nav=[],
         most_classes=MOST_CLASSES,
         style=Markup(_read("page.css")),
         scripts=[Markup(script) for script in scripts],
-        hashes=[_hash(script) for script in scripts],
+        hashes=[f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests],
         data=Markup(script_json(data)),
         drawing=Markup,  # drawings consist of shapes and coordinates alone
     )
@@ -115,20 +110,11 @@ def environment() -> Any:
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand inside a script element, whatever its texts are.
-
-    >>> script_json({"name": "</script>"})
-    '{"name":"\\\\u003c/script\\\\u003e"}'
-    """
+    """JSON that may stand inside a script element, whatever its texts are."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text
-
-
-def _hash(script: str) -> str:
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _read(name: str) -> str:
@@ -158,23 +144,21 @@ def _pictures(view: View, theme: ThemeName) -> Iterator[tuple[str, Any]]:
             frames = [frames[view["scales"]["start"]]]
         for k, frame in enumerate(frames):
             size = (8.0, 3.6) if name == "residuals" else (6.4, 3.8)
-            yield f"{name}-{k}" if len(frames) > 1 else name, to_matplotlib(frame, theme, size)
+            yield f"{name}-{k}" if len(frames) > 1 else name, draw(frame, theme, size)
     for how, places in view["map"]["data"]["places"].items() if view["map"] else ():
-        spec = view["map"]["figure"].to_dict()
-        for trace in spec["data"]:
-            trace["x"], trace["y"] = zip(*(places[k] for k in trace["customdata"]), strict=True)
-        yield f"map-{how}", to_matplotlib(spec, theme, (5.6, 4.4))
+        yield f"map-{how}", placed(view["map"]["figure"], places, theme)
     run = view["run"]
-    if view["template"] != "cv.html" and run.scales is not None:
-        best = int(run.results.get("best_epoch") or 0) or None
-        yield "scales", scale_map(run.scales.weights, run.scales.labels, best, theme)
-    one = run.one if view["template"] == "cv.html" else run
-    for index, attribution in (explanations(one) if one else {}).items():
+    if view["template"] == "cv.html":
+        run = run.one
+    elif run.scales is not None:
+        scales = run.scales
+        yield "scales", scale_map(scales.weights, scales.labels, run.best_epoch or None, theme)
+    for index, attribution in run.explanations.items() if run else ():
         shares, target = np.array(attribution["nodes"]), attribution["target"]
-        smiles = one.shown.smiles(index) if one.shown.is_aligned(index) else ""
+        smiles = run.shown.smiles(index) if run.shown.is_aligned(index) else ""
         mol = read_molecule(smiles) if smiles else None
         if mol is not None and mol.GetNumAtoms() == len(shares):  # hydrogens may be nodes
             yield f"explained-{index}", atom_drawing(smiles, shares, target, theme)
         else:
-            edges, _ = one.shown.graph(index)
+            edges, _ = run.shown.graph(index)
             yield f"explained-{index}", node_figure(edges, shares, target, theme=theme)

@@ -1,28 +1,53 @@
-"""Every plot once, as a Plotly figure without colors: pages and files add a theme."""
+"""Every plot once, as a Plotly figure without colors: pages and files add a theme.
+
+With ``theme=None`` the public functions return that figure, else one of matplotlib.
+"""
 
 from __future__ import annotations
 
 import html
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import torch
 
-from legs.report.static import to_matplotlib, to_panels
-from legs.report.theme import ADVICE, Floats, NoPictures, ThemeName
+from legs.functional.frame import filter_responses, frame_bounds
+from legs.report.theme import (
+    ADVICE,
+    Floats,
+    NoPictures,
+    ThemeName,
+    draw,
+    drawing,
+    new_figure,
+    panels,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Counts = npt.NDArray[np.int64]
+Names = Sequence[str]
+Values = Sequence[str] | Sequence[float] | Floats
+Themed = ThemeName | None
+How = Literal["pca", "tsne", "umap"]
+HOW = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
+# With fewer graphs every map is a PCA.
+FEWEST = 12
 # More symbols than colors, so that the ninth series differs from the first.
 SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"]
 SYMBOLS += ["triangle-left", "pentagon", "triangle-right"]
 MOST_POINTS = 2000
 # A larger confusion matrix is neither readable nor small.
 MOST_CLASSES = 60
+# Classes in the legend of a map; the rest is one color.
+MOST_COLORS = 20
+# Of a frequency response.
+POINTS = 61
 
 
 def new_plot(data: Sequence[dict[str, Any]], **layout: Any) -> Any:
@@ -42,21 +67,13 @@ def with_frames(figures: Mapping[str, Any]) -> Any:
 
 
 def label(text: Any, most: int = 24) -> str:
-    """A name from a file as text of a plot: short, and escaped, since Plotly interprets tags.
-
-    >>> label("<b>x</b> & y")
-    '&lt;b&gt;x&lt;/b&gt; &amp; y'
-    """
+    """A name from a file as text of a plot: short, and escaped, since Plotly interprets tags."""
     text = str(text)
     return html.escape(text if len(text) <= most else text[: most - 1] + "…", quote=False)
 
 
 def numbers(values: Any, digits: int = 4) -> Any:
-    """An array as JSON: rounded to significant digits, ``None`` for NaN and infinity.
-
-    >>> numbers(np.array([[1 / 3, np.nan]]))
-    [[0.3333, None]]
-    """
+    """An array as JSON: rounded to significant digits, ``None`` for NaN and infinity."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim:
         return [numbers(each, digits) for each in array]
@@ -64,10 +81,25 @@ def numbers(values: Any, digits: int = 4) -> Any:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def curves(
-    epochs: Sequence[float], train: Sequence[float], validation: Sequence[float], best: int | None
+def curve_figure(
+    epochs: Sequence[float],
+    train: Sequence[float],
+    validation: Sequence[float],
+    best: int | None = None,
+    theme: Themed = "light",
 ) -> Any:
-    """Losses over the epochs; a line marks the epoch whose weights were kept."""
+    """Training and validation loss over the epochs.
+
+    Args:
+        epochs: their numbers.
+        train: losses.
+        validation: losses, NaN where there was no validation.
+        best: the epoch whose weights were kept, marked by a line (default: none).
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
+
+    >>> len(curve_figure([1, 2], [1.0, 0.5], [float("nan"), 0.7]).axes)
+    1
+    """
     at, losses = np.asarray(epochs), np.asarray(validation, dtype=np.float64)
     finite = np.isfinite(losses)
     data: list[dict[str, Any]] = [{"x": at.tolist(), "y": numbers(train), "name": "training"}]
@@ -78,36 +110,21 @@ def curves(
     if best is not None:  # the text is on the left: the best epoch is often the last
         text = f"best: epoch {best}"
         figure.add_vline(best, annotation_text=text, annotation_position="top left")
-    return figure
+    return draw(figure, theme)
 
 
-def curve_figure(
-    epochs: Sequence[float],
-    train: Sequence[float],
-    validation: Sequence[float],
-    best: int | None = None,
-    theme: ThemeName = "light",
-) -> Figure:
-    """Training and validation loss over the epochs.
+def confusion_figure(truth: Names, found: Names, names: Names, theme: Themed = "light") -> Any:
+    """The confusion matrix: rows are true classes, columns predictions, shades shares of the row.
 
     Args:
-        epochs: their numbers.
-        train: losses.
-        validation: losses, NaN where there was no validation.
-        best: the epoch whose weights were kept, marked by a line (default: none).
-        theme: ``"light"`` (default) or ``"dark"``.
-
-    >>> len(curve_figure([1, 2], [1.0, 0.5], [float("nan"), 0.7]).axes)
-    1
+        truth: true class of each graph.
+        found: predicted class of each graph.
+        names: of all classes. Of more than 60, those with most errors are drawn.
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
     """
-    return to_matplotlib(curves(epochs, train, validation, best), theme)
-
-
-def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> Any:
-    """The confusion matrix; of many classes, those that are involved in most errors."""
     index = {name: k for k, name in enumerate(names)}
-    counts: Counts = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(counts, ([index[name] for name in truth], [index[name] for name in predicted]), 1)
+    counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(counts, ([index[name] for name in truth], [index[name] for name in found]), 1)
     errors = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
     most = np.sort(np.argsort(-errors, kind="stable")[:MOST_CLASSES])
     total = np.maximum(counts.sum(1), 1)[most]
@@ -116,7 +133,7 @@ def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[st
     # Shortened names may be equal: classes are distinguished by their index.
     at = list(range(len(shown)))
     gap = 2 if len(at) <= 20 else 0.5
-    heat = heatmap(counts / total[:, None], at, at, gap, gap)
+    heat = _heatmap(counts / total[:, None], at, at, gap, gap)
     heat |= {"showscale": False, "hoverinfo": "text"}
     heat["hovertext"] = [
         [f"{shown[i]} predicted as {shown[j]}: {counts[i, j]} of {total[i]}" for j in at]
@@ -128,93 +145,57 @@ def confusion(truth: Sequence[str], predicted: Sequence[str], names: Sequence[st
     turned = {"tickangle": -45} if max(map(len, shown), default=0) > 4 else {}
     across = {"title": {"text": "predicted"}, **ticks, **turned}
     up = {"title": {"text": "true"}, "autorange": "reversed", **ticks}
-    return new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
+    figure = new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
+    side = max(3.4, 0.5 * min(len(names), 30) + 1.8)
+    return draw(figure, theme, (side + 0.9, side))
 
 
-def heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: float) -> dict[str, Any]:
-    """A trace of shares between 0 and 1, ``[y, x]``."""
+def _heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: float) -> Any:
     cells = {"x": x, "y": y, "z": numbers(shares, 3), "zmin": 0, "zmax": 1}
     return {"type": "heatmap", **cells, "xgap": xgap, "ygap": ygap}
 
 
-def confusion_figure(
-    truth: Sequence[str],
-    found: Sequence[str],
-    names: Sequence[str],
-    theme: ThemeName = "light",
-) -> Figure:
-    """The confusion matrix: rows are true classes, columns predictions, shades shares of the row.
-
-    Args:
-        truth: true class of each graph.
-        found: predicted class of each graph.
-        names: of all classes. Of more than 60, those with most errors are drawn.
-        theme: ``"light"`` (default) or ``"dark"``.
-    """
-    side = max(3.4, 0.5 * min(len(names), 30) + 1.8)
-    return to_matplotlib(confusion(truth, found, names), theme, (side + 0.9, side))
-
-
-class Reliability(NamedTuple):
-    """Confidence and accuracy by bin of confidence."""
-
-    sure: Floats  # mean probability of the predicted class, [bins]
-    right: Floats  # share of correct predictions, [bins]
-    graphs: Counts  # in each bin, [bins]
-    error: float  # expected calibration error: the mean difference of the first two
-
-
-def reliability(probability: Floats, right: npt.NDArray[np.bool_], bins: int = 10) -> Reliability:
-    """Predictions in bins of their probability; empty bins are left out.
-
-    >>> binned = reliability(np.array([0.95, 0.95]), np.array([True, False]))
-    >>> binned.right.tolist(), round(binned.error, 2)
-    ([0.5], 0.45)
-    """
-    probability = np.asarray(probability, dtype=np.float64)
-    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
-    count = np.bincount(bin_of, minlength=bins)
-    some = count > 0
-    sure = np.bincount(bin_of, probability, bins)[some] / count[some]
-    share = np.bincount(bin_of, np.asarray(right, dtype=np.float64), bins)[some] / count[some]
-    error = float((count[some] * np.abs(sure - share)).sum() / max(count.sum(), 1))
-    return Reliability(sure, share, count[some], error)
-
-
-def reliability_plot(binned: Reliability) -> Any:
-    """Accuracy against confidence."""
-    size = 8 + 22 * np.sqrt(binned.graphs / max(binned.graphs.max(initial=0), 1))
-    points = {"x": numbers(binned.sure), "y": numbers(binned.right), "mode": "lines+markers"}
-    points |= {"marker": {"size": numbers(size)}, "line": {"width": 1.5}}
-    across = {"title": {"text": "confidence"}, "range": [0, 1.04]}
-    up = {"title": {"text": "share correct"}, "range": [0, 1.08]}
-    figure = new_plot([points], showlegend=False, xaxis=across, yaxis=up, height=360)
-    return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
-
-
 def reliability_figure(
-    probability: Floats,
-    right: npt.NDArray[np.bool_],
-    bins: int = 10,
-    theme: ThemeName = "light",
-) -> Figure:
+    probability: Floats, right: npt.NDArray[np.bool_], bins: int = 10, theme: Themed = "light"
+) -> Any:
     """Accuracy against confidence; on the diagonal the model is calibrated.
 
     Args:
         probability: of the predicted class, ``[graphs]``.
         right: whether the prediction is correct, ``[graphs]``.
         bins: of equal width between 0 and 1 (default 10).
-        theme: ``"light"`` (default) or ``"dark"``.
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
     """
-    binned = reliability(probability, right, bins)
-    figure = to_matplotlib(reliability_plot(binned), theme, (4.4, 4.2))
-    figure.axes[0].set_title(f"expected calibration error {binned.error:.3f}")
-    return figure
+    probability = np.asarray(probability, dtype=np.float64)
+    bin_of = np.minimum((probability * bins).astype(int), bins - 1)
+    _, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
+    sure, share = (np.bincount(bin_of, values) / count for values in (probability, right))
+    error = float((count * np.abs(sure - share)).sum() / max(count.sum(), 1))
+    size = 8 + 22 * np.sqrt(count / count.max(initial=1))
+    points = {"x": numbers(sure), "y": numbers(share), "mode": "lines+markers"}
+    points |= {"marker": {"size": numbers(size)}, "line": {"width": 1.5}}
+    across = {"title": {"text": "confidence"}, "range": [0, 1.04]}
+    up = {"title": {"text": "share correct"}, "range": [0, 1.08]}
+    meta = f"Expected calibration error: {error:.3f}."
+    figure = new_plot([points], showlegend=False, xaxis=across, yaxis=up, height=360, meta=meta)
+    figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
+    return draw(figure, theme, (4.4, 4.2))
 
 
-def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
-    """Predicted against true values, and a histogram of the errors."""
-    true, ours = (np.asarray(values, dtype=np.float64) for values in (truth, predicted))
+def residual_figure(truth: Floats, found: Floats, name: str = "", theme: Themed = "light") -> Any:
+    """Predicted against true values, and the distribution of the errors.
+
+    Args:
+        truth: true values, NaN where unknown, ``[graphs]``.
+        found: predictions, ``[graphs]``.
+        name: of the target.
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
+
+    >>> figure = residual_figure(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.9, 2.2]))
+    >>> len(figure.axes)
+    2
+    """
+    true, ours = (np.asarray(values, dtype=np.float64) for values in (truth, found))
     finite = np.isfinite(true) & np.isfinite(ours)
     true, ours = true[finite], ours[finite]
     some = np.random.default_rng(0).permutation(len(true))[:MOST_POINTS]
@@ -234,29 +215,9 @@ def residuals(truth: Any, predicted: Any, name: str = "") -> Any:
     if len(true):
         low, high = min(true.min(), ours.min()), max(true.max(), ours.max())
         figure.add_shape(type="line", x0=low, x1=high, y0=low, y1=high)
-    return figure
-
-
-def residual_figure(
-    truth: Floats, found: Floats, name: str = "", theme: ThemeName = "light"
-) -> Figure:
-    """Predicted against true values, and the distribution of the errors.
-
-    Args:
-        truth: true values, NaN where unknown, ``[graphs]``.
-        found: predictions, ``[graphs]``.
-        name: of the target.
-        theme: ``"light"`` (default) or ``"dark"``.
-
-    >>> figure = residual_figure(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.9, 2.2]))
-    >>> len(figure.axes)
-    2
-    """
-    figure = to_matplotlib(residuals(truth, found, name), theme, (8.0, 3.6))
-    error = np.asarray(found, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
-    if (error := error[np.isfinite(error)]).size:
-        figure.axes[1].set_title(f"mean {error.mean():+.3g}, standard deviation {error.std():.3g}")
-    return figure
+        mean, deviation = (ours - true).mean(), (ours - true).std()
+        figure.update_layout(meta=f"mean {mean:+.3g}, standard deviation {deviation:.3g}")
+    return draw(figure, theme, (8.0, 3.6))
 
 
 def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
@@ -276,57 +237,307 @@ def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
     return new_plot(data, xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
 
 
-Point = tuple[str, int, float, float]
-
-
-def parameter_figure(
-    sets: Mapping[str, Sequence[Point]],
-    score: str = "accuracy, %",
-    theme: ThemeName = "light",
-) -> Figure:
-    """Scores against the number of parameters, one panel per data set.
-
-    Args:
-        sets: by data set: method, parameters, mean score and its standard deviation.
-        score: name of the score (default: accuracy in percent).
-        theme: ``"light"`` (default) or ``"dark"``.
-
-    >>> figure = parameter_figure({"MUTAG": [("gcn", 9000, 70.0, 5.0)]})
-    >>> figure.axes[0].get_title(loc="left")
-    'MUTAG'
-    """
-    methods = list(dict.fromkeys(point[0] for points in sets.values() for point in points))
-    figures = {}
-    for title, points in sets.items():
-        data = []
-        for name, count, mean, std in points:
-            k = methods.index(name)
-            point = {"x": [max(count, 1)], "y": [mean], "error_y": {"array": [std]}, "meta": k}
-            marker = {"size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]}
-            data.append({**point, "name": label(name), "mode": "markers", "marker": marker})
-        across = {"title": {"text": "parameters"}, "type": "log"}
-        figures[title] = new_plot(data, xaxis=across, yaxis_title=score)
-    return to_panels(figures, theme)
-
-
-def path_bars(paths: Mapping[str, float], name: str) -> Any:
-    """Bars: the contribution of each scattering path."""
-    bars = {"type": "bar", "x": list(paths), "y": numbers(list(paths.values()))}
-    across = {"tickangle": -50, "type": "category"}
-    return new_plot([bars], xaxis=across, yaxis_title=label(name, 40), height=340)
-
-
-def path_figure(paths: Mapping[str, float], label: str = "", theme: ThemeName = "light") -> Figure:
+def path_figure(paths: Mapping[str, float], label: str = "", theme: Themed = "light") -> Any:
     """The contribution of each scattering path, as bars.
 
     Args:
         paths: contributions by name, as in :class:`legs.explain.Attribution`.
         label: what the values are.
-        theme: ``"light"`` (default) or ``"dark"``.
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
 
     >>> figure = path_figure({"x": 1.0, "Ψ0": -0.5})
     >>> len(figure.axes[0].patches)
     2
     """
-    figure = path_bars(paths, label or "contribution")
-    return to_matplotlib(figure, theme, (max(5.0, 0.26 * len(paths) + 1.2), 3.6))
+    bars = {"type": "bar", "x": list(paths), "y": numbers(list(paths.values()))}
+    across = {"tickangle": -50, "type": "category"}
+    up = html.escape(label or "contribution", quote=False)
+    figure = new_plot([bars], xaxis=across, yaxis_title=up, height=340)
+    return draw(figure, theme, (max(5.0, 0.26 * len(paths) + 1.2), 3.6))
+
+
+def map_places(features: Floats, how: How = "pca", seed: int = 0) -> Floats:
+    """Coordinates of graphs on a map, ``[graphs, 2]``.
+
+    Args:
+        features: ``[graphs, features]``; columns are not scaled.
+        how: ``"pca"`` (default), ``"tsne"``, or ``"umap"`` where umap-learn is installed.
+        seed: of t-SNE and UMAP.
+
+    >>> map_places(np.eye(4)).shape
+    (4, 2)
+    """
+    features = np.asarray(features, dtype=np.float64)
+    model: Any
+    if how not in HOW:
+        raise ValueError(f'how must be "pca", "tsne" or "umap"; got {how!r}')
+    left, singular, _ = np.linalg.svd(features - features.mean(0), full_matrices=False)
+    scores = (left * singular)[:, :2]
+    # Without any spread in float32, scikit-learn's t-SNE divides by zero and crashes.
+    spread = scores[:, 0].astype(np.float32).std()
+    if how == "pca" or len(features) < FEWEST or not 0 < spread < np.inf:
+        return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
+    if how == "tsne":
+        from sklearn.manifold import TSNE
+
+        perplexity = min(30.0, (len(features) - 1) / 4)
+        model = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
+    else:
+        try:
+            from umap import UMAP  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise ImportError('how="umap" needs umap-learn: pip install umap-learn') from error
+        neighbors = min(15, len(features) - 1)
+        model = UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1)
+    return np.asarray(model.fit_transform(features), dtype=np.float64)
+
+
+def available_maps(graphs: int) -> list[How]:
+    """How a map of so many graphs can be made, the best first."""
+    if graphs < FEWEST:
+        return ["pca"]
+    return ["tsne", "pca", "umap"] if find_spec("umap") else ["tsne", "pca"]
+
+
+def map_plot(values: Values, name: str, train: Any = ()) -> Any:
+    """Graphs by class (strings) or by value; ``customdata`` are indices, see :func:`placed`.
+
+    ``train`` says which graphs were trained on; these are hollow.
+    """
+    hollow = np.zeros(len(values), dtype=bool)
+    hollow[: len(train)] = train
+    continuous = not any(isinstance(value, str) for value in values)
+    if continuous:
+        finite = np.isfinite(amounts := np.asarray(values, dtype=np.float64))
+        groups = {name: np.flatnonzero(finite), "unknown": np.flatnonzero(~finite)}
+    else:
+        words = np.array([str(value) for value in values])
+        classes, counts = np.unique(words, return_counts=True)
+        if len(classes) > MOST_COLORS:
+            rare = classes[np.argsort(-counts, kind="stable")[MOST_COLORS - 1 :]]
+            words = np.where(np.isin(words, rare), other := f"{len(rare)} other classes", words)
+            classes = np.array([*np.setdiff1d(classes, rare), other])
+        groups = {one: np.flatnonzero(words == one) for one in classes.tolist()}
+    data: list[dict[str, Any]] = []
+    for k, (one, inside) in enumerate(groups.items()):
+        symbol = SYMBOLS[k % len(SYMBOLS)]
+        marker: dict[str, Any] = {"size": 8, "opacity": 0.85}
+        marker["symbol"] = [f"{symbol}-open" if h else symbol for h in hollow[inside]]
+        if continuous and k == 0:
+            marker |= {"color": numbers(amounts[inside]), "coloraxis": "coloraxis"}
+        trace = {"name": label(one, 28), "marker": marker, "customdata": inside.tolist()}
+        shown = {"mode": "markers", "hoverinfo": "none", "showlegend": "color" not in marker}
+        data += [{**trace, **shown}] if len(inside) else []
+    hidden = {"showticklabels": False, "zeroline": False, "showgrid": False}
+    return new_plot(data, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
+
+
+def map_figure(places: Floats, values: Values, label: str = "", theme: Themed = "light") -> Any:
+    """A map of graphs, colored by class (strings) or target (numbers).
+
+    Args:
+        places: coordinates, as of :func:`map_places`, ``[graphs, 2]``.
+        values: one per graph.
+        label: name of the values.
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
+    """
+    return placed(map_plot(values, label), places, theme)
+
+
+def placed(figure: Any, places: Any, theme: Themed) -> Any:
+    """A map with the coordinates of its graphs."""
+    for trace in figure.data:
+        trace.x, trace.y = np.asarray(numbers(places), dtype=object)[list(trace.customdata)].T
+    return draw(figure, theme, (5.6, 4.4))
+
+
+class Bank(NamedTuple):
+    """A filter bank in the frequency domain.
+
+    Args:
+        frequency: 1 - λ, ``[points]``.
+        responses: of Ψ0, …, and of Φ last, ``[scales + 1, points]``.
+        lower: frame bound.
+        upper: frame bound.
+    """
+
+    frequency: Floats
+    responses: Floats
+    lower: float
+    upper: float
+
+    @property
+    def energy(self) -> Floats:
+        """The sum of squared responses, between the frame bounds, ``[points]``."""
+        return np.asarray((self.responses**2).sum(0), dtype=np.float64)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the filters."""
+        return filter_names(len(self.responses))
+
+
+def filter_names(count: int) -> list[str]:
+    """Names of the filters of a bank, the low-pass filter last."""
+    return [*(f"Ψ{j}" for j in range(count - 1)), "Φ"]
+
+
+def cumulative_scales(weights: Floats) -> torch.Tensor:
+    """Cumulative sums of the selection matrix ``F``, from zero, as the wavelets take them."""
+    sums = np.cumsum(np.asarray(weights, dtype=np.float64), axis=-1)
+    return torch.from_numpy(np.pad(sums[:, :-1], ((0, 0), (1, 0))))
+
+
+def filter_bank(weights: Floats, laziness: float = 0.5, points: int = 101) -> Bank:
+    """Responses and frame bounds of a selection of scales.
+
+    Args:
+        weights: ``F``, rows that sum to one, ``[scales, steps]``.
+        laziness: of the walk (default ½).
+        points: at which responses are computed, over the walk's spectrum.
+
+    >>> bank = filter_bank(np.eye(2))
+    >>> bank.names, round(bank.upper, 6)
+    (['Ψ0', 'Ψ1', 'Φ'], 1.0)
+    """
+    cumulative = cumulative_scales(weights)
+    # The spectrum of the lazy walk is [2 α - 1, 1].
+    frequency = np.linspace(0, 2 - 2 * laziness, points)
+    responses = filter_responses(cumulative, torch.from_numpy(1 - frequency))
+    lower, upper = frame_bounds(cumulative, laziness)
+    return Bank(frequency, np.asarray(responses.numpy(), dtype=np.float64), lower, upper)
+
+
+def response_figure(
+    weights: Floats, laziness: float = 0.5, fixed: Floats | None = None, theme: Themed = "light"
+) -> Any:
+    """Frequency responses of a filter bank, the sum of their squares, and the frame bounds.
+
+    Args:
+        weights: ``F``, ``[scales, steps]``.
+        laziness: of the walk (default ½).
+        fixed: another ``F`` to compare with, dashed (default: none).
+        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
+    """
+    bank = filter_bank(weights, laziness, POINTS)
+    across = {"x0": 0, "dx": float(bank.frequency[1]), "mode": "lines"}
+    data = [
+        {**across, "y": numbers(response, 3), "name": name}
+        for name, response in zip(bank.names, bank.responses, strict=True)
+    ]
+    total = {**across, "y": numbers(bank.energy, 3), "name": "Σ squares"}
+    data.append({**total, "line": {"dash": "dot", "width": 1.5}})
+    others = () if fixed is None else filter_bank(fixed, laziness, POINTS).responses
+    for k, response in enumerate(others):
+        dashed = {"meta": k, "line": {"dash": "dash", "width": 1}, "showlegend": False}
+        data.append({**across, "y": numbers(response, 3), **dashed})
+    bounds = f"between {bank.lower:.3f} and {bank.upper:.3f}: the frame bounds."
+    figure = new_plot(
+        data,
+        xaxis_title="graph frequency 1 − λ",
+        yaxis={"title": {"text": "response"}, "range": [0, 1.06]},
+        height=300,
+        meta=f"The sum of squares is {bounds}",  # the caption on a page
+    )
+    return draw(figure, theme)
+
+
+def selection_plot(weights: Floats) -> Any:
+    """The selection matrix ``F``."""
+    at = list(range(len(weights)))
+    heat = _heatmap(weights, list(range(1, weights.shape[1] + 1)), at, 1, 3)
+    names = {"tickvals": at, "ticktext": [f"scale {k + 1}" for k in at]}
+    across = {"title": {"text": "diffusion steps"}, "showgrid": False}
+    up = {"autorange": "reversed", "showgrid": False, **names}
+    return new_plot([heat], xaxis=across, yaxis=up, height=300)
+
+
+def by_path(features: Floats, columns: Sequence[Any]) -> pd.DataFrame:
+    """Standardized coefficients, one row per graph, columns by moment and path.
+
+    They are averaged over channels; the size of graphs is left out.
+    """
+    if np.shape(features)[1] != len(columns):
+        raise ValueError(f"{np.shape(features)[1]} features, but {len(columns)} columns")
+    paths = [" ".join(f"Ψ{j}" for j in column.path) or "x" for column in columns]
+    table = pd.DataFrame(np.asarray(features, dtype=np.float64))
+    table = ((table - table.mean()) / table.std(ddof=0).replace(0, 1)).T
+    moments = np.array([column.moment for column in columns])
+    groups = table.groupby([moments, np.array(paths)], sort=False)
+    return groups.mean().drop(index="size", level=0, errors="ignore").T
+
+
+def coefficient_figure(
+    features: Floats,
+    columns: Sequence[Any],
+    classes: Names | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """Scattering coefficients by path as heat maps, one panel per moment.
+
+    Every coefficient is standardized over the graphs; a cell is the mean over channels, and over
+    the graphs of a class.
+
+    Args:
+        features: ``[graphs, columns]``.
+        columns: of the features, as ``Scattering.columns()`` lists them.
+        classes: one per graph; rows are classes then (default: rows are graphs).
+        theme: ``"light"`` (default) or ``"dark"``.
+    """
+    table = by_path(features, columns)
+    if classes is not None:
+        table = table.groupby(np.array(classes), sort=False).mean()
+    largest = float(table.abs().max().max()) or 1.0
+    moments = list(dict.fromkeys(table.columns.get_level_values(0)))
+    few = len(table) <= 40
+    with drawing(theme) as colors:
+        height = max(1.4, 0.28 * len(table) + 0.9) if few else 4.0
+        paths = table[moments[0]].columns
+        figure = new_figure(max(6.0, 0.34 * len(paths) + 2), height * len(moments))
+        axes = figure.subplots(len(moments), 1, sharex=True, squeeze=False)[:, 0]
+        style: Any = {"cmap": colors.colormap("diverging"), "vmin": -largest, "vmax": largest}
+        for axis, moment in zip(axes, moments, strict=True):
+            image = axis.imshow(table[moment], aspect="auto", **style)
+            axis.set_title(moment or "coefficient")
+            axis.grid(False)
+            axis.set_yticks(range(len(table)) if few else [], list(table.index) if few else [])
+        axes[-1].set_xticks(range(len(paths)), list(paths), rotation=60, ha="right")
+        figure.colorbar(image, ax=list(axes), label="standard deviations", shrink=0.8)
+    return figure
+
+
+def scale_map(
+    weights: Floats, epochs: Sequence[int], best: int | None = None, theme: ThemeName = "light"
+) -> Figure:
+    """The selection matrix ``F`` over training as heat maps, one panel per scale.
+
+    Args:
+        weights: ``F`` at each epoch, ``[epochs, scales, steps]``.
+        epochs: their numbers, increasing.
+        best: the epoch whose weights were kept, marked by a line (default: none).
+        theme: ``"light"`` (default) or ``"dark"``.
+
+    >>> scale_map(np.full((3, 2, 4), 0.25), [0, 1, 2]).axes[0].get_title(loc="left")
+    'scale 1'
+    """
+    weights, at = np.asarray(weights, dtype=np.float64), np.asarray(epochs, dtype=np.float64)
+    if weights.ndim != 3 or len(weights) != len(at):
+        shape = f"{weights.shape} for {len(at)} epochs"
+        raise ValueError(f"weights must be [epochs, scales, steps]; got {shape}")
+    scales, steps = weights.shape[1:]
+    half = np.diff(at) / 2 if len(at) > 1 else np.array([0.5])
+    borders = np.r_[at[0] - half[0], at[1:] - half[: len(at) - 1], at[-1] + half[-1]]
+    with drawing(theme) as colors:
+        figure, axes = panels(scales, "epoch", "diffusion time t", most=scales, size=(1.9, 2.2))
+        up, shades = np.arange(0.5, steps + 1), colors.colormap()
+        for number, axis in enumerate(axes):
+            cells = weights[:, number].T
+            image = axis.pcolormesh(borders, up, cells, cmap=shades, vmin=0, vmax=1)
+            mean = weights[:, number] @ np.arange(1, steps + 1)
+            axis.plot(epochs, mean, color=colors.series[1], lw=1.6, label="mean")
+            if best is not None:
+                axis.axvline(best, color=colors.muted, ls=":", lw=1.2)
+            axis.set(title=f"scale {number + 1}", ylim=(0.5, steps + 0.5))
+            axis.grid(False)
+        figure.colorbar(image, ax=axes, label="weight F", shrink=0.9)
+    return figure

@@ -1,10 +1,11 @@
-"""Colors for light and dark, safe for color-blind readers; how figures are made and saved."""
+"""Colors for light and dark, safe for color-blind readers; figures as files, by matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 ThemeName = Literal["light", "dark"]
+MARKERS = {
+    "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v",
+    "cross": "P", "x": "X", "star": "*", "pentagon": "p", "line-ns": "|",
+    "triangle-left": "<", "triangle-right": ">",
+}  # fmt: skip
+DASHES = {"dash": "--", "dot": ":", "solid": "-"}
 ADVICE = "figures need plotly, matplotlib and Jinja2: pip install torch-legs[report]"
 
 
@@ -43,10 +50,8 @@ class Theme:
         """The color of the ``number``-th series; colors repeat after the last."""
         return self.series[number % len(self.series)]
 
-    def colormap(
-        self, kind: Literal["sequential", "diverging", "points"] = "sequential"
-    ) -> Colormap:
-        """A color map for matplotlib."""
+    def colormap(self, kind: str = "sequential") -> Colormap:
+        """``"sequential"``, ``"diverging"`` or ``"points"`` as a color map for matplotlib."""
         from matplotlib.colors import LinearSegmentedColormap
 
         return LinearSegmentedColormap.from_list(f"legs-{kind}-{self.name}", getattr(self, kind))
@@ -185,3 +190,100 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
         figure.savefig(files[0], dpi=150, facecolor=figure.get_facecolor())
         figure.savefig(files[1], metadata={"Date": None}, facecolor=figure.get_facecolor())
     return files
+
+
+def draw(plot: Any, theme: ThemeName | None, size: tuple[float, float] = (6.4, 3.8)) -> Any:
+    """A Plotly figure, or its dictionary, drawn with matplotlib; itself where ``theme`` is None.
+
+    Covers what :mod:`legs.report.plots` uses: scatter, bar, heatmap and histogram traces, lines as
+    shapes, annotations, and two subplots by ``layout.grid``. ``layout.meta`` is the title.
+    """
+    if theme is None:
+        return plot
+    spec = plot if isinstance(plot, dict) else plot.to_dict()
+    layout = spec["layout"]
+    with drawing(theme) as colors:
+        figure = new_figure(*size)
+        columns = layout.get("grid", {}).get("columns", 1)
+        axes = list(figure.subplots(1, columns, squeeze=False).flat)
+        for number, trace in enumerate(spec["data"]):
+            color = colors.color(trace.get("meta", number))  # meta: another number
+            axis = axes[trace.get("xaxis") == "x2"]
+            match trace.get("type", "scatter"):
+                case "bar":
+                    axis.bar(trace["x"], trace["y"], color=color)
+                case "heatmap":
+                    _heatmap(axis, trace, colors)
+                case "histogram":
+                    bins = min(trace["nbinsx"], max(5, len(trace["x"]) // 4))
+                    axis.hist(np.array(trace["x"], float), bins, color=colors.series[0])
+                case _:
+                    _scatter(axis, trace, colors, color)
+        for shape in layout.get("shapes", ()):
+            # Lines across the whole height refer to the domain of the axis.
+            whole = shape.get("yref") == "y domain"
+            at = axes[0].get_xaxis_transform() if whole else axes[0].transData
+            x, y = ([shape[f"{name}0"], shape[f"{name}1"]] for name in "xy")
+            axes[0].plot(x, y, color=colors.muted, ls=":", lw=1.2, transform=at)
+        for note in layout.get("annotations", ()):
+            x, at = note["x"], axes[0].get_xaxis_transform()
+            style: dict[str, Any] = {"ha": "right", "va": "top", "color": colors.muted}
+            axes[0].text(x, note["y"], note["text"], fontsize=8, transform=at, **style)
+        for axis, suffix in zip(axes, ("", "2"), strict=False):
+            for name in "xy":
+                _style(axis, name, layout.get(f"{name}axis{suffix}", {}))
+        axes[-1].set_title(layout.get("meta", ""))
+        handles, labels = axes[0].get_legend_handles_labels()
+        if len(labels) > 1 and layout.get("showlegend", True):
+            figure.legend(handles, labels, loc="outside right upper")
+    return figure
+
+
+def _scatter(axis: Axes, trace: dict[str, Any], colors: Theme, color: str) -> None:
+    y = np.array(trace["y"])
+    x = np.array(trace["x"]) if "x" in trace else trace["x0"] + trace["dx"] * np.arange(len(y))
+    marker, line, mode = trace.get("marker", {}), trace.get("line", {}), trace.get("mode", "lines")
+    label = unescape(trace["name"]) if trace.get("showlegend", True) and "name" in trace else None
+    if "lines" in mode:
+        dash, width = DASHES[line.get("dash", "solid")], 0.8 * line.get("width", 2)
+        axis.plot(x, y, dash, color=color, label=label, lw=width)
+        label = None
+    if "markers" in mode:
+        symbol = np.atleast_1d(marker.get("symbol", "circle"))[0]
+        style: dict[str, Any] = {"zorder": 3, "label": label, "alpha": marker.get("opacity")}
+        style["s"] = (0.75 * np.asarray(marker.get("size", 6))) ** 2
+        style["marker"] = MARKERS[symbol.removesuffix("-open")]
+        if "color" in marker:
+            style |= {"c": marker["color"], "cmap": colors.colormap("points")}
+            axis.figure.colorbar(axis.scatter(x, y, **style), ax=axis, label=trace.get("name", ""))
+        else:
+            axis.scatter(x, y, color=color, **style)
+
+
+def _heatmap(axis: Axes, trace: dict[str, Any], colors: Theme) -> None:
+    z, x, y = np.array(trace["z"], dtype=np.float64), trace["x"], trace["y"]
+    extent = (x[0] - 0.5, x[-1] + 0.5, y[0] - 0.5, y[-1] + 0.5)
+    limits = {"vmin": trace["zmin"], "vmax": trace["zmax"], "extent": extent}
+    image = axis.imshow(z, colors.colormap(), aspect="auto", origin="lower", **limits)
+    light = "#ffffff" if colors.name == "light" else "#10141a"
+    for (row, column), text in np.ndenumerate(np.array(trace.get("text", ()), dtype=object)):
+        ink = light if z[row, column] > 0.55 else colors.ink
+        axis.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
+    axis.grid(False)
+    axis.figure.colorbar(image, ax=axis, shrink=0.8)
+
+
+def _style(axis: Axes, name: str, options: dict[str, Any]) -> None:
+    """The title, scale, ticks and range of an axis called ``"x"`` or ``"y"``."""
+    kind = getattr(axis, f"{name}axis")
+    kind.set_label_text(unescape(options.get("title", {}).get("text", "")))
+    if "tickvals" in options:
+        kind.set_ticks(options["tickvals"], [unescape(text) for text in options["ticktext"]])
+    if options.get("showticklabels") is False:
+        kind.set_ticks([])
+    if "tickangle" in options:
+        kind.set_tick_params(labelrotation=-options["tickangle"])
+    if options.get("autorange") == "reversed":
+        kind.set_inverted(True)
+    if "range" in options:
+        axis.set(**{f"{name}lim": options["range"]})

@@ -14,83 +14,54 @@ import numpy as np
 import pandas as pd
 
 from legs.report import plots, words
-from legs.report.folders import DEMO, ONE, CrossValidation, Run, Scales, read_json
-from legs.report.graphs import View, cv_graphs, run_cards, run_map
-from legs.report.responses import scale_figures
+from legs.report.drawings import graph_svg, molecule_svg
+from legs.report.folders import DEMO, ONE, CrossValidation, Run, Scales, Shown, read_json
 from legs.report.theme import Floats
-from legs.report.words import method_name, number
+from legs.report.words import joined, method_name, number
 
+View = dict[str, Any]
 Table = list[list[str]]
 # The paper's score (mean, std) for a data set and method; None if it has none.
 Paper = Callable[[str, str], Any]
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
-LEARNED = ("legs-fcn", "legs-rbf", "legs-attn-fcn", "mp-legs-fcn", "gcn-legs-fcn")
+PARTS = ("training", "validation", "test")
 # Options of legs cv that legs train has as well; the latter have no value.
 SHARED = {"--target", "--task", "--features", "--limit", "--lr", "--epochs", "--batch-size"}
 SHARED |= {"--patience", "--seed", "--smiles-column", "--id-column", "--on-error"}
 SHARED |= {"--grad-clip", "--clip"}  # the latter in old runs
 FLAGS = {"--hydrogens", "--symmetrize", "--balanced"}
 SIGNIFICANT = 0.05
-# A model that explains less of the variance is of no use.
-NOTHING = 0.1
+# Larger graphs are not drawn.
+LARGEST = 200
+# Of targets, a page describes only so many; of methods that are wrong, it names so many.
+MOST_TARGETS, MOST_METHODS, MOST_COLORS = 3, 6, 20
+EQUAL = "All nodes have the same features, so none contributes more than another."
+# States of a slider.
+STATES = 80
 
 
 def train_view(run: Run, paper: Paper) -> View:
     """The page of ``legs train``."""
     figures: View = {}
-    if len(run.history):
+    if run.history is not None and len(run.history):
         losses = run.history.get("validation_loss", np.full(len(run.history), np.nan))
-        best = int(run.results.get("best_epoch") or 0) or None
         epochs, train = run.history["epoch"].tolist(), run.history["train_loss"].tolist()
-        figures["curves"] = plots.curves(epochs, train, list(losses), best)
-    heads = {"test": "test", "guess": "baseline (test)", "validation": "validation"}
-    heads = {p: h for p, h in {**heads, "train": "training"}.items() if run.scores(p)}
-    settings, data = run.results["settings"], run.results["data"]
-    training = settings.get("training", {})
-    again = [
-        ["seed", str(training.get("seed", ""))],
-        ["data", f"{data['name']} (fingerprint {settings.get('data', '')})"],
-        ["split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"],
-        ["node features", words.joined([str(n) for n in data.get("features", [])], 8)],
-        ["training", words.setting_words(training)],
-        ["model options", ", ".join(f"{k}={v}" for k, v in settings["model_options"].items())],
-    ]
-    names, sure = [f"probability:{name}" for name in run.names], None
-    if names and run.predictions is not None and set(names) <= set(run.predictions.columns):
-        sure = run.predictions[names].to_numpy(dtype=np.float64).max(1)
-    return {
-        **train_words(run),
-        **run_cards(run, figures),
-        "template": "train.html",
-        "figures": figures,
-        "map": run_map(run),
-        "calibration": _predictions(run, run.names, "prediction", "", sure, figures),
-        "columns": [
-            "",
-            *(h + (f" ({n:,})" if (n := run.size(p)) else "") for p, h in heads.items()),
-        ],
-        "scores": [
-            [words.SCORES.get(name, name), *(number(run.scores(part).get(name)) for part in heads)]
-            for name in run.scores(next(iter(heads)))
-            if ":" not in name
-        ],
-        "targets": _target_rows(run),
-        "paper": paper(str(data["name"]), run.method),
-        "scales": _run_scales(run, figures),
-        "again": again + _origin(run.results, run.folder),
-    }
-
-
-def train_words(run: Run) -> View:
-    """What the title and the summary of a trained model are made of."""
-    test, base, names = run.scores("test"), run.scores("guess"), run.names
-    single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    accuracy, r2, size = test.get("accuracy") or 0.0, test.get("r2"), run.size("test")
+        best = run.best_epoch or None
+        figures["curves"] = plots.curve_figure(epochs, train, list(losses), best, None)
+    settings, data, names = run.results["settings"], run.results["data"], run.names
+    what = joined(names) if len(names) <= MOST_TARGETS else f"{len(names)} targets"
     if run.classes:
-        what = f"classes of {run.results['data']['name'] or 'your data'}"
-    else:
-        what = words.joined(names) if len(names) <= 3 else f"{len(names)} targets"
+        what = f"classes of {data['name'] or 'your data'}"
+    heads = {"test": "test", "guess": "baseline (test)"}
+    heads |= {"validation": "validation", "train": "training"}
+    parts = {part: run.scores(part) for part in heads if run.scores(part)}
+    sizes = {part: f" ({size:,})" if (size := run.size(part)) else "" for part in parts}
+    training, options = settings.get("training", {}), settings.get("model_options", {})
+    test, base = run.scores("test"), run.scores("guess")
+    single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
+    _predictions(run, figures)
     return {
+        "template": "train.html",
         "title": f"Predicting {what} with {method_name(run.method)}",
         "run": run,
         "noun": "molecule" if run.molecules else "graph",
@@ -98,65 +69,70 @@ def train_words(run: Run) -> View:
         "base": base,
         "single": single,
         "standard_error": _standard_error(run.predictions, single),
-        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 0) / size) if size else 0.0,
-        "useless": r2 is not None and r2 < NOTHING and not words.loses(test, base),
+        "columns": ["", *(heads[part] + sizes[part] for part in parts)],
+        "scores": [
+            [words.SCORES.get(name, name), *(number(part.get(name)) for part in parts.values())]
+            for name in next(iter(parts.values()), {})
+            if ":" not in name
+        ],
+        "targets": _target_rows(run) if test and not run.classes else [],
+        "paper": paper(str(data["name"]), run.method),
+        "scales": _run_scales(run, figures),
+        **run_graphs(run, figures),
+        "figures": figures,
+        "again": [
+            ["seed", str(training.get("seed", ""))],
+            ["data", f"{data['name']} (fingerprint {settings.get('data', '')})"],
+            ["split", f"fingerprint {settings.get('split', '')}; the graphs are in split.json"],
+            ["node features", joined([str(n) for n in data.get("features", [])], 8)],
+            ["training", words.setting_words(training)],
+            ["model options", ", ".join(f"{k}={v}" for k, v in options.items())],
+            *_origin(run.results, run.folder),
+        ],
     }
 
 
 def _standard_error(table: pd.DataFrame | None, name: str) -> float:
-    """The standard error of a mean absolute error."""
-    if table is None or name not in table or f"truth:{name}" not in table:
+    """The standard error of a mean absolute error; NaN if unknown."""
+    if table is None or not {name, f"truth:{name}"} <= set(table.columns):
         return math.nan
-    error = (table[name].astype(float) - table[f"truth:{name}"].astype(float)).abs()
-    return float(error.std() / math.sqrt(max(error.count(), 1)))
+    error: Any = table[name].astype(float) - table[f"truth:{name}"].astype(float)
+    return float(error.abs().sem())
 
 
-def _predictions(
-    run: Run | CrossValidation,
-    names: Sequence[str],
-    column: str,
-    prefix: str,
-    sure: Floats | None,
-    figures: View,
-) -> float | None:
-    """Adds plots of predicted classes in a column, or of targets in columns with a prefix.
-
-    Returns the calibration error, if the predictions come with probabilities ``sure``.
-    """
-    table, targets = run.predictions, {}
-    if table is None:
-        return None
-    for name in () if run.classes else names:
-        pair = (f"truth:{name}", f"{prefix}{name}")
+def _predictions(run: Run | CrossValidation, figures: View) -> None:
+    """Adds plots of predicted classes or targets beside the truth."""
+    if (table := run.predictions) is None:
+        return
+    if run.classes and {"truth", run.column} <= set(table.columns):
+        true, predicted = table["truth"].astype(str), table[run.column].astype(str)
+        names = list(dict.fromkeys([*run.names, *sorted({*true, *predicted})]))
+        figures["confusion"] = plots.confusion_figure([*true], [*predicted], names, None)
+        if (sure := run.sure) is not None:
+            right = (true == predicted).to_numpy()
+            figures["reliability"] = plots.reliability_figure(sure, right, theme=None)
+    targets = {}
+    for name in () if run.classes else run.names:
+        pair = (f"truth:{name}", f"{run.prefix}{name}")
         if set(pair) <= set(table.columns):
-            truth, predicted = (pd.to_numeric(table[each], errors="coerce") for each in pair)
-            targets[name] = plots.residuals(truth, predicted, name)
+            truth, ours = (pd.to_numeric(table[c], errors="coerce").to_numpy() for c in pair)
+            targets[name] = plots.residual_figure(truth, ours, name, None)
     if targets:
         figures["residuals"] = plots.with_frames(targets)
-    if not run.classes or not {"truth", column} <= set(table.columns):
-        return None
-    true, ours = table["truth"].astype(str), table[column].astype(str)
-    every = list(dict.fromkeys([*names, *sorted({*true, *ours})]))
-    figures["confusion"] = plots.confusion(true.tolist(), ours.tolist(), every)
-    if sure is None:
-        return None
-    binned = plots.reliability(sure, (true == ours).to_numpy())
-    figures["reliability"] = plots.reliability_plot(binned)
-    return binned.error
 
 
 def _run_scales(run: Run, figures: View) -> View | None:
     """Learned or fixed scales of a trained model; ``None`` if it has none."""
-    fixed, scales = run.scales is None, run.scales or run.fixed_scales
+    scales = run.scales or run.fixed_scales
     if scales is None:
-        return {"old": True} if run.method in LEARNED else None
+        return None
     # Epochs in the history of an ensemble are those of its head, trained afterwards.
     ensemble = run.method in ENSEMBLES
-    best = scales.labels[-1] if ensemble else int(run.results.get("best_epoch") or 0)
+    best = scales.labels[-1] if ensemble else run.best_epoch
     state = int(np.argmin(np.abs(np.array(scales.labels) - best)))
     return {
         **_slider(scales, "epoch", scales.labels[state], figures),
-        "fixed": fixed,
+        "fixed": run.scales is None,
         "ensemble": ensemble,
         "epoch": scales.labels[state],
         "first": _means(scales.means[0]),
@@ -166,9 +142,22 @@ def _run_scales(run: Run, figures: View) -> View | None:
 
 
 def _slider(scales: Scales, label: str, best: int, figures: View) -> View:
-    slides, labels = scale_figures(scales, best)
-    figures |= slides
-    return {"label": label, "labels": labels, "start": labels.index(best)}
+    """Adds plots of the scales and of their responses, one frame per state.
+
+    Of many states some are left out, but not the one labelled ``best``.
+    """
+    count = len(scales.labels)
+    states = {round(k) for k in np.linspace(0, count - 1, min(count, STATES))}
+    ordered = sorted(states | {scales.labels.index(best)})
+    weights = {str(scales.labels[k]): scales.weights[k] for k in ordered}
+    selections = {k: plots.selection_plot(F) for k, F in weights.items()}
+    figures["weights"] = plots.with_frames(selections)
+    responses = {
+        name: plots.response_figure(F, float(scales.laziness[k]), theme=None)
+        for k, (name, F) in zip(ordered, weights.items(), strict=True)
+    }
+    figures["responses"] = plots.with_frames(responses)
+    return {"label": label, "labels": list(weights), "start": list(weights).index(str(best))}
 
 
 def _means(means: Floats) -> str:
@@ -178,7 +167,7 @@ def _means(means: Floats) -> str:
 def _target_rows(run: Run) -> Table:
     """Errors of every target in its own units, beside the baseline's."""
     test, base, rows = run.scores("test"), run.scores("guess"), []
-    for name in run.names if test and not run.classes else ():
+    for name in run.names:
         error, mean = test.get(f"rmse:{name}"), base.get(f"rmse:{name}")
         smaller = words.percent(1 - error / mean, 0) if error is not None and mean else ""
         rows.append([name, number(test.get(f"mae:{name}")), number(error), number(mean), smaller])
@@ -186,7 +175,6 @@ def _target_rows(run: Run) -> Table:
 
 
 def _origin(results: View, folder: Path) -> Table:
-    """Versions, machine, date and folder."""
     return [
         ["versions", ", ".join(f"{k} {v}" for k, v in results.get("versions", {}).items())],
         ["machine", str(results.get("machine", ""))],
@@ -204,90 +192,87 @@ def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
         cells = [method_name(one.method), *(number(one.scores("test").get(n)) for n in names)]
         rows.append([*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"])
     ranked = sorted(runs, key=lambda one: float(one.scores("test").get("whitened_mse") or math.inf))
-    seed = str(run.results["settings"]["training"].get("seed", ""))
+    view = train_view(run, paper)
     other = f"legs report {folder}/MODEL makes the page of any of them"
     return {
-        **train_view(run, paper),
+        **view,
         "template": "demo.html",
         "title": "Demonstration: properties of molecules",
         "models": rows,
         "ranked": [method_name(one.method) for one in ranked],
         "best_r2": max(ranked[0].scores("test").get("r2") or 0.0, 0.0),
         "command": str(read_json(folder / DEMO).get("command") or "legs demo"),
-        "again": [["seed", seed], ["other models", other], *_origin(run.results, folder)],
+        "again": [view["again"][0], ["other models", other], *_origin(run.results, folder)],
     }
 
 
 def cv_view(run: CrossValidation, paper: Paper) -> View:
     """The page of ``legs cv``."""
+    results, options = run.results, run.results["options"]
+    training, names = options.get("training", {}), [str(m["method"]) for m in run.methods]
+    factor, sign, digits = (100, 1, 2) if run.classes else (1, -1, 4)
+    means = {method_name(m["method"]): [factor * s for s in m["scores"]] for m in run.methods}
     score = "accuracy, %" if run.classes else "mean squared error"
-    names = {str(m["method"]): method_name(str(m["method"])) for m in run.methods}
-    factor = 100 if run.classes else 1
-    scores = {names[m["method"]]: [factor * s for s in m["scores"]] for m in run.methods}
-    figures = {"folds": plots.folds(scores, score)}
-    printed = {name: paper(str(run.results["data"]), name) for name in names}
-    training = run.results["options"].get("training", {})
-    settings = [str(setting) for setting in run.results["options"].get("grid", []) if setting]
-    again = [
-        ["seeds", f"{training.get('seed', '')} (partitions, weights, batches)"],
-        ["protocol", protocol(run)],
-        ["tuned over", "; ".join(settings)],
-        ["node features", ", ".join(map(str, run.results.get("features", [])[:12]))],
-        ["training", words.setting_words(training)],
-    ]
-    table = pd.DataFrame() if run.predictions is None else run.predictions
-    targets = [str(c).removeprefix("truth:") for c in table if str(c).startswith("truth:")]
-    classes = [str(name) for name in run.about.get("names", [])]
-    prefix, sure = f"{run.lead}:", None
-    if run.certainty.get("method") == run.lead and len(run.certainty["sure"]) == len(table):
-        sure = np.array(run.certainty["sure"], dtype=np.float64)
-    signed = "{:+.2f}".format if run.classes else "{:+.4f}".format
+    figures = {"folds": plots.folds(means, score)}
+    _predictions(run, figures)
+
+    def score_of(mean: float, std: float) -> str:
+        return f"{factor * mean:.{digits}f} ± {factor * std:.{digits}f}"
+
+    best, base = run.methods[0], np.array(results["guess"])
+    tested = 0 if run.predictions is None else len(run.predictions)
+    baseline = score_of(float(base.mean()), float(base.std()))
+    printed = {name: words.paper_score(paper(str(results["data"]), name)) for name in names}
+    with_paper = any(printed.values())
+    rows = []
+    for name, m in zip(names, run.methods, strict=True):
+        cells = [f"{m['parameters']:,}", f"{m['models']:,}", words.duration(m["seconds"])]
+        ours = [score_of(m["mean"], m["std"]), *([printed[name]] if with_paper else [])]
+        rows.append([method_name(name), *ours, *cells])
+    guess = "most frequent class" if run.classes else "mean of the training set"
+    rows.append([guess, baseline, *([""] if with_paper else []), "0", "0", ""])
+    pairs = results.get("comparisons", ())
+    of_best = [r for r in pairs if names[0] in (r["first"], r["second"])]
+    p = {str(r["second"] if r["first"] == names[0] else r["first"]): r["p"] for r in of_best}
+    sure_of = [m for m, value in p.items() if value is not None and value < SIGNIFICANT]
     return {
-        **cv_words(run),
-        **cv_graphs(run),
         "template": "cv.html",
-        "figures": figures,
-        "scores": _cv_scores(run, printed if any(printed.values()) else {}),
-        "has_paper": any(printed.values()),
-        "pairs": [
-            [names[r["first"]], names[r["second"]], signed(r["difference"]), number(r["p"])]
-            for r in run.results.get("comparisons", ())
-        ],
-        "calibration": _predictions(run, classes or targets, run.lead, prefix, sure, figures),
-        "scales": _cv_scales(run, figures),
-        "parts_of": _parts(run),
-        "one": {} if run.one is None else run_cards(run.one, figures),
-        "again": again + _origin(run.results, run.folder),
-    }
-
-
-def cv_words(run: CrossValidation) -> View:
-    """What the title and the summary of a cross-validation are made of."""
-    best, base = run.methods[0], np.array(run.results["guess"])
-    sign = 1 if run.classes else -1
-    tested = 0.0 if run.predictions is None else len(run.predictions) / max(len(base), 1)
-    name = best["method"]
-    pairs = [r for r in run.results.get("comparisons", ()) if name in (r["first"], r["second"])]
-    p = {str(r["second"] if r["first"] == name else r["first"]): r["p"] for r in pairs}
-    sure = [m for m, value in p.items() if value is not None and value < SIGNIFICANT]
-    return {
-        "title": f"Cross-validation on {run.results['data'] or 'your data'}",
+        "title": f"Cross-validation on {results['data'] or 'your data'}",
         "run": run,
         "noun": "molecule" if run.molecules else "graph",
-        "best": method_name(str(name)),
-        "score": _cv_score(run, best["mean"], best["std"]),
-        "baseline": _cv_score(run, float(base.mean()), float(base.std())),
+        "best": method_name(names[0]),
+        "score": score_of(best["mean"], best["std"]),
+        "baseline": baseline,
         "lost": bool(sign * best["mean"] <= sign * base.mean()),
-        "few": words.few_words(tested, "a test set has about"),
+        "few": words.few_words(tested / max(len(base), 1), "a test set has about"),
         "protocol": protocol(run),
-        "significant": [method_name(m) for m in sure],
-        "insignificant": [method_name(m) for m in p if m not in sure],
+        "significant": [method_name(m) for m in sure_of],
+        "insignificant": [method_name(m) for m in p if m not in sure_of],
         "level": SIGNIFICANT,
+        "scores": rows,
+        "has_paper": with_paper,
+        "pairs": [
+            [
+                *(method_name(r[name]) for name in ("first", "second")),
+                f"{r['difference']:+.{digits}f}",
+                number(r["p"]),
+            ]
+            for r in pairs
+        ],
+        "scales": _cv_scales(run, figures),
+        "parts_of": _parts(run),
+        **_cv_graphs(run),
+        "one": {} if run.one is None else run_graphs(run.one, figures, with_map=False),
+        "figures": figures,
+        "again": [
+            ["seeds", f"{training.get('seed', '')} (partitions, weights, batches)"],
+            ["protocol", protocol(run)],
+            ["tuned over", "; ".join(str(one) for one in options.get("grid", []) if one)],
+            ["node features", ", ".join(map(str, results.get("features", [])[:12]))],
+            ["training", words.setting_words(training)],
+            *_origin(results, run.folder),
+        ],
     }
-
-
-def _cv_score(run: CrossValidation, mean: float, std: float) -> str:
-    return f"{100 * mean:.2f} ± {100 * std:.2f}" if run.classes else f"{mean:.4f} ± {std:.4f}"
 
 
 def protocol(run: CrossValidation) -> str:
@@ -300,24 +285,8 @@ def protocol(run: CrossValidation) -> str:
     return f"{sets} test sets, {f'{models} models vote' if models > 1 else 'one model'} on each"
 
 
-def _cv_scores(run: CrossValidation, paper: View) -> Table:
-    """One row per method, the best first, then the baseline; the paper's scores if known."""
-    rows = []
-    for m in run.methods:
-        text = words.paper_score(paper.get(m["method"]))
-        cells = [f"{m['parameters']:,}", f"{m['models']:,}", words.duration(m["seconds"])]
-        score = _cv_score(run, m["mean"], m["std"])
-        rows.append([method_name(m["method"]), score, *([text] if paper else []), *cells])
-    base = np.array(run.results["guess"])
-    name = "most frequent class" if run.classes else "mean of the training set"
-    score = _cv_score(run, float(base.mean()), float(base.std()))
-    return [*rows, [name, score, *([""] if paper else []), "0", "0", ""]]
-
-
 def _cv_scales(run: CrossValidation, figures: View) -> View | None:
     """Scales that the best method learned, or the first that learns any."""
-    if not run.about:
-        return {"old": True}
     if not run.scales:
         return None
     method = run.lead if run.lead in run.scales else next(iter(run.scales))
@@ -373,3 +342,138 @@ def usual_setting(run: CrossValidation, method: str) -> View:
     chosen = next(m for m in run.results["methods"] if m["method"] == method).get("chosen")
     grid = run.results["options"].get("grid") or [{}]
     return dict(grid[Counter(chosen).most_common(1)[0][0]]) if chosen else {}
+
+
+def graph_drawing(
+    shown: Shown, index: int, values: Any = None, size: tuple[int, int] = (300, 210)
+) -> str:
+    """A graph as SVG: RDKit's drawing of a molecule, else a layout; empty if it is too large."""
+    edges, nodes = shown.graph(index)
+    smiles = shown.smiles(index)
+    if smiles and (values is None or shown.is_aligned(index)):
+        for hydrogens in (False, True):  # they may be nodes
+            if svg := molecule_svg(smiles, values, size, hydrogens):
+                return svg
+    if nodes > LARGEST or (nodes > 1 and not len(edges)):
+        return ""
+    return graph_svg(edges, nodes, values, size)
+
+
+def _graphs(shown: Shown, colors: View, lines: list[list[str]], values: dict[int, Any]) -> View:
+    """Best and worst predictions, with values at their nodes if known, and a map of all graphs.
+
+    Colors of the map are classes or numbers, one per graph, by name; without any there is no map.
+    """
+    sizes = [_size(shown, k) for k in range(len(shown))]
+    names = shown.table["id"].astype(str).tolist()
+    cards: dict[str, list[View]] = {"best": [], "worst": []}
+    for group, inside in shown.drawn.items():
+        for k in inside:
+            nodes = values.get(k)
+            svg = graph_drawing(shown, k, nodes)
+            text = [*lines[k], sizes[k], *([] if svg else ["Too large to draw."])]
+            if nodes is not None and not np.any(nodes):
+                text.append(EQUAL)
+            cards[group].append({"svg": svg, "title": names[k], "lines": text})
+    if not colors:
+        return {"cards": cards, "map": None}
+    parts, features = shown.arrays["parts"], shown.arrays["places"].astype(np.float64)
+    if np.ptp(parts):
+        sizes = [f"{PARTS[part]}; {size}" for part, size in zip(parts, sizes, strict=True)]
+    hows = plots.available_maps(len(shown))
+    maps = {name: plots.map_plot(color, name, parts == 0) for name, color in colors.items()}
+    data = {
+        "places": {how: plots.numbers(plots.map_places(features, how)) for how in hows},
+        "drawings": [graph_drawing(shown, k, size=(240, 170)) for k in range(len(shown))],
+        "names": names,
+        "lines": [[*text, size] for text, size in zip(lines, sizes, strict=True)],
+    }
+    view = {"hows": {how: plots.HOW[how] for how in hows}, "figure": plots.with_frames(maps)}
+    share, hollow = float(shown.arrays["share"][:2].sum()), bool((parts == 0).any())
+    return {"cards": cards, "map": {**view, "data": data, "share": share, "hollow": hollow}}
+
+
+def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
+    """Graphs of a trained model, and what was explained.
+
+    Adds a plot of the mean contribution of each scattering path, where there are explanations.
+    """
+    if (shown := run.shown) is None:
+        return {"cards": None, "map": None, "explained": ""}
+    shares = run.explanations.values()
+    target = next((one["target"] for one in shares), "")
+    paths = pd.DataFrame([one.get("paths", {}) for one in shares]).abs().mean()
+    # Moments of the signal itself do not change when it is shuffled.
+    if sizes := {str(k): float(v) for k, v in paths.items() if v > 1e-9 * paths.max()}:
+        figures["paths"] = plots.path_figure(sizes, "mean size of the contribution", None)
+    table, what = shown.table, "log-odds of the predicted class" if run.classes else target
+    # The explained target comes first.
+    names = run.names if run.classes else sorted(run.names, key=lambda name: name != target)
+    colors: View = {}
+    if with_map and run.classes:
+        truth, predicted = table["truth"].astype(str), table["prediction"].astype(str)
+        colors["class"] = truth.tolist()
+        colors["correct or wrong"] = np.where(truth == predicted, "correct", "wrong").tolist()
+    elif with_map:
+        columns = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
+        colors = {name: table[f"truth:{name}"].tolist() for name in columns}
+    lines = [_prediction(run, table.iloc[k], names) for k in range(len(table))]
+    values = {k: np.array(one["nodes"]) for k, one in run.explanations.items()}
+    explained = f"{'' if run.classes else 'predicted '}{what}" if values else ""
+    return {**_graphs(shown, colors, lines, values), "explained": explained}
+
+
+def _cv_graphs(run: CrossValidation) -> View:
+    """Graphs of a cross-validation; the best method predicts the first ones best and worst."""
+    shown, table = run.shown, run.predictions
+    if shown is None or table is None:
+        return {"cards": None, "map": None}
+    rows = table.drop_duplicates("graph").set_index("graph").reindex(shown.arrays["numbers"])
+    if run.classes:
+        colors: View = {"class": rows["truth"].astype("string").fillna("unknown").tolist()}
+    else:
+        names = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
+        colors = {name: rows[f"truth:{name}"].astype(float).tolist() for name in names}
+    return _graphs(shown, colors, [_methods(run, rows.iloc[k]) for k in range(len(rows))], {})
+
+
+def _size(shown: Shown, index: int) -> str:
+    """The size of a graph. Edges of large graphs are not kept, and not counted."""
+    edges, nodes = shown.graph(index)
+    node, edge = ("atoms", "bonds") if shown.smiles(index) else ("nodes", "edges")
+    return f"{nodes:,} {node}, {len(edges):,} {edge}" if len(edges) else f"{nodes:,} {node}"
+
+
+def _prediction(run: Run, row: Any, names: Sequence[str]) -> list[str]:
+    """Truth and prediction for a graph."""
+    if run.classes:
+        probability = row.get(f"probability:{row['prediction']}")
+        sure = "" if probability is None else f" (probability {float(probability):.2f})"
+        if str(row["truth"]) == str(row["prediction"]):
+            return [f"class {row['truth']}: correct{sure}"]
+        return [f"class {row['truth']}, predicted {row['prediction']}{sure}"]
+    deviation, error = run.model.get("task", {}).get("deviation"), []
+    if len(names) > MOST_TARGETS and deviation:  # of the training set, in the order of the targets
+        wrong = np.array([float(row[n]) - float(row[f"truth:{n}"]) for n in run.names]) / deviation
+        size = np.linalg.norm(finite := wrong[np.isfinite(wrong)]) / math.sqrt(max(len(finite), 1))
+        error = [f"all {len(names)} targets: error of {size:.2f} standard deviations"]
+    lines = [
+        f"{name}: {number(row[f'truth:{name}']) or 'unknown'}, predicted {number(row[name])}"
+        for name in names[: 1 if error else MOST_TARGETS]
+        if name in row and f"truth:{name}" in row
+    ]
+    return lines + error
+
+
+def _methods(run: CrossValidation, row: Any) -> list[str]:
+    """Truth and predictions of all methods for a graph of a cross-validation."""
+    if pd.isna(row["test_set"]):
+        return ["in no test set"]
+    if not run.classes:
+        return [f"{name}: {number(row[f'truth:{name}'])}" for name in run.names[:MOST_TARGETS]]
+    truth = str(row["truth"])
+    predicted = {str(k): str(v) for k, v in row.items() if k not in ("test_set", "id", "truth")}
+    correct = [method_name(k) for k, v in predicted.items() if v == truth]
+    wrong = [f"{method_name(k)} predicts {v}" for k, v in predicted.items() if v != truth]
+    right = [f"correct: {joined(correct)}"] if correct else []
+    return [f"class {truth}", *right, *wrong[:MOST_METHODS]]

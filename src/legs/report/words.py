@@ -37,11 +37,7 @@ FEW = 10
 
 
 def baseline_name(classes: bool) -> str:
-    """What every method is compared with.
-
-    >>> baseline_name(True)
-    'always predicting the most frequent class'
-    """
+    """What every method is compared with."""
     return f"always predicting the {'most frequent class' if classes else 'mean'}"
 
 
@@ -55,24 +51,13 @@ def loses(test: Mapping[str, Any], baseline: Mapping[str, Any]) -> bool:
 
 
 def few_words(tested: float, what: str = "the test set has") -> list[str]:
-    """A warning about a small test set, as a list of at most one sentence.
-
-    >>> few_words(4)
-    ['Scores on fewer than 10 graphs mean little: the test set has 4.']
-    """
-    if not 0 < tested < FEW:
-        return []
-    return [f"Scores on fewer than {FEW} graphs mean little: {what} {tested:.0f}."]
+    """A warning about a small test set, as a list of at most one sentence."""
+    line = f"Scores on fewer than {FEW} graphs mean little: {what} {tested:.0f}."
+    return [line] if 0 < tested < FEW else []
 
 
 def caveats(test: Mapping[str, Any], baseline: Mapping[str, Any], tested: int) -> list[str]:
-    """What a reader must know before the scores of a model.
-
-    Args:
-        test: scores on the test graphs.
-        baseline: those of the most frequent class, or of the mean.
-        tested: number of test graphs; 0 if unknown.
-    """
+    """What a reader must know before the scores of a model on so many test graphs (0: unknown)."""
     lines = few_words(tested)
     if loses(test, baseline):
         name = baseline_name("accuracy" in test)
@@ -87,10 +72,10 @@ def method_name(method: str) -> str:
 
 def about_method(method: str, molecules: bool = False) -> str:
     """How a method works, to follow its name; empty if it is not known."""
-    words = ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
-    return ABOUT.get(method, "").format(
-        **dict(zip(("graph", "nodes", "edges"), words, strict=True))
+    graph, nodes, edges = (
+        ("molecule", "atoms", "bonds") if molecules else ("graph", "nodes", "edges")
     )
+    return ABOUT.get(method, "").format(graph=graph, nodes=nodes, edges=edges)
 
 
 def number(value: Any) -> str:
