@@ -8,8 +8,8 @@ import torch
 
 from legs.data.catalog.molecules import read_ki, read_nci5k, read_zinc
 from legs.data.errors import DataError
+from legs.data.features.atom_table import ZINC_PROPERTIES, properties
 from legs.data.features.blocks import assemble
-from legs.data.features.properties import ZINC_PROPERTIES, properties
 
 pytest.importorskip("rdkit")
 

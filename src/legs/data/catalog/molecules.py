@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from legs.data.catalog import fetch
 from legs.data.catalog.specs import NAMED, Spec, locate
 from legs.data.errors import BadRows, DataError
-from legs.data.features.atom_table import require_rdkit
-from legs.data.features.properties import ZINC_PROPERTIES, properties
+from legs.data.features.atom_table import ZINC_PROPERTIES, properties, require_rdkit
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.table_files import ParquetTable, read_parquet, read_whole

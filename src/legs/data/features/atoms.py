@@ -6,9 +6,9 @@ the ones it was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 from legs.data.features.atom_table import COLUMNS
 from legs.data.readers.base import Features
 
-# The ten columns of an organic molecule's graph; everything else (metals, B, Si, …) is "other".
+Table: TypeAlias = NDArray[np.int16]  # [atoms, len(COLUMNS)]
+
+# One-hot columns; everything else (metals, B, Si, …) is "other".
 ELEMENTS = {"C": 6, "N": 7, "O": 8, "S": 16, "F": 9, "Cl": 17, "Br": 35, "I": 53, "P": 15}
-QM9_ELEMENTS = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9}
+NUMBERS = {"H": 1, **ELEMENTS}
+HYBRIDIZATIONS = {"sp": 2, "sp2": 3, "sp3": 4}
+QM9 = (*("H", "C", "N", "O", "F"), "atomic_number", "aromatic", *HYBRIDIZATIONS, "hydrogens")
+CHEM = (
+    *("degree", "hydrogens", "charge", "aromatic", "ring", "ring_size", *HYBRIDIZATIONS, "stereo"),
+    *("mass", "electronegativity", "covalent_radius", "outer_electrons"),
+)
 
 # Pauling's scale by atomic number; elements without a value (noble gases, dummy atoms) get 0.
 _ELECTRONEGATIVITY = (
@@ -33,55 +41,46 @@ _ELECTRONEGATIVITY = (
 _LAST_ELEMENT = 118
 
 
-def atom_blocks(
-    table: NDArray[np.int16], *, hydrogens: bool = False
-) -> Mapping[str, Callable[[], Features]]:
-    """The feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``, each computed when called."""
-    return {
-        "atoms": partial(atom_types, table, hydrogens=hydrogens),
-        "qm9": partial(qm9_features, table),
-        "chem": partial(chem_features, table, hydrogens=hydrogens),
-    }
+def atom_blocks(table: Table, *, hydrogens: bool = False) -> Mapping[str, Callable[[], Features]]:
+    """The feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``, each computed when called.
 
-
-def atom_types(table: NDArray[np.int16], *, hydrogens: bool = False) -> Features:
-    """One-hot atom type: C, N, O, S, F, Cl, Br, I, P, other; before them H with ``hydrogens``."""
-    return _features(_types(table, hydrogens))
-
-
-def qm9_features(table: NDArray[np.int16]) -> Features:
-    """The eleven atom features of PyG's QM9, in its order.
-
-    PyG reads QM9 without perceiving aromaticity and hybridisation, so that four of its columns are
-    zero throughout; here they hold what they are named after.
+    * ``"atoms"``: one-hot atom type: C, N, O, S, F, Cl, Br, I, P, other; before them H with
+      ``hydrogens``.
+    * ``"qm9"``: the eleven atom features of PyG's QM9, in its order. PyG reads QM9 without
+      perceiving aromaticity and hybridisation, so that four of its columns are zero throughout;
+      here they hold what they are named after.
+    * ``"chem"``: the atom type and a compact, rich description, the default for a user's molecules;
+      all finite.
     """
-    columns = _columns(table)
-    number = columns["atomic_number"]
-    return _features(
-        {
-            **{name: number == z for name, z in QM9_ELEMENTS.items()},
-            **{name: columns[name] for name in ("atomic_number", "aromatic")},
-            **_hybridization(columns),
-            "hydrogens": columns["hydrogens"],
-        }
-    )
+    types = (*(NUMBERS if hydrogens else ELEMENTS), "other")
+    blocks = {"atoms": types, "qm9": QM9, "chem": (*types, *CHEM)}
+    return {block: partial(_features, table, names) for block, names in blocks.items()}
 
 
-def chem_features(table: NDArray[np.int16], *, hydrogens: bool = False) -> Features:
-    """A compact, rich description of an atom, the default for a user's molecules; all finite."""
-    columns = _columns(table)
-    ring, number = columns["ring_size"], np.clip(columns["atomic_number"], 0, _LAST_ELEMENT)
-    return _features(
-        {
-            **_types(table, hydrogens),
-            **{name: columns[name] for name in ("degree", "hydrogens", "charge", "aromatic")},
-            "ring": ring > 0,
-            "ring_size": np.minimum(ring, 12) / 6,
-            **_hybridization(columns),
-            "stereo": columns["chiral"],
-            **{name: values[number] for name, values in _of_elements().items()},
-        }
-    )
+def _features(table: Table, names: Sequence[str]) -> Features:
+    columns = dict(zip(COLUMNS, table.T, strict=True))
+    number, ring = columns["atomic_number"], columns["ring_size"]
+    elements = [NUMBERS[name] for name in names if name in NUMBERS]
+
+    def column(name: str) -> NDArray[Any]:
+        if name in NUMBERS:
+            return number == NUMBERS[name]
+        if name in HYBRIDIZATIONS:
+            return columns["hybridization"] == HYBRIDIZATIONS[name]
+        if name == "other":
+            return ~np.isin(number, elements)
+        if name == "ring":
+            return ring > 0
+        if name == "ring_size":
+            return np.minimum(ring, 12) / 6
+        if name == "stereo":
+            return columns["chiral"]
+        if name in columns:
+            return columns[name]
+        return _of_elements()[name][np.clip(number, 0, _LAST_ELEMENT)]
+
+    x = np.stack([column(name).astype(np.float32) for name in names], axis=1)
+    return Features(torch.from_numpy(x), tuple(names))
 
 
 @cache
@@ -99,23 +98,3 @@ def _of_elements() -> dict[str, NDArray[np.float64]]:
         "covalent_radius": np.array([0.0, *(table.GetRcovalent(z) for z in numbers)]),
         "outer_electrons": np.array([0.0, *(table.GetNOuterElecs(z) / 8 for z in numbers)]),
     }
-
-
-def _columns(table: NDArray[np.int16]) -> dict[str, NDArray[np.int16]]:
-    return dict(zip(COLUMNS, table.T, strict=True))
-
-
-def _types(table: NDArray[np.int16], hydrogens: bool) -> dict[str, NDArray[Any]]:
-    number = _columns(table)["atomic_number"]
-    elements = {"H": 1, **ELEMENTS} if hydrogens else ELEMENTS
-    one_hot: dict[str, NDArray[Any]] = {name: number == z for name, z in elements.items()}
-    return {**one_hot, "other": ~np.isin(number, list(elements.values()))}
-
-
-def _hybridization(columns: Mapping[str, NDArray[np.int16]]) -> dict[str, NDArray[Any]]:
-    return {name: columns["hybridization"] == n for name, n in (("sp", 2), ("sp2", 3), ("sp3", 4))}
-
-
-def _features(columns: Mapping[str, NDArray[Any]]) -> Features:
-    x = np.stack([values.astype(np.float32) for values in columns.values()], axis=1)
-    return Features(torch.from_numpy(x), tuple(columns))
