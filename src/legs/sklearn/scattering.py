@@ -17,9 +17,13 @@ from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
 from legs.nn.columns import columns_of_features
-from legs.sklearn.graphs import GraphEstimator, Graphs, read_graphs
+from legs.sklearn.inputs import GraphEstimator, Graphs, read_graphs
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
+OPTIONS = (
+    *("scales", "num_scales", "steps", "order", "path_policy", "lowpass", "laziness"),
+    "append_graph_size",
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -118,15 +122,8 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     def _module(self) -> Scattering:
         module = Scattering(
             self.in_channels_,
-            scales=self.scales,
-            num_scales=self.num_scales,
-            steps=self.steps,
-            order=self.order,
-            path_policy=self._option("path_policy"),
-            lowpass=self.lowpass,
-            laziness=self.laziness,
+            **{name: self._option(name) for name in OPTIONS},
             aggr=Moments(self.moments, self.num_moments),
-            append_graph_size=self._option("append_graph_size"),
             validate=False,  # the graphs were checked as they were read
         )
         return module.to(getattr(torch, self.dtype)).eval()
