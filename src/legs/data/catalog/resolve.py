@@ -61,9 +61,15 @@ def _named(spec: Spec) -> Source:
         return None if place is None else place[1]
 
     def arguments() -> tuple[Any, ...]:
-        if spec.kind != "graphs":
+        if spec.reader != "tu":
             return () if spec.argument is None else (spec.argument,)
-        return tuple(files() or [_fetch(spec)])
+        try:
+            return (fetch.require(spec.places[0][0], url=spec.url, sha256=spec.sha256),)
+        except DataError as error:
+            if spec.name in NAMED:
+                raise
+            hint = specs.suggestion(spec.name)
+            raise DataError(f"there is no data set {spec.name!r} here.{hint} ({error})") from error
 
     info = {"named": True, "licence": spec.licence} | ({"note": spec.note} if spec.note else {})
     return Source(spec.name, _named_reader(spec.reader), arguments, files, info)
@@ -78,16 +84,6 @@ def _named_reader(name: str) -> Reader:
     from legs.data.catalog import molecules, structures
 
     return {**molecules.READERS, **structures.READERS}[name]
-
-
-def _fetch(spec: Spec) -> Path:
-    try:
-        return fetch.require(spec.places[0][0], url=spec.url)
-    except DataError as error:
-        if spec.name in NAMED:
-            raise
-        hint = specs.suggestion(spec.name)
-        raise DataError(f"there is no data set {spec.name!r} here.{hint} ({error})") from error
 
 
 def _reader_of(path: Path) -> Reader:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import csv
 import difflib
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from legs.data.catalog import fetch
 from legs.data.errors import DataError
@@ -38,6 +37,7 @@ class Spec(NamedTuple):
     licence: str = "none stated (TUDataset)"
     note: str = ""
     url: str | None = None
+    sha256: str | None = None  # as published, of the download
 
 
 class Available(NamedTuple):
@@ -53,35 +53,47 @@ class Available(NamedTuple):
     note: str
 
 
-def tu(name: str, graphs: int | None = None) -> Spec:
-    """A set of the TUDataset collection."""
-    places = ((f"tu/{name}.zip",),)
-    return Spec(name, "graphs", graphs, "tu", places, url=TU_ADDRESS.format(name))
-
-
-def _rows(file: str) -> list[dict[str, str]]:
+def _rows(file: str) -> dict[str, dict[str, str]]:
     with (Path(__file__).parent / file).open(newline="", encoding="utf-8") as table:
-        return list(csv.DictReader(table))
-
-
-def _specs() -> Iterator[Spec]:
-    for row in _TU:
-        if row["graphs"]:
-            yield tu(row["name"], int(row["graphs"]))
-    for row in _OTHERS:
-        fields: dict[str, str] = {k: v for k, v in row.items() if v and k != "aliases"}
-        graphs = int(fields.pop("graphs", 0)) or None
-        places = tuple(tuple(place.split()) for place in fields.pop("places").split("|"))
-        yield Spec(graphs=graphs, places=places, **fields)  # type: ignore[arg-type]
+        return {row["name"]: row for row in csv.DictReader(table)}
 
 
 _TU, _OTHERS = _rows("tudataset.csv"), _rows("datasets.csv")
-NAMED: dict[str, Spec] = {spec.name: spec for spec in _specs()}
-ALIASES = {alias: row["name"] for row in (*_TU, *_OTHERS) for alias in row["aliases"].split()}
+
+
+def tu(name: str) -> Spec:
+    """A set of the TUDataset collection."""
+    row = _TU.get(name, {})
+    graphs, places = int(row.get("graphs") or 0) or None, ((f"tu/{name}.zip",),)
+    sha256 = row.get("sha256") or None
+    return Spec(name, "graphs", graphs, "tu", places, url=TU_ADDRESS.format(name), sha256=sha256)
+
+
+def _other(row: dict[str, str]) -> Spec:
+    fields: dict[str, Any] = {k: v for k, v in row.items() if v and k != "aliases"}
+    fields["graphs"] = int(row["graphs"] or 0) or None
+    fields["places"] = tuple(tuple(place.split()) for place in row["places"].split("|"))
+    return Spec(**fields)
+
+
+NAMED: dict[str, Spec] = {
+    **{name: tu(name) for name, row in _TU.items() if row["graphs"]},
+    **{name: _other(row) for name, row in _OTHERS.items()},
+}
+ALIASES = {a: name for name, row in (_TU | _OTHERS).items() for a in row["aliases"].split()}
+_REST = """
+    alchemy_full COX2 COX2_MD DHFR DHFR_MD ER_MD ethanol FRANKENSTEIN malonaldehyde MCF-7 MCF-7H
+    MOLT-4 MOLT-4H naphthalene NCI-H23 NCI-H23H OVCAR-8 OVCAR-8H P388 P388H PC-3 PC-3H
+    salicylic_acid SF-295 SF-295H SN12C SN12CH SW-620 SW-620H toluene UACC257 UACC257H uracil
+    Yeast YeastH ZINC_full ZINC_test ZINC_train ZINC_val KKI OHSU Peking_1 PROTEINS_full
+    Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low Letter-med MSRC_9 MSRC_21 MSRC_21C
+    dblp_ct1 dblp_ct2 deezer_ego_nets facebook_ct1 facebook_ct2 github_stargazers highschool_ct1
+    highschool_ct2 infectious_ct1 infectious_ct2 mit_ct1 mit_ct2 reddit_threads tumblr_ct1
+    tumblr_ct2 twitch_egos TWITTER-Real-Graph-Partial
+"""
 # The rest of the TUDataset collection, to correct case and to suggest what a typo means; a name
 # that is missing here is tried all the same.
-COLLECTION = tuple(row["name"] for row in _TU if row["name"] not in NAMED)
-PUBLISHED = {f"tu/{row['name']}.zip": row["sha256"] for row in _TU if row["sha256"]}
+COLLECTION = (*(name for name in _TU if name not in NAMED), *_REST.split())
 
 
 def lookup(name: str) -> Spec | None:
@@ -128,8 +140,8 @@ def locate(spec: Spec) -> tuple[Origin, list[Path]] | None:
 
 
 def _find(file: str) -> Path | None:
-    package, colon, inside = file.partition(":")
-    return fetch.find_in_package(package, inside) if colon else fetch.find(file)
+    package, in_package, inside = file.partition(":")
+    return fetch.find_in_package(package, inside) if in_package else fetch.find(file)
 
 
 def available() -> list[Available]:
@@ -143,22 +155,18 @@ def available() -> list[Available]:
 
 
 def _describe(spec: Spec) -> Available:
-    origin: Origin
-    size = None
-    file = spec.places[0][0]
-    package, colon, _ = file.partition(":")
+    origin: Origin = "by hand"
+    file, size = spec.places[0][0], None
+    where = f"set {fetch.VARIABLE} to a folder with {file}"
+    package, in_package, _ = file.partition(":")
     if (located := locate(spec)) is not None:
         origin, paths = located
         where, size = str(paths[0]), sum(_size(path) for path in paths)
     elif spec.url is not None:
         origin, where = "download", spec.url
-    elif colon:
+    elif in_package:
         origin, where = "package", f"install {package}"
-    else:
-        origin, where = "by hand", f"set {fetch.VARIABLE} to a folder with {file}"
-    return Available(
-        spec.name, spec.kind, spec.graphs, origin, where, size, spec.licence, spec.note
-    )
+    return Available(*spec[:3], origin, where, size, spec.licence, spec.note)
 
 
 def _local() -> list[str]:
