@@ -39,7 +39,8 @@ class RayEngine(Engine):
         except ImportError as error:
             message = "the engine 'ray' needs Ray: pip install 'torch-legs[ray]'"
             raise ImportError(message) from error
-        self._ray, self._own = ray, not ray.is_initialized()
+        self._ray: Any = ray
+        self._own = not ray.is_initialized()
         if not self._own:
             return
         quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
@@ -49,7 +50,7 @@ class RayEngine(Engine):
             host, colon, port = place.rpartition(":")
             if colon and port.isdigit():
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-            ray.init(address=address, **quiet, **options)
+            self._ray.init(address=address, **quiet, **options)
         except (OSError, RuntimeError, ValueError) as error:
             raise EngineError(
                 f"no Ray cluster at {address or 'this machine'}: {_shorten(error)}; `ray status` "

@@ -249,7 +249,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         """Probabilities of the classes, in the order of ``classes_``, ``[graphs, classes]``."""
         probabilities = self._predict(X)
         # They sum to one to float64's rounding, which scikit-learn's metrics check.
-        return np.divide(probabilities, probabilities.sum(axis=1, keepdims=True))
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
 
 class LEGSRegressor(RegressorMixin, NetworkEstimator):

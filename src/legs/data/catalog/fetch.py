@@ -15,6 +15,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from tqdm import tqdm
+
 from legs import io
 from legs.data.errors import DataError
 
@@ -128,19 +130,13 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _fetch(url: str, part: Path, largest: int) -> None:
-    try:
-        from rich.console import Console
-        from rich.progress import wrap_file
-    except ImportError as error:
-        raise DataError(f"downloads need more: pip install 'torch-legs[cli]' ({error})") from error
-    headers = {"User-Agent": "torch-legs", "Accept-Encoding": "identity"}
-    console, size = Console(stderr=True), 0
+    headers, size = {"User-Agent": "torch-legs", "Accept-Encoding": "identity"}, 0
     with build_opener(_Redirects).open(Request(url, headers=headers), timeout=_TIMEOUT) as answer:
         length = answer.headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else 0
-        bar: Any = {"console": console, "disable": not console.is_terminal}
-        progress = wrap_file(answer, total, description=part.stem, **bar)
-        with part.open("wb") as file, progress as reader:
+        # Without a terminal there is no bar.
+        bar = tqdm.wrapattr(answer, "read", total=total or None, desc=part.stem, disable=None)
+        with part.open("wb") as file, bar as reader:
             while size <= largest and (chunk := reader.read(_CHUNK)):
                 size += file.write(chunk)
             file.flush()

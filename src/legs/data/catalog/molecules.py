@@ -173,8 +173,8 @@ def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGrap
 
 def target_values(frame: pd.DataFrame) -> NDArray[np.float64]:
     """The 19 targets of a table in QM9's own units, in PyG's order and units."""
-    values: NDArray[np.float64] = frame[list(TARGETS)].to_numpy(dtype=np.float64)
-    return values * np.array([factor for _, factor in TARGETS.values()])
+    factors = np.array([factor for _, factor in TARGETS.values()])
+    return np.asarray(frame[list(TARGETS)].to_numpy(dtype=np.float64) * factors)
 
 
 def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:

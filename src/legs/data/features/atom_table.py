@@ -6,6 +6,7 @@ Kept free of PyTorch, so that worker processes that only parse molecules start q
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -64,7 +65,7 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
     """Reads SMILES and RDKit molecules (or their binary form); nothing raises, reasons are kept."""
     from rdkit import rdBase
 
-    atoms, bonds = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+    atoms, bonds = list[tuple[Any, ...]](), list[tuple[int, int, float]]()
     sizes, bonds_of, kept, smiles, bad = [], [], [], [], []
     # Thousands of parser messages would hide the one list of bad rows that people read.
     with rdBase.BlockLogs():
@@ -119,17 +120,11 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
 
 def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
     """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
-    bonds = np.repeat(mask, read.bonds_of)
-    return MoleculeArrays(
-        read.atoms[np.repeat(mask, read.sizes)],
-        read.sizes[mask],
-        read.bonds[bonds],
-        read.orders[bonds],
-        read.bonds_of[mask],
-        read.kept[mask],
-        [read.smiles[i] for i in np.flatnonzero(mask).tolist()],
-        read.bad,
-    )
+    atoms, bonds = np.repeat(mask, read.sizes), np.repeat(mask, read.bonds_of)
+    masks = (atoms, mask, bonds, bonds, mask, mask)
+    pairs: Any = zip(read[:6], masks, strict=True)
+    arrays = [array[chosen] for array, chosen in pairs]
+    return MoleculeArrays._make([*arrays, list(compress(read.smiles, mask)), read.bad])
 
 
 def _read(item: Any, hydrogens: bool) -> tuple[Mol, str]:

@@ -62,7 +62,7 @@ def _features(table: Table, names: Sequence[str]) -> Features:
     number, ring = columns["atomic_number"], columns["ring_size"]
     elements = [NUMBERS[name] for name in names if name in NUMBERS]
 
-    def column(name: str) -> NDArray[Any]:
+    def column(name: str) -> Any:
         if name in NUMBERS:
             return number == NUMBERS[name]
         if name in HYBRIDIZATIONS:
