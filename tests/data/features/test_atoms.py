@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from legs.data.features.atom_table import COLUMNS, read_molecules
-from legs.data.features.atoms import ELEMENTS, atom_blocks
+from legs.data.features.atom_table import COLUMNS, ELEMENTS, atom_blocks, read_molecules
 
 Chem = pytest.importorskip("rdkit.Chem")
 
