@@ -11,8 +11,9 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -30,7 +31,7 @@ class EngineError(OSError):
     """Workers that cannot be started or that died; the message says what to do."""
 
 
-class Engine(ABC):
+class Engine(AbstractContextManager["Engine"], ABC):
     """Runs independent tasks on some workers.
 
     A task may run twice, if its worker died: it must write whole files, and the same each time.
@@ -60,9 +61,6 @@ class Engine(ABC):
         Raises:
             EngineError: a worker was lost, and the task could not run elsewhere.
         """
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         return None

@@ -18,18 +18,12 @@ from torch import Tensor
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.grouping import find_groups
-from legs.data.splits import Indices, Split, balanced_group_folds
+from legs.data.splits import Split, balanced_group_folds
+from legs.data.validate import Array
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.models import Network
-from legs.sklearn.inputs import (
-    Array,
-    GraphEstimator,
-    Graphs,
-    encode_classes,
-    encode_numbers,
-    read_graphs,
-)
+from legs.sklearn.inputs import GraphEstimator, Graphs, encode_classes, encode_numbers, read_graphs
 from legs.training import Fitted, Predictor, Task, TrainingOptions, fit
 from legs.training.methods import ENSEMBLES
 from legs.training.options import Precision
@@ -105,32 +99,24 @@ class NetworkEstimator(GraphEstimator):
             raise DataError(f"{len(data)} graphs, but {len(y)} targets")
         data = replace(data, y=y, **facts)
         names = [field.name for field in fields(TrainingOptions) if hasattr(self, field.name)]
-        options = TrainingOptions(
-            **{name: self._option(name) for name in names}, balanced=balanced, seed=self._seed()
-        )
+        chosen = {name: self._option(name) for name in names}
+        options = TrainingOptions(**chosen, balanced=balanced, seed=self._seed())
         classes, groups = y if data.task == "classification" else None, find_groups(data)
         split = hold_out(len(data), self.validation_fraction, options.seed, classes, groups)
         fitted = self._fit(data, split, options)
-        self.predictor_: Predictor = (
-            self._refit(data, fitted, options) if self.refit else fitted.predictor
-        )
-        self.history_: list[dict[str, float]] = fitted.state.history
-        self.best_epoch_: int = fitted.state.best_epoch
+        self.predictor_ = self._refit(data, fitted, options) if self.refit else fitted.predictor
+        self.history_, self.best_epoch_ = fitted.state.history, fitted.state.best_epoch
         self._set_features(data)
 
     def _seed(self) -> int:
-        generator = check_random_state(self.random_state)
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(generator.randint(np.iinfo(np.int32).max))
+        generator, seed = check_random_state(self.random_state), self.random_state
+        largest = np.iinfo(np.int32).max
+        return int(seed if isinstance(seed, Integral) else generator.randint(largest))
 
     def _fit(self, data: GraphDataset, split: Split, options: TrainingOptions) -> Fitted:
         chosen = {name: self._option(name) for name in NETWORK_OPTIONS}
         return fit(
-            data,
-            self.model,
-            split,
-            options,
+            *(data, self.model, split, options),
             model_options={name: value for name, value in chosen.items() if value is not None},
             device=self.device,
             report=_print_losses if self.verbose else lambda row: None,
@@ -291,19 +277,12 @@ class LEGSRegressor(RegressorMixin, NetworkEstimator):
 
 
 def hold_out(
-    graphs: int,
-    fraction: float,
-    seed: int,
-    classes: Tensor | None = None,
-    groups: Indices | None = None,
+    graphs: int, fraction: float, seed: int, classes: Any = None, groups: Any = None
 ) -> Split:
     """Splits off at least one validation graph; there are no test graphs.
 
     Of every class (if there are any) the same share validates, to within one graph, and one graph
     at least trains. Groups (:func:`legs.data.grouping.find_groups`) stay together.
-
-    >>> hold_out(10, 0.2, 0, torch.tensor([0] * 5 + [1] * 5)).validation // 5
-    array([0, 1])
     """
     if not 0 < fraction <= 0.5:
         raise ValueError(

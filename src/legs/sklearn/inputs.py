@@ -20,9 +20,9 @@ from legs.data.errors import BadRows, DataError, listed
 from legs.data.features.blocks import assemble
 from legs.data.readers.objects import _columns, read_objects
 from legs.data.readers.targets import encode_targets
+from legs.data.validate import Array
 from legs.nn.scattering import RENAMED
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Graphs: TypeAlias = Iterable[Any] | GraphDataset
 
 
@@ -61,9 +61,6 @@ def read_graphs(X: Graphs, features: str | Sequence[str] | None = None) -> Graph
     """Graphs as a data set with the node features ``features``; ``info["features"]`` names them.
 
     A data set already made is taken as it is if these are its features, or none are asked for.
-
-    >>> read_graphs(["CCO", "C"]).info["features"]
-    ('chem',)
     """
     if isinstance(X, GraphDataset):
         if not len(X):
@@ -103,11 +100,7 @@ def _anonymous(names: Sequence[str]) -> bool:
 
 
 def encode_classes(y: Any) -> tuple[Array, Tensor]:
-    """The sorted classes, and the code of every graph's class.
-
-    >>> encode_classes(["b", "a", "b"])
-    (array(['a', 'b'], dtype='<U1'), tensor([1, 0, 1]))
-    """
+    """The sorted classes, and the code of every graph's class."""
     y = _from_torch(y)
     numeric = not hasattr(y, "iloc") and np.asarray(y).dtype.kind in "biuf"
     table = np.asarray(y, dtype=None if numeric else object).reshape(len(y), -1)
@@ -128,12 +121,7 @@ def encode_classes(y: Any) -> tuple[Array, Tensor]:
 
 
 def encode_numbers(y: Any) -> tuple[Tensor, tuple[str, ...]]:
-    """Targets ``[graphs, targets]`` and their names; a row may hold some NaN, but not only NaN.
-
-    >>> encode_numbers([1.5, 2.0])
-    (tensor([[1.5000],
-            [2.0000]]), ('y',))
-    """
+    """Targets ``[graphs, targets]`` and their names; a row may hold some NaN, but not only NaN."""
     columns = _columns(_from_torch(y))
     columns = {"y": columns["y0"]} if list(columns) == ["y0"] else columns
     bad, where = BadRows("skip"), [f"graph {i}" for i in range(len(y))]

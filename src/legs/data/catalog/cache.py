@@ -25,7 +25,6 @@ from legs.io import file_digest, parse_json, source_digest, write_atomically, wr
 FORMAT = 2  # of the files written here; others are rebuilt
 SUFFIX = ".safetensors"
 LARGEST = 20 << 30  # bytes of all prepared sets
-_TENSORS = ("x", "ptr", "rowptr", "col", "edge_weight", "y")
 _ENTRY = re.compile(rf".*-[0-9a-f]{{20}}-[0-9a-f]{{12}}({re.escape(SUFFIX)})?")
 
 
@@ -48,15 +47,10 @@ def save_dataset(path: str | Path, dataset: GraphDataset) -> Path:
     ...     load_dataset(save_dataset(folder + "/dot.safetensors", data)).name
     'a dot'
     """
-    path = Path(path)
-    tensors = {
-        name: tensor.contiguous()
-        for name in _TENSORS
-        if (tensor := getattr(dataset, name)) is not None
-    }
-    names = {name: list(getattr(dataset, name)) for name in NAMES}
-    rest = {"name": dataset.name, "task": dataset.task, "info": plain(dataset.info), **names}
-    text = json.dumps({"format": FORMAT, **rest})
+    path, fields = Path(path), vars(dataset)
+    tensors = {name: t.contiguous() for name, t in fields.items() if isinstance(t, Tensor)}
+    rest = {name: value for name, value in fields.items() if name not in tensors}
+    text = json.dumps({"format": FORMAT, **plain(rest)})
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save(tensors, {"dataset": _digest(tensors, text) + text}))
@@ -83,8 +77,8 @@ def load_dataset(path: str | Path) -> GraphDataset:
         rest = parse_json(text)
         if rest.pop("format") != FORMAT:
             raise DataError("written by another version of torch-legs; prepare it again")
-        fields: dict[str, Any] = {name: tuple(rest.pop(name)) for name in NAMES}
-        return check_dataset(GraphDataset(**(fields | tensors), **rest))
+        rest |= {name: tuple(rest[name]) for name in NAMES}
+        return check_dataset(GraphDataset(**(rest | tensors)))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     except Exception as error:  # a file may hold anything

@@ -18,12 +18,7 @@ from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import ZINC_PROPERTIES, properties, require_rdkit
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
-from legs.data.readers.table_files import (
-    ParquetTable,
-    SmilesLines,
-    read_parquet,
-    read_whole,
-)
+from legs.data.readers.table_files import ParquetTable, SmilesLines, read_parquet, read_whole
 from legs.data.readers.tables import read_table
 
 HARTREE = 27.211386246  # eV

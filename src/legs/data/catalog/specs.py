@@ -1,7 +1,7 @@
 """What a name or a path stands for: a reader, and the files it reads.
 
-``datasets.csv`` and ``tudataset.csv`` beside this file list the named sets, the latter with the published
-digests of the downloads.
+``datasets.csv`` and ``tudataset.csv`` beside this file list the named sets, the latter with the
+published digests of the downloads.
 """
 
 from __future__ import annotations
@@ -105,21 +105,13 @@ COLLECTION = (*(name for name in _TU if name not in NAMED), *_REST.split())
 
 
 def lookup(name: str) -> Spec | None:
-    """A set of :data:`NAMED` by its name or a short form of it, in any case; ``None`` if unknown.
-
-    >>> lookup("ptc").name, lookup("imdb-b").name, lookup("QM9").name
-    ('PTC_MR', 'IMDB-BINARY', 'qm9')
-    """
+    """A set of :data:`NAMED` by its name or a short form of it, in any case, or ``None``."""
     names = ALIASES | {_folded(known): known for known in NAMED}
     return NAMED.get(names.get(_folded(name), ""))
 
 
 def lookup_tu(name: str) -> Spec:
-    """Any set of the TUDataset collection by its name; those listed here in any case.
-
-    Raises:
-        DataError: no set can have that name.
-    """
+    """Any set of the TUDataset collection by its name; those listed here in any case."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > 100:
         raise DataError(f"there is no data set {name!r}.{suggestion(name)}")
     spelled = {_folded(known): known for known in (*COLLECTION, *_local())}
@@ -127,11 +119,7 @@ def lookup_tu(name: str) -> Spec:
 
 
 def suggestion(name: str) -> str:
-    """A sentence that suggests a set of a similar name, after a space; else empty.
-
-    >>> suggestion("MUTGA")
-    ' Did you mean MUTAG?'
-    """
+    """A sentence that suggests a set of a similar name, after a space; else empty."""
     names = {_folded(n): n for n in (*COLLECTION, *ALIASES, *_local(), *NAMED)}
     near = difflib.get_close_matches(_folded(name), names, n=1, cutoff=0.6)
     return f" Did you mean {names[near[0]]}?" if near else ""
@@ -212,11 +200,8 @@ class Source:
 def resolve(name_or_path: str | Path) -> Source:
     """Finds out what a name or path stands for; reads nothing yet.
 
-    Names of :data:`NAMED` come first, then files, then other names of the
-    TUDataset collection; ``./MUTAG`` is always a path.
-
-    Raises:
-        DataError: neither a name nor a path.
+    Names of :data:`NAMED` come first, then files, then other names of the TUDataset collection;
+    ``./MUTAG`` is always a path.
     """
     name = str(name_or_path)
     is_name = isinstance(name_or_path, str) and not any(c in name for c in "/\\")

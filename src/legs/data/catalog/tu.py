@@ -53,9 +53,8 @@ class TUFiles(NamedTuple):
             with zipfile.ZipFile(self.path) as archive:
                 size = archive.getinfo(member).file_size
                 if size > LARGEST:
-                    raise DataError(
-                        f"{member} has {size:,} bytes; more than {LARGEST:,} are not read"
-                    )
+                    most = f"more than {LARGEST:,} are not read"
+                    raise DataError(f"{member} has {size:,} bytes; {most}")
                 return b"".join(iter_member(archive, archive.getinfo(member)))
 
     def refuse(self, part: str, wrong: _Array, reason: str) -> None:
@@ -79,11 +78,8 @@ def _reading(message: str) -> Iterator[None]:
 
 
 def is_tu(path: Path) -> bool:
-    """Whether a folder or zip holds a set in TUDataset's layout: a file ``NAME_A.txt``."""
-    try:
-        return any(name.endswith("_A.txt") for name in _listing(path))
-    except DataError:
-        return False
+    """Whether a folder holds a set in TUDataset's layout: a file ``NAME_A.txt``."""
+    return any(path.glob("*_A.txt")) or any(path.glob("*/*_A.txt"))
 
 
 def find_files(path: Path) -> TUFiles:
@@ -109,10 +105,7 @@ def _listing(path: Path) -> list[str]:
         return sorted(p.relative_to(path).as_posix() for p in files if p.is_file())
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    with (
-        _reading(f"{path}: not a zip file, or a damaged one"),
-        zipfile.ZipFile(path) as archive,
-    ):
+    with _reading(f"{path}: not a zip file, or a damaged one"), zipfile.ZipFile(path) as archive:
         check_archive(archive, path)
         names = archive.namelist()
     for name in names:
@@ -173,22 +166,19 @@ def _fault(line: bytes, dtype: np.dtype[Any], columns: int) -> str:
     """What is wrong with a line, or an empty text."""
     if len(line) >= _BLOCK:
         return f": is {len(line):,} characters long"
-    fields = [field.strip(b" \t") for field in line.split(b",")]
+    fields, reason = [field.strip(b" \t") for field in line.split(b",")], ""
     if len(fields) != columns:
-        return f" ({_shown(line)}): has {len(fields)} values, not {columns}"
-    for field in fields:
-        reason = ""
-        if dtype.kind == "O" and field.decode("utf-8", "replace").encode() != field:
-            return f" ({_shown(line)}): is not UTF-8 text"
+        reason = f"has {len(fields)} values, not {columns}"
+    elif dtype.kind == "O" and line.decode("utf-8", "replace").encode() != line:
+        reason = "is not UTF-8 text"
+    for field in () if reason or dtype.kind == "O" else fields:
         if dtype.kind == "f" and not _DECIMAL.fullmatch(field):
-            reason = "not a number"
+            reason = f"{_shown(field)} is not a number"
         elif dtype.kind == "i" and not _WHOLE.fullmatch(field):
-            reason = "not a whole number"
+            reason = f"{_shown(field)} is not a whole number"
         elif dtype.kind == "i" and (len(field) > 20 or abs(int(field)) > np.iinfo(dtype).max):
-            reason = "too large a number"
-        if reason:
-            return f" ({_shown(line)}): {_shown(field)} is {reason}"
-    return ""
+            reason = f"{_shown(field)} is too large a number"
+    return f" ({_shown(line)}): {reason}" if reason else ""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -345,19 +335,20 @@ def _pattern(rows: _Array, columns: _Array, count: int) -> sparse.csr_matrix:
     return matrix
 
 
-def _node_columns(files: TUFiles, part: str, dtype: Any, nodes: int) -> list[_Array]:
+def _node_columns(files: TUFiles, part: str, dtype: Any, count: int, nodes: _Array) -> list[_Array]:
+    """The values of ``nodes``, of ``count``."""
     columns = read_columns(files, part, dtype)
-    if len(columns[0]) != nodes:
+    if len(columns[0]) != count:
         raise DataError(
             f"{files.path}: {files.file(part)} has {len(columns[0])} lines, but "
-            f"{files.file('graph_indicator')} has {nodes}; both have a line per node"
+            f"{files.file('graph_indicator')} has {count}; both have a line per node"
         )
-    return columns
+    return [column[nodes] for column in columns]
 
 
 def _labels(files: TUFiles, count: int, nodes: _Array) -> Features:
     """One-hot node labels; only values that occur get a column."""
-    columns = [c[nodes] for c in _node_columns(files, "node_labels", np.int64, count)]
+    columns = _node_columns(files, "node_labels", np.int64, count, nodes)
     coded = [np.unique(column, return_inverse=True) for column in columns]
     width = sum(len(values) for values, _ in coded)
     if 4 * width * len(nodes) > LARGEST_BLOCK:
@@ -376,8 +367,8 @@ def _labels(files: TUFiles, count: int, nodes: _Array) -> Features:
 
 
 def _attributes(files: TUFiles, count: int, nodes: _Array) -> Features:
-    columns = _node_columns(files, "node_attributes", np.float32, count)
-    x = torch.from_numpy(np.stack([column[nodes] for column in columns], axis=1))
+    columns = _node_columns(files, "node_attributes", np.float32, count, nodes)
+    x = torch.from_numpy(np.stack(columns, axis=1))
     return Features(x, tuple(f"attribute_{i}" for i in range(1, len(columns) + 1)))
 
 

@@ -276,28 +276,19 @@ def _features(table: NDArray[np.int16], names: Sequence[str]) -> Features:
 
     from legs.data.readers.base import Features
 
-    columns = dict(zip(COLUMNS, table.T, strict=True))
+    columns: dict[str, NDArray[Any]] = dict(zip(COLUMNS, table.T, strict=True))
     number, ring = columns["atomic_number"], columns["ring_size"]
-    elements = [NUMBERS[name] for name in names if name in NUMBERS]
-
-    def column(name: str) -> Any:
-        if name in NUMBERS:
-            return number == NUMBERS[name]
-        if name in HYBRIDIZATIONS:
-            return columns["hybridization"] == HYBRIDIZATIONS[name]
-        if name == "other":
-            return ~np.isin(number, elements)
-        if name == "ring":
-            return ring > 0
-        if name == "ring_size":
-            return np.minimum(ring, 12) / 6
-        if name == "stereo":
-            return columns["chiral"]
-        if name in columns:
-            return columns[name]
-        return _of_elements()[name][np.clip(number, 0, _LAST_ELEMENT)]
-
-    x = np.stack([column(name).astype(np.float32) for name in names], axis=1)
+    columns |= {name: number == z for name, z in NUMBERS.items()}
+    columns |= {name: columns["hybridization"] == n for name, n in HYBRIDIZATIONS.items()}
+    element = np.clip(number, 0, _LAST_ELEMENT)
+    columns |= {name: values[element] for name, values in _of_elements().items()}
+    columns |= {
+        "ring": ring > 0,
+        "ring_size": np.minimum(ring, 12) / 6,
+        "stereo": columns["chiral"],
+    }
+    columns["other"] = ~np.isin(number, [NUMBERS[name] for name in names if name in NUMBERS])
+    x = np.stack([columns[name].astype(np.float32) for name in names], axis=1)
     return Features(torch.from_numpy(x), tuple(names))
 
 

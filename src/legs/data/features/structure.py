@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,27 +49,25 @@ def _runs(ptr: Array, rowptr: Array, col: Array) -> Iterator[_Run]:
 
 def degree(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Number of distinct neighbours of every node, ``[nodes]`` int64."""
-    out = np.zeros(len(rowptr) - 1, dtype=np.int64)
-    for run in _runs(ptr, rowptr, col):
-        out[run.nodes] = np.diff(run.links.indptr)
-    return out
+    return _of_nodes(ptr, rowptr, col, np.int64, lambda run: np.diff(run.links.indptr))
 
 
 def eccentricity(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Largest hop distance from every node within its connected component, ``[nodes]`` int32."""
-    out = np.zeros(len(rowptr) - 1, dtype=np.int32)
-    for run in _runs(ptr, rowptr, col):
-        out[run.nodes] = _longest_distances(run.ptr, run.links)
-    return out
+    return _of_nodes(ptr, rowptr, col, np.int32, _longest_distances)
 
 
 def clustering_coefficient(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Share of the pairs of neighbours that are joined, ``[nodes]`` float64; 0 below two."""
-    out = np.zeros(len(rowptr) - 1)
+    return _of_nodes(ptr, rowptr, col, np.float64, _clustering)
+
+
+def _of_nodes(
+    ptr: Array, rowptr: Array, col: Array, dtype: Any, values: Callable[[_Run], Array]
+) -> Array:
+    out = np.zeros(len(rowptr) - 1, dtype=dtype)
     for run in _runs(ptr, rowptr, col):
-        neighbours = np.diff(run.links.indptr).astype(np.int64)
-        pairs = neighbours * (neighbours - 1) / 2
-        np.divide(_triangles(run.links), pairs, out=out[run.nodes], where=pairs > 0)
+        out[run.nodes] = values(run)
     return out
 
 
@@ -84,28 +82,33 @@ def is_connected(ptr: Array, rowptr: Array, col: Array) -> Array:
     return out
 
 
-def _triangles(links: Any) -> Array:
-    """Number of triangles through every node.
+def _clustering(run: _Run) -> Array:
+    """Counts the triangles through every node.
 
     Edges point from the end with fewer neighbours to the other, so that even the hubs of large
     graphs have short rows; a triangle is then u → v → w and u → w.
     """
-    rank = np.argsort(np.argsort(np.diff(links.indptr), kind="stable"))
+    links = run.links
+    neighbours = np.diff(links.indptr).astype(np.int64)
+    rank = np.argsort(np.argsort(neighbours, kind="stable"))
     row, col = _rows(links), links.indices
     up = rank[row] < rank[col]
     ones = np.ones(np.count_nonzero(up), dtype=np.int64)
     arrows = sparse.csr_array((ones, (row[up], col[up])), shape=links.shape)
     at_u = (arrows @ arrows).multiply(arrows)  # (u, w): how many v
     at_v_and_w = (arrows.T.tocsr() @ arrows).multiply(arrows)  # (v, w): how many u
-    return np.asarray(at_u.sum(axis=1) + at_v_and_w.sum(axis=1) + at_v_and_w.sum(axis=0))
+    triangles = at_u.sum(axis=1) + at_v_and_w.sum(axis=1) + at_v_and_w.sum(axis=0)
+    pairs = neighbours * (neighbours - 1) / 2
+    return np.divide(triangles, pairs, out=np.zeros(len(pairs)), where=pairs > 0)
 
 
-def _longest_distances(ptr: Array, links: Any) -> Array:
+def _longest_distances(run: _Run) -> Array:
     """Eccentricity of every node.
 
     Every node has a set of the nodes it can reach, as bits, which grows step by step by those of
     its neighbours. Graphs are searched together that need as many words for a set.
     """
+    ptr, links = run.ptr, run.links
     out = np.zeros(links.shape[0], dtype=np.int32)
     # Leaves of the same node have the same eccentricity: all but one are left out. In trees of
     # replies most nodes are such leaves.
