@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -238,7 +238,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
 
-class LEGSRegressor(RegressorMixin, NetworkEstimator):
+class LEGSRegressor(MultiOutputMixin, RegressorMixin, NetworkEstimator):
     """Regression of one or many targets per graph; see :class:`LEGSClassifier`.
 
     Graphs and arguments are those of :class:`LEGSClassifier`, but for ``class_weight``. Targets are
@@ -269,11 +269,6 @@ class LEGSRegressor(RegressorMixin, NetworkEstimator):
         """Predictions in original units, of the shape that ``y`` had in ``fit``."""
         predictions = self._predict(X)
         return predictions[:, 0] if self._flat else predictions
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def hold_out(

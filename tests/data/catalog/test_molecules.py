@@ -107,13 +107,6 @@ def test_a_strict_set_leaves_out_values_without_relation(real: Path) -> None:
     assert strict.info["censoring"].startswith("0 values")
 
 
-def test_names_of_sets_are_checked(empty: Path) -> None:
-    with pytest.raises(DataError, match="the tranches are BBAB"):
-        read_zinc("ABCD")
-    with pytest.raises(DataError, match="the proteins are P00918"):
-        read_ki("P12345")
-
-
 def test_without_files_the_message_says_what_to_do(empty: Path) -> None:
     with pytest.raises(DataError, match="set LEGS_DATA to a folder that holds"):
         read_ki("P14416")

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from legs.data.catalog import fetch
-from legs.data.catalog.specs import NAMED, Spec, locate
+from legs.data.catalog.specs import NAMED, locate
 from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import ZINC_PROPERTIES, properties, require_rdkit
 from legs.data.readers.base import RawGraphs, Reader
@@ -40,7 +40,7 @@ _UNCHARACTERIZED_URL = "https://ndownloader.figshare.com/files/3195404"
 
 def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
     """A tranche of ZINC15, in a fixed random order, with ten RDKit properties as targets."""
-    spec = _spec("zinc", tranche, "tranches")
+    spec = NAMED[f"zinc-{tranche.lower()}"]
     located = locate(spec)
     path = located[1][0] if located else fetch.require(spec.places[0][0], url=spec.url)
     if path.suffix == ".parquet":
@@ -73,7 +73,7 @@ def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) ->
     Medians per compound of Ki values in ChEMBL; the paper used BindingDB. ``strict`` leaves out
     the values that may be bounds (>, <) rather than equalities, which are all of P00918.
     """
-    spec = _spec("ki", protein, "proteins")
+    spec = NAMED[f"ki-{protein.lower()}"]
     path = fetch.require(spec.places[0][0])
     frame = read_parquet(path).rename(columns={"smiles_parent": "smiles", "chembl_id": "id"})
     frame = frame[frame["target"] == spec.argument]
@@ -111,14 +111,6 @@ def read_nci5k(*, limit: int | None = None) -> RawGraphs:
         y=torch.from_numpy(properties(raw.smiles).astype(np.float32)),
         info={**raw.info, "bad_rows": len(bad), "bad": list(bad)},
     )
-
-
-def _spec(reader: str, argument: str, what: str) -> Spec:
-    specs = {spec.argument: spec for spec in NAMED.values() if spec.reader == reader}
-    if argument.upper() not in specs:
-        names = ", ".join(str(name) for name in specs)
-        raise DataError(f"the {what} are {names}, not {argument!r}")
-    return specs[argument.upper()]
 
 
 def _regression(frame: pd.DataFrame, targets: tuple[str, ...], **fields: Any) -> RawGraphs:

@@ -47,18 +47,31 @@ class Spec(NamedTuple):
     url: str | None = None
     sha256: str | None = None  # as published, of the download
 
+    @property
+    def origin(self) -> Origin:
+        """Where it was found, or comes from."""
+        if located := locate(self):
+            return located[0]
+        return "download" if self.url else "package" if ":" in self.places[0][0] else "by hand"
 
-class Available(NamedTuple):
-    """A data set, and where it was found or comes from."""
+    @property
+    def where(self) -> str:
+        """A path, an address, or what to do."""
+        if located := locate(self):
+            return str(located[1][0])
+        package, in_package, file = self.places[0][0].rpartition(":")
+        by_hand = (
+            f"install {package}" if in_package else f"set {fetch.VARIABLE} to a folder with {file}"
+        )
+        return self.url or by_hand
 
-    name: str
-    kind: Kind
-    graphs: int | None
-    origin: Origin
-    where: str  # path, address, or what to do
-    size: int | None  # bytes on disk
-    licence: str
-    note: str
+    @property
+    def size(self) -> int | None:
+        """Bytes on disk."""
+        if (located := locate(self)) is None:
+            return None
+        files = (file for path in located[1] for file in (path, *path.rglob("*")))
+        return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _rows(file: str) -> dict[str, dict[str, str]]:
@@ -106,7 +119,7 @@ COLLECTION = (*(name for name in _TU if name not in NAMED), *_REST.split())
 
 def lookup(name: str) -> Spec | None:
     """A set of :data:`NAMED` by its name or a short form of it, in any case, or ``None``."""
-    names = ALIASES | {_folded(known): known for known in NAMED}
+    names = ALIASES | {_folded(each): each for each in NAMED}
     return NAMED.get(names.get(_folded(name), ""))
 
 
@@ -114,7 +127,7 @@ def lookup_tu(name: str) -> Spec:
     """Any set of the TUDataset collection by its name; those listed here in any case."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > 100:
         raise DataError(f"there is no data set {name!r}.{suggestion(name)}")
-    spelled = {_folded(known): known for known in (*COLLECTION, *_local())}
+    spelled = {_folded(each): each for each in (*COLLECTION, *_local())}
     return tu(spelled.get(_folded(name), name))
 
 
@@ -140,40 +153,19 @@ def _find(file: str) -> Path | None:
     return fetch.find_in_package(package, inside) if in_package else fetch.find(file)
 
 
-def available() -> list[Available]:
+def available() -> list[Spec]:
     """All sets known by name, and sets in TUDataset's layout in the data folder or cache.
 
     >>> [each.origin for each in available() if each.name == "nci-5k"]
     ['package']
     """
-    others = [tu(name) for name in _local() if lookup(name) is None]
-    return [_describe(spec) for spec in (*NAMED.values(), *others)]
-
-
-def _describe(spec: Spec) -> Available:
-    origin: Origin = "by hand"
-    file, size = spec.places[0][0], None
-    where = f"set {fetch.VARIABLE} to a folder with {file}"
-    package, in_package, _ = file.partition(":")
-    if (located := locate(spec)) is not None:
-        origin, paths = located
-        where, size = str(paths[0]), sum(_size(path) for path in paths)
-    elif spec.url is not None:
-        origin, where = "download", spec.url
-    elif in_package:
-        origin, where = "package", f"install {package}"
-    return Available(*spec[:3], origin, where, size, spec.licence, spec.note)
+    return [*NAMED.values(), *(tu(name) for name in _local() if lookup(name) is None)]
 
 
 def _local() -> list[str]:
     """Names of the sets in ``tu/`` of the data folder and the cache."""
     folders = [folder for folder in (fetch.data_dir(), fetch.cache_dir()) if folder]
     return sorted({path.stem for folder in folders for path in folder.glob("tu/*.zip")})
-
-
-def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _folded(name: str) -> str:

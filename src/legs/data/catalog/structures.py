@@ -32,18 +32,13 @@ from legs.io import FileError, read_arrays
 
 def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
     """1,192 blind predictions of 23 RNA structures, as graphs of C4′ atoms; regresses GDT_TS."""
-    info = {
-        "licence": "no licence given by the source; cite Magnus et al., NAR 2020, gkz1108",
-        "source": "RNA-Puzzles standardized submissions",
-    }
+    info = {"source": "RNA-Puzzles standardized submissions"}
     return _read("rna-puzzles", "n", "target", "model", info, k=k, name="rna-puzzles")
 
 
 def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
     """4,008 **synthetic** decoys of 12 real proteins, bent at random; regresses GDT_TS."""
-    note = NAMED["protein-decoys"].note
-    info = {"synthetic": True, "note": note, "source": "made for this project"}
-    name = "protein-decoys-synthetic"
+    info, name = {"synthetic": True, "source": "made for this project"}, "protein-decoys-synthetic"
     return _read("protein-decoys", "n_res", "protein", "k", info, k=k, name=name)
 
 
