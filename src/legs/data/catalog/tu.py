@@ -255,7 +255,7 @@ def read_tu(
 
 
 def _read_targets(files: TUFiles, task: Task | None) -> tuple[str, dict[str, _Array]]:
-    """Which file holds the targets, and its columns; none where there are no targets."""
+    """Which file holds the targets, and its columns as text; none where there are no targets."""
     has_labels, has_numbers = (f"graph_{p}" in files.members for p in ("labels", "attributes"))
     if task == "classification" and not has_labels:
         raise DataError(f"{files.path}: classification needs {files.file('graph_labels')}")
@@ -264,11 +264,8 @@ def _read_targets(files: TUFiles, task: Task | None) -> tuple[str, dict[str, _Ar
         return "graph_attributes", {f"target_{i}": _gaps(c) for i, c in enumerate(columns, 1)}
     if not has_labels:
         return "graph_labels", {}
-    try:
-        (labels,) = read_columns(files, "graph_labels", np.int64, 1)
-    except DataError:  # words serve as labels as well
-        labels = _gaps(*read_columns(files, "graph_labels", object, 1))
-    return "graph_labels", {"graph label": labels}
+    (labels,) = read_columns(files, "graph_labels", object, 1)
+    return "graph_labels", {"graph label": _gaps(labels)}
 
 
 def _gaps(column: _Array) -> _Array:
