@@ -209,10 +209,6 @@ def resolve(name_or_path: str | Path) -> Source:
 
 
 def _named(spec: Spec) -> Source:
-    def files() -> list[Path] | None:
-        place = locate(spec)
-        return None if place is None else place[1]
-
     def arguments() -> tuple[Any, ...]:
         if spec.reader != "tu":
             return () if spec.argument is None else (spec.argument,)
@@ -225,7 +221,8 @@ def _named(spec: Spec) -> Source:
             raise DataError(f"there is no data set {spec.name!r} here.{hint} ({error})") from error
 
     info = {"named": True, "licence": spec.licence} | ({"note": spec.note} if spec.note else {})
-    return Source(spec.name, _named_reader(spec.reader), arguments, files, info)
+    reader = _named_reader(spec.reader)
+    return Source(spec.name, reader, arguments, lambda: (locate(spec) or (None, None))[1], info)
 
 
 def _named_reader(name: str) -> Reader:

@@ -147,9 +147,8 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
 def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
     """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
     atoms, bonds = np.repeat(mask, read.sizes), np.repeat(mask, read.bonds_of)
-    masks = (atoms, mask, bonds, bonds, mask, mask)
-    pairs: Any = zip(read[:6], masks, strict=True)
-    arrays = [array[chosen] for array, chosen in pairs]
+    masks, arrays = (atoms, mask, bonds, bonds, mask, mask), list[Any](read[:6])
+    arrays = [array[chosen] for array, chosen in zip(arrays, masks, strict=True)]
     return MoleculeArrays._make([*arrays, list(compress(read.smiles, mask)), read.bad])
 
 

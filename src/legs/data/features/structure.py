@@ -99,7 +99,7 @@ def _clustering(run: _Run) -> Array:
     at_v_and_w = (arrows.T.tocsr() @ arrows).multiply(arrows)  # (v, w): how many u
     triangles = at_u.sum(axis=1) + at_v_and_w.sum(axis=1) + at_v_and_w.sum(axis=0)
     pairs = neighbours * (neighbours - 1) / 2
-    return np.divide(triangles, pairs, out=np.zeros(len(pairs)), where=pairs > 0)
+    return np.asarray(np.divide(triangles, pairs, out=np.zeros(len(pairs)), where=pairs > 0))
 
 
 def _longest_distances(run: _Run) -> Array:
