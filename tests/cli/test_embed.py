@@ -80,7 +80,7 @@ def test_errors_are_one_line(args, words, tmp_path, capsys, monkeypatch):
 
 
 def test_a_folder_is_made_in_parts_and_goes_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("legs.engine.local.os.cpu_count", lambda: 1)
+    monkeypatch.setattr("legs.engine.os.cpu_count", lambda: 1)
     data = tmp_path / "data.csv"
     data.write_text("smiles,id\nCO,a\nC1CC,b\nCC,c\n")
     out = tmp_path / "out"

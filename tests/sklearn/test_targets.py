@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from legs.data.errors import DataError
-from legs.sklearn.targets import encode_classes, encode_numbers
+from legs.sklearn.inputs import encode_classes, encode_numbers
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from legs.data.catalog import cache as store
 from legs.data.catalog import fetch
-from legs.data.catalog.resolve import Source, resolve
+from legs.data.catalog.specs import Source, resolve
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, OnError, write_bad_rows
 from legs.io import check_outputs, printable

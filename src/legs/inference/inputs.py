@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from legs.data.catalog.resolve import Source, resolve
+from legs.data.catalog.specs import Source, resolve
 from legs.data.dataset import GraphDataset
 from legs.data.errors import BadRows, DataError, DataWarning, OnError, listed
 from legs.data.features.blocks import assemble

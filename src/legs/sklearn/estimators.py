@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -18,12 +18,12 @@ from torch import Tensor
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.grouping import find_groups
-from legs.data.splits import Indices, Split, balanced_group_folds
+from legs.data.splits import Split, balanced_group_folds
+from legs.data.validate import Array
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.models import Network
-from legs.sklearn.graphs import GraphEstimator, Graphs, read_graphs
-from legs.sklearn.targets import Array, encode_classes, encode_numbers
+from legs.sklearn.inputs import GraphEstimator, Graphs, encode_classes, encode_numbers, read_graphs
 from legs.training import Fitted, Predictor, Task, TrainingOptions, fit
 from legs.training.methods import ENSEMBLES
 from legs.training.options import Precision
@@ -33,10 +33,6 @@ from legs.training.svm import ScatteringSVM
 NETWORK_OPTIONS = (
     *("num_scales", "steps", "order", "path_policy", "lowpass", "ordering"),
     *("laziness", "learn_laziness", "aggr", "num_layers", "hidden_channels", "dropout"),
-)
-TRAINING_OPTIONS = (
-    *("lr", "weight_decay", "batch_size", "max_epochs", "patience", "validate_every"),
-    *("clip", "precision"),
 )
 
 
@@ -85,8 +81,7 @@ class NetworkEstimator(GraphEstimator):
     def embed(self, X: Graphs) -> Array:
         """The features of the graphs ``X`` that the model's head reads, ``[graphs, features]``."""
         data = self._read(X)
-        embedding: Array = self.predictor_.embed(data).numpy()
-        return embedding
+        return np.asarray(self.predictor_.embed(data))
 
     def save(self, directory: str | Path) -> None:
         """Writes the fitted model; :func:`legs.training.load_predictor` and ``legs predict`` read
@@ -96,31 +91,33 @@ class NetworkEstimator(GraphEstimator):
 
     def _predict(self, X: Graphs) -> Array:
         data = self._read(X)
-        predictions: Array = self.predictor_.predict(data).double().numpy()
-        return predictions
+        return np.asarray(self.predictor_.predict(data).double())
 
-    def _train(self, X: Graphs, y: Tensor, *, balanced: bool = False, **fields: Any) -> None:
+    def _train(self, X: Graphs, y: Tensor, *, balanced: bool = False, **facts: Any) -> None:
         data = read_graphs(X, self.features)
         if len(data) != len(y):
             raise DataError(f"{len(data)} graphs, but {len(y)} targets")
-        data = replace(data, y=y, **fields)
-        options = self._training_options(balanced)
+        data = replace(data, y=y, **facts)
+        names = [field.name for field in fields(TrainingOptions) if hasattr(self, field.name)]
+        chosen = {name: self._option(name) for name in names}
+        options = TrainingOptions(**chosen, balanced=balanced, seed=self._seed())
         classes, groups = y if data.task == "classification" else None, find_groups(data)
         split = hold_out(len(data), self.validation_fraction, options.seed, classes, groups)
         fitted = self._fit(data, split, options)
-        refitted = self._refit(data, fitted, options) if self.refit else fitted.predictor
-        self.predictor_: Predictor = refitted
-        self.history_: list[dict[str, float]] = fitted.state.history
-        self.best_epoch_: int = fitted.state.best_epoch
+        self.predictor_ = self._refit(data, fitted, options) if self.refit else fitted.predictor
+        self.history_, self.best_epoch_ = fitted.state.history, fitted.state.best_epoch
         self._set_features(data)
 
+    def _seed(self) -> int:
+        generator, seed = check_random_state(self.random_state), self.random_state
+        largest = np.iinfo(np.int32).max
+        return int(seed if isinstance(seed, Integral) else generator.randint(largest))
+
     def _fit(self, data: GraphDataset, split: Split, options: TrainingOptions) -> Fitted:
+        chosen = {name: self._option(name) for name in NETWORK_OPTIONS}
         return fit(
-            data,
-            self.model,
-            split,
-            options,
-            model_options=self._network_options(),
+            *(data, self.model, split, options),
+            model_options={name: value for name, value in chosen.items() if value is not None},
             device=self.device,
             report=_print_losses if self.verbose else lambda row: None,
             group_by=None,  # all graphs train in the end
@@ -145,17 +142,6 @@ class NetworkEstimator(GraphEstimator):
         options = replace(options, max_epochs=epochs, validate_every=epochs)
         split = fitted.split._replace(train=everything)
         return self._fit(data, split, options).predictor
-
-    def _network_options(self) -> dict[str, Any]:
-        options = {name: _to_python(self._option(name)) for name in NETWORK_OPTIONS}
-        return {name: value for name, value in options.items() if value is not None}
-
-    def _training_options(self, balanced: bool) -> TrainingOptions:
-        seed, generator = self.random_state, check_random_state(self.random_state)
-        if not isinstance(seed, Integral):
-            seed = generator.randint(np.iinfo(np.int32).max)
-        options = {name: _to_python(getattr(self, name)) for name in TRAINING_OPTIONS}
-        return TrainingOptions(**options, balanced=balanced, seed=int(seed))
 
 
 @dataclass(eq=False, repr=False)
@@ -243,18 +229,16 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
     def predict(self, X: Graphs) -> Array:
         """The most probable classes, ``[graphs]``."""
         best = self.predict_proba(X).argmax(axis=1)
-        labels: Array = self.classes_[best]
-        return labels
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Graphs) -> Array:
         """Probabilities of the classes, in the order of ``classes_``, ``[graphs, classes]``."""
         probabilities = self._predict(X)
         # They sum to one to float64's rounding, which scikit-learn's metrics check.
-        total: Array = probabilities.sum(axis=1, keepdims=True)
-        return np.divide(probabilities, total)
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
 
-class LEGSRegressor(RegressorMixin, NetworkEstimator):
+class LEGSRegressor(MultiOutputMixin, RegressorMixin, NetworkEstimator):
     """Regression of one or many targets per graph; see :class:`LEGSClassifier`.
 
     Graphs and arguments are those of :class:`LEGSClassifier`, but for ``class_weight``. Targets are
@@ -286,26 +270,14 @@ class LEGSRegressor(RegressorMixin, NetworkEstimator):
         predictions = self._predict(X)
         return predictions[:, 0] if self._flat else predictions
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 def hold_out(
-    graphs: int,
-    fraction: float,
-    seed: int,
-    classes: Tensor | None = None,
-    groups: Indices | None = None,
+    graphs: int, fraction: float, seed: int, classes: Any = None, groups: Any = None
 ) -> Split:
     """Splits off at least one validation graph; there are no test graphs.
 
     Of every class (if there are any) the same share validates, to within one graph, and one graph
     at least trains. Groups (:func:`legs.data.grouping.find_groups`) stay together.
-
-    >>> hold_out(10, 0.2, 0, torch.tensor([0] * 5 + [1] * 5)).validation // 5
-    array([0, 1])
     """
     if not 0 < fraction <= 0.5:
         raise ValueError(
@@ -328,11 +300,6 @@ def hold_out(
     positions = (np.arange(count) + 0.5) * len(order) / count
     validation = np.sort(order[positions.astype(np.int64)])
     return Split(np.setdiff1d(np.arange(graphs), validation), validation, nothing)
-
-
-def _to_python(value: Any) -> Any:
-    """NumPy scalars, as a grid may hold them, as Python's: options are saved as JSON."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _print_losses(row: dict[str, float]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,13 +13,17 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from legs.data.dataset import GraphDataset
+from legs.data.validate import Array
 from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
 from legs.nn.columns import columns_of_features
-from legs.sklearn.graphs import GraphEstimator, Graphs, read_graphs
+from legs.sklearn.inputs import GraphEstimator, Graphs, read_graphs
 
-Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
+OPTIONS = (
+    *("scales", "num_scales", "steps", "order", "path_policy", "lowpass", "laziness"),
+    "append_graph_size",
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -86,15 +90,15 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         self._fit(X)
         return self
 
-    def transform(self, X: Graphs) -> Matrix:
+    def transform(self, X: Graphs) -> Array:
         """Scattering features of the graphs ``X``, ``[graphs, columns]``."""
         return self._scatter(self._read(X))
 
-    def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Matrix:
+    def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Array:
         """The same as ``fit`` and ``transform``, reading the graphs once."""
         return self._scatter(self._fit(X))
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns: node feature, path, moment (``input_features`` is not used)."""
         check_is_fitted(self)
         names = columns_of_features(self._module().columns(), self.node_features_)
@@ -118,21 +122,14 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     def _module(self) -> Scattering:
         module = Scattering(
             self.in_channels_,
-            scales=self.scales,
-            num_scales=self.num_scales,
-            steps=self.steps,
-            order=self.order,
-            path_policy=self._option("path_policy"),
-            lowpass=self.lowpass,
-            laziness=self.laziness,
+            **{name: self._option(name) for name in OPTIONS},
             aggr=Moments(self.moments, self.num_moments),
-            append_graph_size=self._option("append_graph_size"),
             validate=False,  # the graphs were checked as they were read
         )
         return module.to(getattr(torch, self.dtype)).eval()
 
     @torch.no_grad()
-    def _scatter(self, data: GraphDataset) -> Matrix:
+    def _scatter(self, data: GraphDataset) -> Array:
         module = self._module()
         out = np.empty((len(data), module.out_channels), dtype=self.dtype)
         for part in gen_batches(len(data), self.batch_size):

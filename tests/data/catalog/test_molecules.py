@@ -8,8 +8,8 @@ import torch
 
 from legs.data.catalog.molecules import read_ki, read_nci5k, read_zinc
 from legs.data.errors import DataError
+from legs.data.features.atom_table import ZINC_PROPERTIES, properties
 from legs.data.features.blocks import assemble
-from legs.data.features.properties import ZINC_PROPERTIES, properties
 
 pytest.importorskip("rdkit")
 
@@ -105,13 +105,6 @@ def test_a_strict_set_leaves_out_values_without_relation(real: Path) -> None:
     sources = table[table["target"] == "P00918"]["source"].loc[list(strict.ids)]
     assert not sources.str.contains("prabhav").any()
     assert strict.info["censoring"].startswith("0 values")
-
-
-def test_names_of_sets_are_checked(empty: Path) -> None:
-    with pytest.raises(DataError, match="the tranches are BBAB"):
-        read_zinc("ABCD")
-    with pytest.raises(DataError, match="the proteins are P00918"):
-        read_ki("P12345")
 
 
 def test_without_files_the_message_says_what_to_do(empty: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from legs.data.catalog import resolve as origins
+from legs.data.catalog import specs as origins
 from legs.data.catalog import tu
 from legs.data.errors import DataError
 from legs.data.readers import graph_files, structures, tables

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
+from legs.data.catalog.specs import NAMED
 from legs.data.catalog.structures import (
     read_casp12,
     read_protein_decoys,
@@ -46,7 +47,7 @@ def test_rna_puzzles(structures: Path) -> None:
     raw = read_rna_puzzles()
     check_set(raw, 1192, 23)
     assert raw.name == "rna-puzzles"
-    assert "gkz1108" in raw.info["licence"]
+    assert "gkz1108" in NAMED["rna-puzzles"].licence
     with np.load(structures / "rna_puzzles_c4_xyz_centiangstrom.npz") as arrays:
         assert raw.ptr.diff().tolist() == arrays["n"].tolist()
         second = arrays["xyz_cA"][69:138] / 100
@@ -62,7 +63,6 @@ def test_protein_decoys_are_called_synthetic(structures: Path) -> None:
     check_set(raw, 4008, 12)
     assert "synthetic" in raw.name
     assert raw.info["synthetic"] is True
-    assert "SYNTHETIC" in raw.info["note"]
     assert raw.ids[0] == "1ail-0"
 
 

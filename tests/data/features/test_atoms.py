@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from legs.data.features.atom_table import COLUMNS, read_molecules
-from legs.data.features.atoms import ELEMENTS, atom_blocks, atom_types, chem_features, qm9_features
+from legs.data.features.atom_table import COLUMNS, ELEMENTS, atom_blocks, read_molecules
 
 Chem = pytest.importorskip("rdkit.Chem")
 
@@ -13,7 +12,9 @@ ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 
 
 def test_atom_types_are_one_hot_with_fixed_columns() -> None:
-    x, names = atom_types(read_molecules(["CNOS", "FC(Cl)(Br)I", "P", "[Na+].[Cl-]", "*B"]).atoms)
+    x, names = atom_blocks(read_molecules(["CNOS", "FC(Cl)(Br)I", "P", "[Na+].[Cl-]", "*B"]).atoms)[
+        "atoms"
+    ]()
     assert names == ("C", "N", "O", "S", "F", "Cl", "Br", "I", "P", "other")
     assert x.argmax(1).tolist() == [0, 1, 2, 3, 4, 0, 5, 6, 7, 8, 9, 5, 9, 9]
     assert torch.equal(x.sum(1), torch.ones(len(x)))
@@ -21,7 +22,7 @@ def test_atom_types_are_one_hot_with_fixed_columns() -> None:
 
 
 def test_hydrogens_get_a_column_where_they_are_nodes() -> None:
-    x, names = atom_types(read_molecules(["CO"], hydrogens=True).atoms, hydrogens=True)
+    x, names = atom_blocks(read_molecules(["CO"], hydrogens=True).atoms, hydrogens=True)["atoms"]()
     assert names == ("H", *ELEMENTS, "other")
     assert x.argmax(1).tolist() == [1, 3, 0, 0, 0, 0]
 
@@ -46,13 +47,13 @@ def test_qm9_features_follow_pygs_definition(smiles: str) -> None:
         + [sum(other.GetAtomicNum() == 1 for other in atom.GetNeighbors())]
         for atom in mol.GetAtoms()
     ]
-    x, names = qm9_features(read_molecules([smiles], hydrogens=True).atoms)
+    x, names = atom_blocks(read_molecules([smiles], hydrogens=True).atoms)["qm9"]()
     assert x.tolist() == np.array(expected, dtype=float).tolist()
     assert names[5:] == ("atomic_number", "aromatic", "sp", "sp2", "sp3", "hydrogens")
 
 
 def test_methane_in_qm9() -> None:
-    x, _ = qm9_features(read_molecules(["C"], hydrogens=True).atoms)
+    x, _ = atom_blocks(read_molecules(["C"], hydrogens=True).atoms)["qm9"]()
     assert x[0].tolist() == [0, 1, 0, 0, 0, 6, 0, 0, 0, 1, 4]
     assert x[1].tolist() == [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
 
@@ -60,11 +61,11 @@ def test_methane_in_qm9() -> None:
 def test_chem_features_are_finite_for_every_element() -> None:
     table = np.zeros((121, len(COLUMNS)), dtype=np.int16)
     table[:, 0] = np.arange(121)  # with some that do not exist
-    assert chem_features(table).x.isfinite().all()
+    assert atom_blocks(table)["chem"]().x.isfinite().all()
 
 
 def test_chem_features_of_an_atom() -> None:
-    x, names = chem_features(read_molecules(["C[C@H]1CCCC[NH2+]1"]).atoms)
+    x, names = atom_blocks(read_molecules(["C[C@H]1CCCC[NH2+]1"]).atoms)["chem"]()
     nitrogen = dict(zip(names, x[6].tolist(), strict=True))
     assert nitrogen["N"] == nitrogen["charge"] == nitrogen["ring"] == nitrogen["sp3"] == 1
     assert nitrogen["degree"] == 4
@@ -87,7 +88,7 @@ def test_electronegativities_stand_at_their_elements() -> None:
         "Au": 2.54,
         "U": 1.38,
     }
-    x, names = chem_features(read_molecules([f"[{symbol}]" for symbol in known]).atoms)
+    x, names = atom_blocks(read_molecules([f"[{symbol}]" for symbol in known]).atoms)["chem"]()
     assert x[:, names.index("electronegativity")].tolist() == pytest.approx(list(known.values()))
 
 
@@ -95,7 +96,7 @@ def test_chem_features_do_not_depend_on_the_order_of_atoms() -> None:
     mol = Chem.MolFromSmiles("C[C@H](N)C(=O)Oc1ccccc1")
     order = np.random.default_rng(0).permutation(mol.GetNumAtoms()).tolist()
     moved = Chem.RenumberAtoms(mol, order)
-    x, y = (chem_features(read_molecules([m]).atoms).x for m in (mol, moved))
+    x, y = (atom_blocks(read_molecules([m]).atoms)["chem"]().x for m in (mol, moved))
     assert torch.equal(x[order], y)
 
 

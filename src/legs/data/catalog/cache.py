@@ -25,7 +25,6 @@ from legs.io import file_digest, parse_json, source_digest, write_atomically, wr
 FORMAT = 2  # of the files written here; others are rebuilt
 SUFFIX = ".safetensors"
 LARGEST = 20 << 30  # bytes of all prepared sets
-_TENSORS = ("x", "ptr", "rowptr", "col", "edge_weight", "y")
 _ENTRY = re.compile(rf".*-[0-9a-f]{{20}}-[0-9a-f]{{12}}({re.escape(SUFFIX)})?")
 
 
@@ -48,15 +47,10 @@ def save_dataset(path: str | Path, dataset: GraphDataset) -> Path:
     ...     load_dataset(save_dataset(folder + "/dot.safetensors", data)).name
     'a dot'
     """
-    path = Path(path)
-    tensors = {
-        name: tensor.contiguous()
-        for name in _TENSORS
-        if (tensor := getattr(dataset, name)) is not None
-    }
-    names = {name: list(getattr(dataset, name)) for name in NAMES}
-    rest = {"name": dataset.name, "task": dataset.task, "info": plain(dataset.info), **names}
-    text = json.dumps({"format": FORMAT, **rest})
+    path, fields = Path(path), vars(dataset)
+    tensors = {name: t.contiguous() for name, t in fields.items() if isinstance(t, Tensor)}
+    rest = {name: value for name, value in fields.items() if name not in tensors}
+    text = json.dumps({"format": FORMAT, **plain(rest)})
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save(tensors, {"dataset": _digest(tensors, text) + text}))
@@ -83,8 +77,8 @@ def load_dataset(path: str | Path) -> GraphDataset:
         rest = parse_json(text)
         if rest.pop("format") != FORMAT:
             raise DataError("written by another version of torch-legs; prepare it again")
-        fields: dict[str, Any] = {name: tuple(rest.pop(name)) for name in NAMES}
-        return check_dataset(GraphDataset(**(fields | tensors), **rest))
+        rest |= {name: tuple(rest[name]) for name in NAMES}
+        return check_dataset(GraphDataset(**(rest | tensors)))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     except Exception as error:  # a file may hold anything
@@ -103,8 +97,6 @@ def entry(name: str, digests: Sequence[str], choices: Mapping[str, Any]) -> str:
 
 def find(path: Path) -> GraphDataset | None:
     """A prepared set of the cache, or ``None``; a damaged one is removed."""
-    if not path.exists():
-        return None
     try:
         data = load_dataset(path)
     except DataError:
@@ -122,21 +114,18 @@ def evict(path: Path) -> None:
     version 0.1.0. The others go while all together are larger than :data:`LARGEST`.
     """
     same_source = path.name.rpartition("-")[0] + "-"
-    total, entries = path.stat().st_size, []
+    sizes: dict[Path, os.stat_result] = {}
     for other in path.parent.iterdir():
-        if other == path or not _ENTRY.fullmatch(other.name):
-            continue
-        with suppress(OSError):  # another process may have removed it
+        if other != path and _ENTRY.fullmatch(other.name):
             if other.name.startswith(same_source) or other.is_dir():
                 _remove(other)
-            else:
-                entries.append((other.stat().st_mtime, other.stat().st_size, other))
-                total += entries[-1][1]
-    for _, size, other in sorted(entries):
-        if total <= LARGEST:
-            return
-        total -= size
-        _remove(other)
+            with suppress(OSError):  # it is gone, by us or by another process
+                sizes[other] = other.stat()
+    total = path.stat().st_size + sum(status.st_size for status in sizes.values())
+    for other in sorted(sizes, key=lambda entry: sizes[entry].st_mtime):
+        if total > LARGEST:
+            total -= sizes[other].st_size
+            _remove(other)
 
 
 def _remove(path: Path) -> None:
@@ -159,16 +148,18 @@ def plain(value: Any) -> Any:
     >>> plain({"groups": np.array([1, 2]), "path": Path("a/b")})
     {'groups': [1, 2], 'path': 'a/b'}
     """
-    if isinstance(value, str | bool | int | float | None):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic | Tensor):
         return value.tolist()
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
     if isinstance(value, Iterable) and not isinstance(value, bytes):
-        return [plain(inner) for inner in value]
+        return list(value)
     raise DataError(f"info holds a {type(value).__name__}, which cannot be written to a file")
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from tqdm import tqdm
 
 from legs import io
 from legs.data.errors import DataError
@@ -52,7 +55,7 @@ def find_in_package(package: str, relative: str) -> Path | None:
     return _first([Path(f) for f in (spec and spec.submodule_search_locations) or ()], relative)
 
 
-def _first(folders: list[Path | None] | list[Path], relative: str) -> Path | None:
+def _first(folders: Sequence[Path | None], relative: str) -> Path | None:
     # Names of data sets come from users and end up in paths.
     parts = PurePosixPath(relative).parts
     if not parts or ".." in parts or re.search(r"^[/~]|[\\:\0]", relative):
@@ -61,7 +64,7 @@ def _first(folders: list[Path | None] | list[Path], relative: str) -> Path | Non
     return next((path for path in paths if path.exists()), None)
 
 
-def require(relative: str, *, url: str | None = None) -> Path:
+def require(relative: str, *, url: str | None = None, sha256: str | None = None) -> Path:
     """A file of the data: found as by :func:`find`, or else downloaded into the cache."""
     if (path := find(relative)) is not None:
         return path
@@ -69,10 +72,8 @@ def require(relative: str, *, url: str | None = None) -> Path:
     by_hand = f"put it at {target}, or set {VARIABLE} to a folder that holds {relative}"
     if url is None:
         raise DataError(f"{relative} was not found, and has no public address: {by_hand}")
-    from legs.data.catalog.specs import PUBLISHED
-
     try:
-        return download(url, target, sha256=PUBLISHED.get(relative))
+        return download(url, target, sha256=sha256)
     except DataError as error:
         advice = f"To do without, download {url} elsewhere and {by_hand}."
         raise DataError(f"{relative}: {error}. {advice}") from error
@@ -94,16 +95,19 @@ def download(url: str, path: Path, *, sha256: str | None = None, largest: int = 
         with lock:
             if not path.exists():  # or another process was faster
                 _fetch(url, part, largest)
+                digest = io.file_digest(part)
                 if sha256 is None and noted.exists():
                     match = re.match(r"[0-9a-fA-F]{64}\b", noted.read_text(errors="replace"))
                     sha256 = match[0] if match else None
-                digest = _verify(part, path.name, url, sha256)
+                if fault := _fault(part, path.name, digest, sha256):
+                    what = f"what arrived from {url} is not {path.name}"
+                    raise DataError(f"{what} ({fault}); it was dropped")
                 io.write_atomically(noted, f"{digest}  {path.name}\n".encode())
                 os.replace(part, path)
                 io.sync_folder(path.parent)
     except HTTPError as error:
         raise DataError(f"{url} answered {error.code} {error.reason}") from error
-    except (URLError, HTTPException, OSError) as error:
+    except (HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"the download from {url} failed ({reason})") from error
     finally:
@@ -126,19 +130,13 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _fetch(url: str, part: Path, largest: int) -> None:
-    try:
-        from rich.console import Console
-        from rich.progress import wrap_file
-    except ImportError as error:
-        raise DataError(f"downloads need more: pip install 'torch-legs[cli]' ({error})") from error
-    headers = {"User-Agent": "torch-legs", "Accept-Encoding": "identity"}
-    console, size = Console(stderr=True), 0
+    headers, size = {"User-Agent": "torch-legs", "Accept-Encoding": "identity"}, 0
     with build_opener(_Redirects).open(Request(url, headers=headers), timeout=_TIMEOUT) as answer:
         length = answer.headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else 0
-        bar: Any = {"console": console, "disable": not console.is_terminal}
-        progress = wrap_file(answer, total, description=part.stem, **bar)
-        with part.open("wb") as file, progress as reader:
+        # Without a terminal there is no bar.
+        bar = tqdm.wrapattr(answer, "read", total=total or None, desc=part.stem, disable=None)
+        with part.open("wb") as file, bar as reader:
             while size <= largest and (chunk := reader.read(_CHUNK)):
                 size += file.write(chunk)
             file.flush()
@@ -149,12 +147,11 @@ def _fetch(url: str, part: Path, largest: int) -> None:
         raise DataError(f"the download from {url} broke off after {size:,} of {total:,} bytes")
 
 
-def _verify(part: Path, name: str, url: str, sha256: str | None) -> str:
-    """The digest of what arrived; an error if it is not the file."""
-    fault, digest = "", io.file_digest(part)
+def _fault(part: Path, name: str, digest: str, sha256: str | None) -> str:
+    """Why what arrived is not the file, or an empty text."""
     if sha256 is not None and digest != sha256.lower():
-        fault = f"its sha256 is {digest}, not {sha256}"
-    elif name.lower().endswith(".zip"):
+        return f"its sha256 is {digest}, not {sha256}"
+    if name.lower().endswith(".zip"):
         try:
             with zipfile.ZipFile(part) as archive:
                 io.check_archive(archive, part, LARGEST)
@@ -162,7 +159,5 @@ def _verify(part: Path, name: str, url: str, sha256: str | None) -> str:
                     for _ in io.iter_member(archive, member):  # checks as it reads
                         pass
         except Exception as error:  # zipfile, zlib and lzma raise errors of many classes
-            fault = f"not a whole zip file: {error}"
-    if fault:
-        raise DataError(f"what arrived from {url} is not {name} ({fault}); it was dropped")
-    return digest
+            return f"not a whole zip file: {error}"
+    return ""

@@ -13,149 +13,17 @@ import torch
 from numpy.typing import NDArray
 
 from legs.data.catalog import fetch
-from legs.data.catalog.specs import NAMED, Spec, locate
+from legs.data.catalog.specs import NAMED, locate
 from legs.data.errors import BadRows, DataError
-from legs.data.features.atom_table import require_rdkit
-from legs.data.features.properties import ZINC_PROPERTIES, properties
+from legs.data.features.atom_table import ZINC_PROPERTIES, properties, require_rdkit
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
-from legs.data.readers.table_files import ParquetTable, read_parquet, read_whole
-
-
-def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
-    """A tranche of ZINC15, in a fixed random order, with ten RDKit properties as targets."""
-    spec = _spec("zinc", tranche, "tranches")
-    frame, path = _tranche(spec)
-    frame = frame.iloc[_shuffled(len(frame))[:limit]]
-    if "LogIpc" not in frame:
-        frame = frame.copy()
-        frame[list(ZINC_PROPERTIES)] = properties(frame["smiles"].tolist())
-    return _regression(
-        frame,
-        ZINC_PROPERTIES,
-        name=spec.name,
-        ids=frame["id"].tolist(),
-        info={"source": str(path), "note": spec.note},
-    )
-
-
-def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) -> RawGraphs:
-    """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
-
-    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. ``strict`` leaves out
-    the values that may be bounds (>, <) rather than equalities, which are all of P00918.
-    """
-    spec = _spec("ki", protein, "proteins")
-    path = fetch.require(spec.places[0][0])
-    frame = read_parquet(path).rename(columns={"smiles_parent": "smiles"})
-    frame = frame[frame["target"] == spec.argument]
-    frame = frame.assign(unsure=frame["source"].str.startswith("prabhav54"))
-    if strict:
-        frame = frame[~frame["unsure"]]
-    frame = frame.iloc[_shuffled(len(frame))]
-    # Stable: within the authors' ligands, and within the others, the random order stays.
-    frame = frame.sort_values("in_authors_subset", ascending=False, kind="stable").iloc[:limit]
-    return _regression(
-        frame,
-        ("pKi",),
-        name=spec.name,
-        ids=frame["chembl_id"].tolist(),
-        info={
-            "source": str(path),
-            "note": f"{spec.note}; {int(frame['in_authors_subset'].sum()):,} ligands are on the "
-            "paper's list",
-            "censoring": f"{int(frame['unsure'].sum()):,} values come without a relation: some "
-            "may be bounds (strict=True leaves them out)",
-        },
-    )
-
-
-def read_nci5k(*, limit: int | None = None) -> RawGraphs:
-    """The 4,991 readable of 4,999 NCI compounds inside RDKit's package, with ten properties."""
-    require_rdkit()
-    path = fetch.find_in_package("rdkit", "Data/NCI/first_5K.smi")
-    if path is None:
-        raise DataError(
-            "this build of RDKit lacks Data/NCI/first_5K.smi; the one that pip installs has it"
-        )
-    frame = _read_smi(path).iloc[:limit]
-    bad = BadRows("skip")
-    raw = from_smiles(
-        frame["smiles"].tolist(),
-        ids=frame["id"].tolist(),
-        bad=bad,
-        where=lambda row: f"{path.name} line {row + 1}",
-        task="regression",
-        name="nci-5k",
-        target_names=ZINC_PROPERTIES,
-    )
-    return replace(
-        raw,
-        y=torch.from_numpy(properties(raw.smiles).astype(np.float32)),
-        info={**raw.info, "source": str(path), "bad_rows": len(bad), "bad": list(bad)},
-    )
-
-
-def _spec(reader: str, argument: str, what: str) -> Spec:
-    specs = {spec.argument: spec for spec in NAMED.values() if spec.reader == reader}
-    if argument.upper() not in specs:
-        names = ", ".join(str(name) for name in specs)
-        raise DataError(f"the {what} are {names}, not {argument!r}")
-    return specs[argument.upper()]
-
-
-def _regression(frame: pd.DataFrame, targets: tuple[str, ...], **fields: Any) -> RawGraphs:
-    values = frame[list(targets)].to_numpy(dtype=np.float32, copy=True)
-    return from_smiles(
-        frame["smiles"].tolist(),
-        y=torch.from_numpy(values),
-        task="regression",
-        target_names=targets,
-        default_features=("atoms",),
-        **fields,
-    )
-
-
-def _tranche(spec: Spec) -> tuple[pd.DataFrame, Path]:
-    """SMILES and ids of a tranche, with properties where the file has them."""
-    located = locate(spec)
-    path = located[1][0] if located else fetch.require(spec.places[0][0], url=spec.url)
-    if path.suffix == ".parquet":
-        frame = read_parquet(path)
-        frame = frame[frame["tranche"] == spec.argument].reset_index(drop=True)
-        frame["LogIpc"] = np.log1p(frame["Ipc"])
-        if spec.argument == "JBAB":
-            frame = frame[frame["MolWt"] <= 500]
-    else:
-        frame = _read_smi(path).rename(columns={"id": "zinc_id"})
-        if frame.empty or frame["smiles"].iloc[0].lower() != "smiles":
-            raise DataError(f"{path} does not begin with 'smiles zinc_id' as ZINC's files do")
-        frame = frame.iloc[1:]
-    ids = [
-        f"ZINC{int(name):012d}" if name.isdigit() else f"{spec.argument}-{row}"
-        for row, name in enumerate(frame["zinc_id"], 1)
-    ]
-    return frame.assign(id=ids), path
-
-
-def _read_smi(path: Path) -> pd.DataFrame:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    words = [line.split(maxsplit=1) for line in lines if line.strip()]
-    return pd.DataFrame(
-        {"smiles": [w[0] for w in words], "id": [w[1].strip() if w[1:] else "" for w in words]}
-    )
-
-
-def _shuffled(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    # RandomState, because its streams are frozen: the same molecules under every NumPy.
-    return np.random.RandomState(0).permutation(count)
-
+from legs.data.readers.table_files import ParquetTable, SmilesLines, read_parquet, read_whole
+from legs.data.readers.tables import read_table
 
 HARTREE = 27.211386246  # eV
 KCAL_PER_MOL = 0.04336414  # eV
-UNCHARACTERIZED = 3_054
-
-# In PyG's order; the factors lead from the files' units to PyG's.
+# Units, and the factors that lead to them from the files'; both, and the order, are PyG's.
 TARGETS: dict[str, tuple[str, float]] = {
     "mu": ("D", 1.0),
     "alpha": ("bohr³", 1.0),
@@ -166,8 +34,100 @@ TARGETS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("u0_atom", "u298_atom", "h298_atom", "g298_atom"), ("eV", KCAL_PER_MOL)),
     **dict.fromkeys(("A", "B", "C"), ("GHz", 1.0)),
 }
-_COLUMNS = ("qm9_index", "smiles")
+UNCHARACTERIZED = 3_054
 _UNCHARACTERIZED_URL = "https://ndownloader.figshare.com/files/3195404"
+
+
+def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
+    """A tranche of ZINC15, in a fixed random order, with ten RDKit properties as targets."""
+    spec = NAMED[f"zinc-{tranche.lower()}"]
+    located = locate(spec)
+    path = located[1][0] if located else fetch.require(spec.places[0][0], url=spec.url)
+    if path.suffix == ".parquet":
+        frame = read_parquet(path)
+        frame = frame[frame["tranche"] == spec.argument].reset_index(drop=True)
+        frame["LogIpc"] = np.log1p(frame["Ipc"])
+        if spec.argument == "JBAB":
+            frame = frame[frame["MolWt"] <= 500]
+    else:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            if not file.readline().lower().startswith("smiles"):
+                raise DataError(f"{path} does not begin with 'smiles zinc_id' as ZINC's files do")
+        frame = read_whole(SmilesLines(path), ["smiles", "id"], BadRows()).frame
+        frame = frame.rename(columns={"id": "zinc_id"})
+    frame["id"] = [
+        f"ZINC{int(name):012d}" if name.isdigit() else f"{spec.argument}-{row}"
+        for row, name in enumerate(frame["zinc_id"], 1)
+    ]
+    frame = frame.iloc[_shuffled(len(frame))[:limit]].copy()
+    if "LogIpc" not in frame:
+        frame[list(ZINC_PROPERTIES)] = properties(frame["smiles"].tolist())
+    return _regression(
+        frame, ZINC_PROPERTIES, name=spec.name, info={"source": str(path), "note": spec.note}
+    )
+
+
+def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) -> RawGraphs:
+    """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
+
+    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. ``strict`` leaves out
+    the values that may be bounds (>, <) rather than equalities, which are all of P00918.
+    """
+    spec = NAMED[f"ki-{protein.lower()}"]
+    path = fetch.require(spec.places[0][0])
+    frame = read_parquet(path).rename(columns={"smiles_parent": "smiles", "chembl_id": "id"})
+    frame = frame[frame["target"] == spec.argument]
+    frame = frame.assign(unsure=frame["source"].str.startswith("prabhav54"))
+    if strict:
+        frame = frame[~frame["unsure"]]
+    frame = frame.iloc[_shuffled(len(frame))]
+    # Stable: within the authors' ligands, and within the others, the random order stays.
+    frame = frame.sort_values("in_authors_subset", ascending=False, kind="stable").iloc[:limit]
+    listed, unsure = (int(frame[name].sum()) for name in ("in_authors_subset", "unsure"))
+    info = {
+        "source": str(path),
+        "note": f"{spec.note}; {listed:,} ligands are on the paper's list",
+        "censoring": f"{unsure:,} values come without a relation: some may be bounds "
+        "(strict=True leaves them out)",
+    }
+    return _regression(frame, ("pKi",), name=spec.name, info=info)
+
+
+def read_nci5k(*, limit: int | None = None) -> RawGraphs:
+    """The 4,991 readable of 4,999 NCI compounds inside RDKit's package, with ten properties."""
+    require_rdkit()
+    path = fetch.find_in_package("rdkit", "Data/NCI/first_5K.smi")
+    if path is None:
+        raise DataError(
+            "this build of RDKit lacks Data/NCI/first_5K.smi; the one that pip installs has it"
+        )
+    bad = BadRows("skip")
+    raw = read_table(path, target=[], bad=bad, limit=limit)
+    return replace(
+        raw,
+        name="nci-5k",
+        task="regression",
+        target_names=ZINC_PROPERTIES,
+        y=torch.from_numpy(properties(raw.smiles).astype(np.float32)),
+        info={**raw.info, "bad_rows": len(bad), "bad": list(bad)},
+    )
+
+
+def _regression(frame: pd.DataFrame, targets: tuple[str, ...], **fields: Any) -> RawGraphs:
+    values = frame[list(targets)].to_numpy(dtype=np.float32, copy=True)
+    return from_smiles(
+        frame["smiles"].tolist(),
+        ids=frame["id"].tolist(),
+        y=torch.from_numpy(values),
+        task="regression",
+        target_names=targets,
+        **{"default_features": ("atoms",), **fields},
+    )
+
+
+def _shuffled(count: int) -> NDArray[np.int64]:
+    # RandomState, because its streams are frozen: the same molecules under every NumPy.
+    return np.random.RandomState(0).permutation(count)
 
 
 def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGraphs:
@@ -178,22 +138,21 @@ def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGrap
     """
     path = fetch.find("qm9/qm9.parquet")
     if path is not None:
-        frame = read_whole(ParquetTable(path), [*_COLUMNS, *TARGETS], BadRows(), limit).frame
+        columns = ["qm9_index", "smiles", *TARGETS]
+        frame = read_whole(ParquetTable(path), columns, BadRows(), limit).frame
     else:
         path = fetch.require("qm9/qm9.csv", url=NAMED["qm9"].url)
         dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL)
         frame = read_moleculenet(path, dropped).iloc[:limit]
     index = frame["qm9_index"].tolist()
-    return from_smiles(
-        frame["smiles"].tolist(),
+    converted = pd.DataFrame(target_values(frame), columns=list(TARGETS))
+    return _regression(
+        converted.assign(smiles=frame["smiles"].tolist(), id=[f"gdb_{i}" for i in index]),
+        tuple(TARGETS),
         hydrogens=True,
-        ids=[f"gdb_{i}" for i in index],
-        y=torch.from_numpy(target_values(frame).astype(np.float32)),
         bad=bad,
         where=lambda row: f"QM9, molecule {index[row]}",
-        task="regression",
         name="qm9",
-        target_names=tuple(TARGETS),
         default_features=("qm9", "structure"),
         info={"source": str(path), "units": {name: unit for name, (unit, _) in TARGETS.items()}},
     )
@@ -201,9 +160,8 @@ def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGrap
 
 def target_values(frame: pd.DataFrame) -> NDArray[np.float64]:
     """The 19 targets of a table in QM9's own units, in PyG's order and units."""
-    values: NDArray[np.float64] = frame[list(TARGETS)].to_numpy(dtype=np.float64, copy=True)
-    values *= np.array([factor for _, factor in TARGETS.values()])
-    return values
+    factors = np.array([factor for _, factor in TARGETS.values()])
+    return np.asarray(frame[list(TARGETS)].to_numpy(dtype=np.float64) * factors)
 
 
 def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:

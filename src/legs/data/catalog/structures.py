@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,6 @@ from legs.data.errors import BadRows, DataError
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.structures import (
     NEIGHBOURS,
-    Structure,
     need_biotite,
     read_structure,
     score,
@@ -25,31 +26,26 @@ from legs.data.readers.structures import (
 from legs.data.readers.table_files import read_parquet
 from legs.data.readers.targets import encode_targets
 from legs.data.readers.text import parse_number
+from legs.data.validate import Array
 from legs.io import FileError, read_arrays
 
 
 def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
     """1,192 blind predictions of 23 RNA structures, as graphs of C4′ atoms; regresses GDT_TS."""
-    info = {
-        "licence": "no licence given by the source; cite Magnus et al., NAR 2020, gkz1108",
-        "source": "RNA-Puzzles standardized submissions",
-    }
-    return _read("rna-puzzles", ("n", "target", "model"), k=k, name="rna-puzzles", info=info)
+    info = {"source": "RNA-Puzzles standardized submissions"}
+    return _read("rna-puzzles", "n", "target", "model", info, k=k, name="rna-puzzles")
 
 
 def read_protein_decoys(*, k: int = NEIGHBOURS) -> RawGraphs:
     """4,008 **synthetic** decoys of 12 real proteins, bent at random; regresses GDT_TS."""
-    note = NAMED["protein-decoys"].note
-    info = {"synthetic": True, "note": note, "source": "made for this project"}
-    name = "protein-decoys-synthetic"
-    return _read("protein-decoys", ("n_res", "protein", "k"), k=k, name=name, info=info)
+    info, name = {"synthetic": True, "source": "made for this project"}, "protein-decoys-synthetic"
+    return _read("protein-decoys", "n_res", "protein", "k", info, k=k, name=name)
 
 
 def _read(
-    data_set: str, columns: tuple[str, str, str], *, info: dict[str, Any], **fields: Any
+    data_set: str, size: str, group: str, member: str, info: dict[str, Any], **fields: Any
 ) -> RawGraphs:
-    """Models and their coordinates, from the two files of a set; grouped by what they model."""
-    size, group, member = columns  # the first among the arrays, the others in the table
+    """Models, grouped by what they model: columns of a table, beside an array of their sizes."""
     table, arrays = NAMED[data_set].places[0]
     frame = read_parquet(fetch.require(table), [group, member, "gdt_ts"])
     sizes, coords = _coordinates(fetch.require(arrays), size)
@@ -69,7 +65,7 @@ def _read(
     )
 
 
-def _coordinates(path: Path, size: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _coordinates(path: Path, size: str) -> tuple[Array, Array]:
     """Number of residues of each structure, and all coordinates in Å."""
     try:
         arrays = read_arrays(path)
@@ -113,51 +109,33 @@ def read_casp12(
     if top is None or not top.is_dir():
         raise DataError(f"CASP12 was not found{f' in {folder}' if folder else ''}. {HELP}")
     need_biotite()
-    units = {
-        directory.name: models
-        for directory in sorted([top, *top.rglob("*")])
-        if directory.is_dir() and _UNIT.fullmatch(directory.name)
-        if (models := _files(directory, _MODEL))
-    }
-    if not units:
-        raise DataError(f"no model of a CASP target was found below {top}. {HELP}")
+    files = sorted(path for path in top.rglob("*") if path.is_file())
     tables, natives = (
-        {path.stem: path for path in _files(top, _UNIT, suffix)} for suffix in (".txt", ".pdb")
+        {p.stem: p for p in files if p.suffix == suffix and _UNIT.fullmatch(p.stem)}
+        for suffix in (".txt", ".pdb")
     )
-    rows: list[_Row] = []
-    for unit, models in units.items():
-        rows += _read_unit(unit, models, _file_for(unit, tables), _file_for(unit, natives), bad)
+    models = [p for p in files if _UNIT.fullmatch(p.parent.name) and _MODEL.fullmatch(p.name)]
+    if not models:
+        raise DataError(f"no model of a CASP target was found below {top}. {HELP}")
+    rows: list[tuple[str, str, Array, float, bool]] = []
+    for unit, paths in groupby(models, lambda path: path.parent.name):
+        rows += _read_unit(unit, paths, _file_for(unit, tables), _file_for(unit, natives), bad)
     if not rows:
         raise DataError(f"no model below {top} has coordinates and a GDT_TS. {HELP}")
-    targets = encode_targets(
-        {"gdt_ts": np.array([row.gdt_ts for row in rows])},
-        ["gdt_ts"],
-        "regression",
-        bad=bad,
-        where=[f"{row.target}, {row.name}" for row in rows],
-    )
-    rows = [row for row, kept in zip(rows, targets.kept, strict=True) if kept]
+    groups, ids, coords, scores, computed = zip(*rows, strict=True)
     return structure_graphs(
-        [row.structure.coords for row in rows],
-        targets,
+        coords,
+        encode_targets({"gdt_ts": np.array(scores)}, ["gdt_ts"], "regression"),
         k=k,
         name="casp12",
-        ids=tuple(row.name for row in rows),
+        ids=ids,
         info={
             "source": str(top),
-            "groups": tuple(row.target for row in rows),
-            "computed": sum(row.computed for row in rows),
+            "groups": groups,
+            "computed": sum(computed),
             "licence": "not to be redistributed",
         },
     )
-
-
-class _Row(NamedTuple):
-    target: str
-    name: str
-    structure: Structure
-    gdt_ts: float
-    computed: bool
 
 
 def read_scores(path: Path) -> dict[str, float]:
@@ -172,25 +150,17 @@ def read_scores(path: Path) -> dict[str, float]:
             header = cells
         elif header and len(cells) > 1:
             # Some tables number their rows without a name for that column.
-            cells = cells[len(cells) - len(header) :] if len(cells) == len(header) + 1 else cells
+            cells = cells[1:] if len(cells) == len(header) + 1 else cells
             if len(cells) != len(header):
                 raise DataError(
                     f"{path.name}, line {number}: {len(cells)} columns, {len(header)} in the header"
                 )
-            name, value = cells[header.index("Model")], cells[header.index("GDT_TS")]
-            try:
-                scores[_bare(name)] = parse_number(value)
-            except ValueError:
-                continue  # "-" or "N/A": not scored
+            row = dict(zip(header, cells, strict=True))
+            with suppress(ValueError):  # "-" or "N/A": not scored
+                scores[_bare(row["Model"])] = parse_number(row["GDT_TS"])
     if not header:
         raise DataError(f"{path.name}: no header line with the columns Model and GDT_TS")
-    return scores
-
-
-def _files(folder: Path, name: re.Pattern[str], suffix: str = "") -> list[Path]:
-    """Files of a folder with that name, or anywhere below it with that name before a suffix."""
-    paths = sorted(folder.rglob(f"*{suffix}") if suffix else folder.iterdir())
-    return [p for p in paths if name.fullmatch(p.name.removesuffix(suffix)) and p.is_file()]
+    return {name: value for name, value in scores.items() if np.isfinite(value)}
 
 
 def _file_for(unit: str, files: Mapping[str, Path]) -> Path | None:
@@ -201,19 +171,21 @@ def _file_for(unit: str, files: Mapping[str, Path]) -> Path | None:
 
 
 def _read_unit(
-    unit: str, models: list[Path], table: Path | None, native: Path | None, bad: BadRows
-) -> list[_Row]:
-    """The models of a target (T0860) or domain (T0860-D1) that have a score."""
+    unit: str, models: Iterable[Path], table: Path | None, native: Path | None, bad: BadRows
+) -> Iterator[tuple[str, str, Array, float, bool]]:
+    """Target, name, coordinates and score of models, and whether it was computed.
+
+    ``unit`` is a target (T0860) or a domain of one (T0860-D1).
+    """
     if table is None and native is None:
         bad.add(unit, "neither a result table nor a native structure; see `read_casp12`")
-        return []
+        return
     scores = {} if table is None else read_scores(table)
     try:
         truth = None if native is None else read_structure(native)
     except DataError as error:
         raise DataError(f"{native}: {error}") from error
     target = unit.partition("-")[0]
-    rows = []
     for path in models:
         name = path.name.removesuffix(".pdb")
         value = scores.get(_bare(name))
@@ -228,8 +200,7 @@ def _read_unit(
             bad.add(f"{unit}/{path.name}", str(error))
             continue
         label = name if name.startswith(target) else f"{unit}/{name}"
-        rows.append(_Row(target, label, structure, value, computed))
-    return rows
+        yield target, label, structure.coords, value, computed
 
 
 def _bare(name: str) -> str:

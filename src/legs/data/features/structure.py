@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,136 +21,120 @@ MOST_WORDS = 1 << 22
 LONG_COLUMN = 512
 
 
-class SimpleGraphs(NamedTuple):
-    """Some graphs of a set, numbered from 0, without self-loops and parallel edges."""
+class _Run(NamedTuple):
+    """Some graphs of a set, without self-loops and parallel edges."""
 
     graphs: slice
     nodes: slice
-    ptr: Array
-    rowptr: Array
-    col: Array
+    ptr: Array  # node offsets, from 0
+    links: Any  # sparse matrix of bool, neighbours sorted
 
 
-def simple_graphs(ptr: Array, rowptr: Array, col: Array) -> Iterator[SimpleGraphs]:
-    """The graphs in runs of bounded size, self-loops and parallel edges dropped."""
+def _runs(ptr: Array, rowptr: Array, col: Array) -> Iterator[_Run]:
     ptr, rowptr, col = (np.asarray(a) for a in (ptr, rowptr, col))
-    edges, graphs, start = rowptr[ptr], len(ptr) - 1, 0
-    while start < graphs:
+    edges, start = rowptr[ptr], 0
+    while start < len(ptr) - 1:
         stop = int(np.searchsorted(edges, edges[start] + EDGES_AT_ONCE, side="right")) - 1
         stop = max(stop, start + 1)
         a, b = int(ptr[start]), int(ptr[stop])
-        row = np.repeat(np.arange(b - a), np.diff(rowptr[a : b + 1]))
-        near = col[rowptr[a] : rowptr[b]].astype(np.int64) - a
-        same_row = row[1:] == row[:-1]
-        if (near[1:] < near[:-1])[same_row].any():
-            near = near[np.lexsort((near, row))]
-        keep = row != near
-        keep[1:] &= ~(same_row & (near[1:] == near[:-1]))
-        new_rowptr = _offsets(keep)[rowptr[a : b + 1] - rowptr[a]]
-        new_ptr = ptr[start : stop + 1] - a
-        yield SimpleGraphs(slice(start, stop), slice(a, b), new_ptr, new_rowptr, near[keep])
+        near, offsets = col[edges[start] : edges[stop]] - a, rowptr[a : b + 1] - rowptr[a]
+        ones = np.ones(len(near), dtype=bool)  # sums of ones stay ones
+        links = sparse.csr_array((ones, near, offsets), shape=(b - a, b - a))
+        links.sum_duplicates()
+        links.data = _rows(links) != links.indices
+        links.eliminate_zeros()
+        yield _Run(slice(start, stop), slice(a, b), ptr[start : stop + 1] - a, links)
         start = stop
 
 
 def degree(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Number of distinct neighbours of every node, ``[nodes]`` int64."""
-    out = np.zeros(len(rowptr) - 1, dtype=np.int64)
-    for run in simple_graphs(ptr, rowptr, col):
-        out[run.nodes] = np.diff(run.rowptr)
-    return out
+    return _of_nodes(ptr, rowptr, col, np.int64, lambda run: np.diff(run.links.indptr))
 
 
 def eccentricity(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Largest hop distance from every node within its connected component, ``[nodes]`` int32."""
-    out = np.zeros(len(rowptr) - 1, dtype=np.int32)
-    for run in simple_graphs(ptr, rowptr, col):
-        out[run.nodes] = _longest_distances(run.ptr, run.rowptr, run.col)
-    return out
+    return _of_nodes(ptr, rowptr, col, np.int32, _longest_distances)
 
 
 def clustering_coefficient(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Share of the pairs of neighbours that are joined, ``[nodes]`` float64; 0 below two."""
-    out = np.zeros(len(rowptr) - 1)
-    for run in simple_graphs(ptr, rowptr, col):
-        neighbours = np.diff(run.rowptr)
-        pairs = neighbours * (neighbours - 1) / 2
-        np.divide(_triangles(run.rowptr, run.col), pairs, out=out[run.nodes], where=pairs > 0)
+    return _of_nodes(ptr, rowptr, col, np.float64, _clustering)
+
+
+def _of_nodes(
+    ptr: Array, rowptr: Array, col: Array, dtype: Any, values: Callable[[_Run], Array]
+) -> Array:
+    out = np.zeros(len(rowptr) - 1, dtype=dtype)
+    for run in _runs(ptr, rowptr, col):
+        out[run.nodes] = values(run)
     return out
 
 
 def is_connected(ptr: Array, rowptr: Array, col: Array) -> Array:
     """Whether every graph is connected, ``[graphs]`` bool; one without nodes is not."""
-    ptr = np.asarray(ptr)
     out = np.zeros(len(ptr) - 1, dtype=bool)
-    for run in simple_graphs(ptr, rowptr, col):
-        size = len(run.rowptr) - 1
-        links = np.ones(len(run.col), dtype=np.int8)
-        matrix = sparse.csr_array((links, run.col, run.rowptr), shape=(size, size))
-        _, component = connected_components(matrix, directed=False)
+    for run in _runs(ptr, rowptr, col):
+        _, component = connected_components(run.links, directed=False)
         _, first = np.unique(component, return_index=True)
         owner = np.searchsorted(run.ptr, first, side="right") - 1
         out[run.graphs] = np.bincount(owner, minlength=len(run.ptr) - 1) == 1
     return out
 
 
-def _triangles(rowptr: Array, col: Array) -> Array:
-    """Number of triangles through every node.
+def _clustering(run: _Run) -> Array:
+    """Counts the triangles through every node.
 
     Edges point from the end with fewer neighbours to the other, so that even the hubs of large
     graphs have short rows; a triangle is then u → v → w and u → w.
     """
-    size = len(rowptr) - 1
-    row = np.repeat(np.arange(size), np.diff(rowptr))
-    rank = np.empty(size, dtype=np.int64)
-    rank[np.argsort(np.diff(rowptr), kind="stable")] = np.arange(size)
+    links = run.links
+    neighbours = np.diff(links.indptr).astype(np.int64)
+    rank = np.argsort(np.argsort(neighbours, kind="stable"))
+    row, col = _rows(links), links.indices
     up = rank[row] < rank[col]
-    links = np.ones(np.count_nonzero(up), dtype=np.int64)
-    arrows = sparse.csr_array((links, (row[up], col[up])), shape=(size, size))
+    ones = np.ones(np.count_nonzero(up), dtype=np.int64)
+    arrows = sparse.csr_array((ones, (row[up], col[up])), shape=links.shape)
     at_u = (arrows @ arrows).multiply(arrows)  # (u, w): how many v
     at_v_and_w = (arrows.T.tocsr() @ arrows).multiply(arrows)  # (v, w): how many u
-    return np.asarray(at_u.sum(axis=1) + at_v_and_w.sum(axis=1) + at_v_and_w.sum(axis=0))
+    triangles = at_u.sum(axis=1) + at_v_and_w.sum(axis=1) + at_v_and_w.sum(axis=0)
+    pairs = neighbours * (neighbours - 1) / 2
+    return np.asarray(np.divide(triangles, pairs, out=np.zeros(len(pairs)), where=pairs > 0))
 
 
-def _longest_distances(ptr: Array, rowptr: Array, col: Array) -> Array:
-    """Eccentricity of every node of simple graphs, ``[nodes]`` int32.
+def _longest_distances(run: _Run) -> Array:
+    """Eccentricity of every node.
 
     Every node has a set of the nodes it can reach, as bits, which grows step by step by those of
     its neighbours. Graphs are searched together that need as many words for a set.
     """
-    out = np.zeros(len(rowptr) - 1, dtype=np.int32)
+    ptr, links = run.ptr, run.links
+    out = np.zeros(links.shape[0], dtype=np.int32)
     # Leaves of the same node have the same eccentricity: all but one are left out. In trees of
     # replies most nodes are such leaves.
-    leaf = np.flatnonzero(np.diff(rowptr) == 1)
-    parent = col[rowptr[leaf]]
+    leaf = np.flatnonzero(np.diff(links.indptr) == 1)
+    parent = links.indices[links.indptr[leaf]]
     one_leaf = np.zeros(len(out), dtype=np.int64)
     one_leaf[parent] = leaf
-    is_twin = one_leaf[parent] != leaf
-    twins, models = leaf[is_twin], one_leaf[parent[is_twin]]
-    keep = np.ones(len(out), dtype=bool)
-    keep[twins] = False
+    model = one_leaf[parent]
+    twins, models = leaf[model != leaf], model[model != leaf]
+    searched = np.ones(len(out), dtype=bool)
+    searched[twins] = False
 
-    sizes = np.diff(_offsets(keep)[ptr])
+    sizes = np.diff(_offsets(searched)[ptr])
     words = -(-sizes // 64)
     order = np.argsort(words, kind="stable")
     nodes, _ = _ranges(ptr[:-1][order], np.diff(ptr)[order])
-    nodes = nodes[keep[nodes]]
-    number = np.full(len(keep), -1)
-    number[nodes] = np.arange(len(nodes))
-    edges, starts = _ranges(rowptr[nodes], np.diff(rowptr)[nodes])
-    near = number[col[edges]]
-    rowptr, col = _offsets(near >= 0)[starts], near[near >= 0]
+    nodes = nodes[searched[nodes]]
+    links = links[nodes][:, nodes]
     ptr, words = _offsets(sizes[order]), words[order]
-
-    total = _offsets(words * np.diff(ptr))
-    start = int(np.searchsorted(words, 0, side="right"))  # those without nodes are done
+    start = int(np.searchsorted(words, 1))  # graphs without nodes are done
     while start < len(words):
-        equal = int(np.searchsorted(words, words[start], side="right"))
-        fits = int(np.searchsorted(total, total[start] + WORDS_AT_ONCE, side="right")) - 1
-        stop = max(min(equal, fits), start + 1)
-        a, b = ptr[start], ptr[stop]
-        first, last = rowptr[a], rowptr[b]
-        run = ptr[start : stop + 1] - a, rowptr[a : b + 1] - first, col[first:last] - a
-        out[nodes[a:b]] = _search(*run, int(words[start]))
+        width = int(words[start])
+        equal = int(np.searchsorted(words, width, side="right"))
+        stop = min(equal, start + max(1, WORDS_AT_ONCE // (64 * width * width)))
+        a, b = int(ptr[start]), int(ptr[stop])
+        out[nodes[a:b]] = _search(ptr[start : stop + 1] - a, links[a:b, a:b], width)
         start = stop
     # Two leaves of one node are two steps apart, even if nothing else is.
     out[models] = np.maximum(out[models], 2)
@@ -158,26 +142,26 @@ def _longest_distances(ptr: Array, rowptr: Array, col: Array) -> Array:
     return out
 
 
-def _search(ptr: Array, rowptr: Array, col: Array, words: int) -> Array:
-    size = len(rowptr) - 1
-    local = np.arange(size) - np.repeat(ptr[:-1], np.diff(ptr))
-    width = words if size * words <= MOST_WORDS else max(1, MOST_WORDS // size)
+def _search(ptr: Array, links: Any, words: int) -> Array:
+    size = links.shape[0]
+    number = np.arange(size) - np.repeat(ptr[:-1], np.diff(ptr))
+    word, bit = number >> 6, np.uint64(1) << (number & 63).astype(np.uint64)
+    width = min(words, max(1, MOST_WORDS // size))
     out = np.zeros(size, dtype=np.int32)
     for first in range(0, words, width):
-        here = np.flatnonzero((local >> 6 >= first) & (local >> 6 < first + width))
+        sources = np.flatnonzero((word >= first) & (word < first + width))
         sets = np.zeros((size, min(width, words - first)), dtype=np.uint64)
-        bit = (local[here] & 63).astype(np.uint64)
-        sets[here, (local[here] >> 6) - first] = np.uint64(1) << bit
-        np.maximum(out, _spread(sets, rowptr, col, everything=width == words), out=out)
+        sets[sources, word[sources] - first] = bit[sources]
+        np.maximum(out, _spread(sets, links, everything=width == words), out=out)
     return out
 
 
-def _spread(sets: Array, rowptr: Array, col: Array, *, everything: bool) -> Array:
+def _spread(sets: Array, links: Any, *, everything: bool) -> Array:
     """The last step in which each node's set grows; with ``everything``, of all sources."""
     when = np.zeros(len(sets), dtype=np.int32)
-    neighbours = np.diff(rowptr)
+    neighbours = np.diff(links.indptr)
     active = np.argsort(-neighbours, kind="stable")[: np.count_nonzero(neighbours)]
-    columns, rest = _columns(active, rowptr, col, sets.shape[1])
+    columns, rest, starts = _columns(active, links, sets.shape[1])
     step = 0
     while active.size:
         step += 1
@@ -185,39 +169,37 @@ def _spread(sets: Array, rowptr: Array, col: Array, *, everything: bool) -> Arra
         joined = own.copy()
         for column in columns:
             joined[: len(column)] |= sets.take(column, axis=0)
-        if rest is not None:
-            others, starts = rest
-            joined[: len(starts)] |= np.bitwise_or.reduceat(sets.take(others, axis=0), starts)
+        if rest.size:
+            joined[: len(starts)] |= np.bitwise_or.reduceat(sets.take(rest, axis=0), starts)
         grown = (joined != own).any(axis=1)
         sets[active] = joined
         when[active[grown]] = step
-        count = np.count_nonzero(grown)
-        if count == 0:
+        if not grown.any():
             break
         # With all sources in the sets, one that has not grown once never will.
-        if everything and count < 0.8 * len(active):
+        if everything and np.count_nonzero(grown) < 0.8 * len(active):
             active = active[grown]
-            columns, rest = _columns(active, rowptr, col, sets.shape[1])
+            columns, rest, starts = _columns(active, links, sets.shape[1])
     return when
 
 
-def _columns(
-    nodes: Array, rowptr: Array, col: Array, words: int
-) -> tuple[list[Array], tuple[Array, Array] | None]:
+def _columns(nodes: Array, links: Any, words: int) -> tuple[list[Array], Array, Array]:
     """First, second, third … neighbours of ``nodes``, which come by falling degree.
 
     Where few nodes have so many (hubs), their other neighbours, hub after hub, and the offsets.
     """
-    begin, count = rowptr[nodes], rowptr[nodes + 1] - rowptr[nodes]
-    most = int(count[0]) if len(count) else 0
-    having = len(count) - np.searchsorted(count[::-1], np.arange(most), side="right")
+    begin, count = links.indptr[nodes], links.indptr[nodes + 1] - links.indptr[nodes]
+    having = len(count) - np.searchsorted(count[::-1], np.arange(count[:1].sum()), side="right")
     full = max(1, int(np.count_nonzero(having * words >= LONG_COLUMN)))
-    columns = [col[begin[:n] + k] for k, n in enumerate(having[:full].tolist())]
-    if full >= most:
-        return columns, None
-    hubs = having[full]
-    others, offsets = _ranges(begin[:hubs] + full, count[:hubs] - full)
-    return columns, (col[others], offsets[:-1])
+    columns = [links.indices[begin[:n] + k] for k, n in enumerate(having[:full].tolist())]
+    hubs = having[full] if full < len(having) else 0
+    rest, offsets = _ranges(begin[:hubs] + full, count[:hubs] - full)
+    return columns, links.indices[rest], offsets[:-1]
+
+
+def _rows(links: Any) -> Array:
+    """The row of every entry of a sparse matrix."""
+    return np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
 
 
 def _ranges(starts: Array, lengths: Array) -> tuple[Array, Array]:

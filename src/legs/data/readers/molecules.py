@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from legs.data.errors import BadRows, DataError
-from legs.data.features.atom_table import MoleculeArrays, concatenate, read_molecules, require_rdkit
-from legs.data.features.atoms import atom_blocks
+from legs.data.features.atom_table import (
+    MoleculeArrays,
+    atom_blocks,
+    concatenate,
+    read_molecules,
+    require_rdkit,
+)
 from legs.data.readers.base import RawGraphs
 
 if TYPE_CHECKING:

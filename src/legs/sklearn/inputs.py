@@ -1,4 +1,4 @@
-"""What all estimators share: reading graphs, and aligning node features with those in ``fit``."""
+"""What all estimators share: graphs and targets as scikit-learn's users have them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError
+from legs.data.errors import BadRows, DataError, listed
 from legs.data.features.blocks import assemble
-from legs.data.readers.objects import read_objects
+from legs.data.readers.objects import _columns, read_objects
+from legs.data.readers.targets import encode_targets
+from legs.data.validate import Array
 from legs.nn.scattering import RENAMED
 
 Graphs: TypeAlias = Iterable[Any] | GraphDataset
@@ -35,12 +40,14 @@ class GraphEstimator(BaseEstimator):
 
     def _option(self, name: str) -> Any:
         """The value of an option, which may have been passed under its old name."""
-        old = next((old for old, new in RENAMED.items() if new == name), name)
-        if old == name or getattr(self, old) is None:
-            return getattr(self, name)
-        message = f"{old}= of {type(self).__name__} is deprecated; use {name}="
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return getattr(self, old)
+        for old, new in RENAMED.items():
+            if new == name and getattr(self, old) is not None:
+                message = f"{old}= of {type(self).__name__} is deprecated; use {name}="
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                name = old
+        value = getattr(self, name)
+        # NumPy scalars, as a grid may hold them: options are saved as JSON.
+        return value.item() if isinstance(value, np.generic) else value
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -54,9 +61,6 @@ def read_graphs(X: Graphs, features: str | Sequence[str] | None = None) -> Graph
     """Graphs as a data set with the node features ``features``; ``info["features"]`` names them.
 
     A data set already made is taken as it is if these are its features, or none are asked for.
-
-    >>> read_graphs(["CCO", "C"]).info["features"]
-    ('chem',)
     """
     if isinstance(X, GraphDataset):
         if not len(X):
@@ -81,9 +85,9 @@ def align(data: GraphDataset, wanted: tuple[str, ...]) -> GraphDataset:
     # One-hot columns are named "label=C"; one that no graph has is a column of zeros.
     if unseen or any("=" not in name for name in missing):
         raise DataError(
-            f"node features differ from those in fit, which were {_abbreviate(wanted)}: "
+            f"node features differ from those in fit, which were {listed(wanted)}: "
             f"there are {data.in_channels} instead of {len(wanted)}; "
-            f"missing: {_abbreviate(missing)}; new: {_abbreviate(unseen)}"
+            f"missing: {listed(missing) or 'none'}; new: {listed(unseen) or 'none'}"
         )
     x = torch.zeros(data.num_nodes, len(wanted))
     x[:, [wanted.index(name) for name in names]] = data.x
@@ -95,6 +99,39 @@ def _anonymous(names: Sequence[str]) -> bool:
     return all(re.fullmatch(r"x\d+", name) for name in names)
 
 
-def _abbreviate(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(names[:most]) or "none") + more
+def encode_classes(y: Any) -> tuple[Array, Tensor]:
+    """The sorted classes, and the code of every graph's class."""
+    y = _from_torch(y)
+    numeric = not hasattr(y, "iloc") and np.asarray(y).dtype.kind in "biuf"
+    table = np.asarray(y, dtype=None if numeric else object).reshape(len(y), -1)
+    if table.shape[1] != 1:
+        raise DataError(f"y must hold one class per graph; it has {table.shape[1]} columns")
+    labels = table[:, 0]
+    # NaN of any kind is not equal to itself.
+    missing = [k for k, label in enumerate(labels) if label is None or label != label]
+    if missing:
+        raise DataError(f"graph {missing[0]} has no class in y")
+    if labels.dtype == object and len({type(label) for label in labels.tolist()}) == 1:
+        labels = np.array(labels.tolist())  # a mixture of types is for scikit-learn to refuse
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(f"y holds one class only ({classes[0]}); two are needed to classify")
+    return classes, torch.from_numpy(codes.astype(np.int64))
+
+
+def encode_numbers(y: Any) -> tuple[Tensor, tuple[str, ...]]:
+    """Targets ``[graphs, targets]`` and their names; a row may hold some NaN, but not only NaN."""
+    columns = _columns(_from_torch(y))
+    columns = {"y": columns["y0"]} if list(columns) == ["y0"] else columns
+    bad, where = BadRows("skip"), [f"graph {i}" for i in range(len(y))]
+    encoded = encode_targets(columns, list(columns), "regression", bad=bad, where=where)
+    for graph, reason in bad:
+        raise DataError(f"{graph}: {reason}")
+    return encoded.y, encoded.target_names
+
+
+def _from_torch(y: Any) -> Any:
+    if y is None:
+        raise ValueError("fit needs y, one class or number (or a row of numbers) per graph")
+    return y.detach().cpu().numpy() if isinstance(y, Tensor) else y

@@ -10,7 +10,7 @@ import torch
 
 from legs.data.errors import DataError
 from legs.data.readers.objects import from_objects
-from legs.sklearn.graphs import align, read_graphs
+from legs.sklearn.inputs import align, read_graphs
 
 
 def test_a_data_set_is_taken_as_it_is(graphs: list[nx.Graph]) -> None:
