@@ -198,6 +198,8 @@ class Records:
         """
         import pandas as pd  # a model can be fitted without
 
+        if self.board is not None:
+            self.board.close()
         table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
         io.write_atomically(folder / "metrics.csv", io.csv_table(table).encode())
         _write_lines(folder / METRICS, state.history)
