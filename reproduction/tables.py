@@ -34,8 +34,10 @@ def paper_table(name: str) -> pd.DataFrame:
     if file.is_file():
         return pd.read_csv(file)
     with (files("legs.data") / "paper_scores.csv").open(encoding="utf-8") as stream:
-        table = pd.read_csv(stream)
-    return table[table["table"] == name].assign(variant="")
+        wide = pd.read_csv(stream).query("table == @name").assign(variant="")
+    table = wide.melt(["table", "data", "variant"], var_name="method", value_name="score").dropna()
+    table[["mean", "std"]] = table.pop("score").str.split(" ± ", expand=True).astype(float)
+    return table
 
 
 def compared(spec: Spec, cells: Sequence[Cell], rows: Mapping[str, Row]) -> pd.DataFrame:

@@ -20,8 +20,10 @@ def _scores() -> dict[tuple[str, str], Printed]:
     text = (files("legs.data") / "paper_scores.csv").read_text(encoding="utf-8")
     scores: dict[tuple[str, str], Printed] = {}
     for row in csv.DictReader(text.splitlines()):
-        printed = Printed(float(row["mean"]), float(row["std"]) if row["std"] else None)
-        scores.setdefault((row["data"], row["method"]), printed)
+        for method in [name for name in row if name not in ("table", "data") and row[name]]:
+            mean, _, std = row[method].partition(" ± ")
+            printed = Printed(float(mean), float(std) if std else None)
+            scores.setdefault((row["data"], method), printed)
     return scores
 
 
