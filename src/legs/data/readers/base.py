@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from torch import Tensor
 
@@ -22,6 +22,9 @@ class Features(NamedTuple):
 
     x: Tensor  # [nodes, columns], float32
     names: tuple[str, ...]
+
+
+Blocks: TypeAlias = dict[str, Callable[[], Features]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,25 +15,24 @@ from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from legs.data.dataset import GraphDataset, Task, _ranges
+from legs.data.dataset import GraphDataset, Task, offsets
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
-from legs.data.readers.base import Features, RawGraphs
-from legs.data.readers.graph_files import both_directions, from_networkx
-from legs.data.readers.molecules import from_smiles
-from legs.data.readers.node_data import (
+from legs.data.readers.base import Blocks, Features, RawGraphs
+from legs.data.readers.graphs import (
     Graph,
     attribute_names,
+    both_directions,
+    from_networkx,
     join_graphs,
-    number_block,
-    one_hot_block,
+    node_blocks,
     vector_block,
 )
+from legs.data.readers.molecules import from_smiles
 from legs.data.readers.targets import encode_targets
-from legs.data.validate import Array, Where, check_graphs
+from legs.data.validate import Where, check_graphs
 
 Kind: TypeAlias = Literal["networkx", "data", "matrix", "mol", "smiles"]
-Blocks: TypeAlias = dict[str, Callable[[], Features]]
 NAMES: dict[Kind, str] = {
     "networkx": "a networkx graph",
     "data": "PyG Data",
@@ -122,10 +119,14 @@ def _read(graphs: list[Any]) -> RawGraphs:
                 f"{', '.join(NAMES.values())}"
             )
         places.setdefault(kind, []).append(i)
-    readers = {"networkx": _read_networkx, "data": _read_data, "matrix": _read_matrices}
+    readers: dict[Kind, Callable[..., RawGraphs]] = {
+        "networkx": _read_networkx,
+        "data": _read_data,
+        "matrix": _read_matrices,
+    }
     parts: list[RawGraphs] = []
     for kind, numbers in places.items():
-        where = partial(lambda numbers, i: f"graph {numbers[i]}", numbers)
+        where = [f"graph {i}" for i in numbers].__getitem__
         parts.append(readers.get(kind, from_smiles)([graphs[i] for i in numbers], where=where))
     if len(parts) == 1:
         return parts[0]
@@ -198,42 +199,26 @@ def _columns(y: Any) -> dict[str, Any]:
         rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
         if len({len(row) for row in rows}) > 1:
             raise DataError("graphs have different numbers of targets")
-        columns = [_column(values) for values in zip(*rows, strict=True)]
+        columns = [np.empty(len(rows), dtype=object) for _ in rows[0]]
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            column[:] = values
     return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
-
-
-def _column(values: Sequence[Any]) -> Array:
-    """An array that keeps numbers numbers, and mixtures as they are."""
-    plain = [math.nan if value is None else value for value in values]
-    number = all(isinstance(value, Real) and not isinstance(value, bool) for value in plain)
-    truth = all(isinstance(value, bool | np.bool_) for value in plain)
-    if number or truth:
-        return np.array(plain)
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def _read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
     """Undirected networkx graphs; ``x``, or else every numeric node attribute, are attributes."""
     advice = "symmetrise it with .to_undirected()"
-    parts = []
+    parts: list[Graph] = []
     for i, graph in enumerate(graphs):
         if graph.is_directed():
             raise DataError(f"{where(i)} is a directed networkx graph; {advice}")
         try:
-            parts.append(both_directions(from_networkx(graph), symmetrize=False).edges())
+            parts.append(both_directions(from_networkx(graph))._replace(name=where(i)))
         except DataError as error:
             raise DataError(f"{where(i)}: {error}") from error
-    nodes = [[data for _, data in graph.nodes(data=True)] for graph in graphs]
-    names = attribute_names(nodes)
-    blocks: Blocks = {}
-    if any("x" in data for graph in nodes for data in graph):
-        blocks["attributes"] = lambda: vector_block(nodes, "x", where)
-    elif names:
-        blocks["attributes"] = lambda: number_block(nodes, names, where)
-    if any("label" in data for graph in nodes for data in graph):
-        blocks["labels"] = lambda: one_hot_block(nodes, "label", where)
+    blocks = node_blocks(parts, attribute_names(parts))
+    if any("x" in node for graph in parts for node in graph.nodes):
+        blocks["attributes"] = lambda: vector_block(parts)
     return _gather(parts, where, advice, blocks)
 
 
@@ -323,24 +308,23 @@ def _merge(
             raise DataError(f"{graph} has {fault}; {advice}")
         return Features(torch.cat([block.x for block in blocks])[nodes], blocks[0].names)
 
-    sizes = torch.cat([part.ptr.diff() for part in parts])
-    _, starts = _ranges(torch.zeros_like(sizes), sizes)
-    order = torch.argsort(torch.tensor(list(chain(*places))))
-    nodes, ptr = _ranges(starts[:-1][order], sizes[order])
-    moved = torch.empty_like(nodes)
-    moved[nodes] = torch.arange(len(nodes))
+    ptr = offsets(torch.cat([part.ptr.diff() for part in parts]))
     first = np.cumsum([0, *(int(part.ptr[-1]) for part in parts)])[:-1].tolist()
     edges = torch.cat([part.edge_index + o for part, o in zip(parts, first, strict=True)], dim=1)
     weight = None
     if any(part.edge_weight is not None for part in parts):
         weights = [(part.edge_weight, part.edge_index.shape[1]) for part in parts]
         weight = torch.cat([torch.ones(n) if w is None else w.float() for w, n in weights])
+    numbers = torch.arange(int(ptr[-1]))[:, None]
+    order = np.argsort(list(chain(*places)))
+    merged = GraphDataset.from_edges(numbers, ptr, edges, weight).subset(order)
+    nodes = merged.x[:, 0]
     offered = dict.fromkeys(chain.from_iterable(part.blocks for part in parts))
     special = [part.default_features for part in parts if part.default_features != ("structure",)]
     return RawGraphs(
-        ptr,
-        moved[edges],
-        weight,
+        merged.ptr,
+        merged.whole().edge_index,
+        merged.edge_weight,
         blocks={name: partial(block, name) for name in offered},
         default_features=special[0] if special else ("structure",),
     )
