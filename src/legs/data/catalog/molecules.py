@@ -178,7 +178,7 @@ def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGrap
     """
     path = fetch.find("qm9/qm9.parquet")
     if path is not None:
-        frame = read_whole(ParquetTable(path), [*_COLUMNS, *TARGETS], BadRows(), limit).frame
+        frame = read_whole(ParquetTable(path), [*_COLUMNS, *TARGETS], BadRows(), limit)
     else:
         path = fetch.require("qm9/qm9.csv", url=NAMED["qm9"].url)
         dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL)

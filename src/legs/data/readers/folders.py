@@ -164,8 +164,8 @@ def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame, lis
         columns = [name for name in columns if name not in table.nested]
         if table.count > MOST_ROWS:
             raise DataError(f"{path.name} has more than {MOST_ROWS:,} rows")
-    frame, numbers = read_whole(table, list(dict.fromkeys(columns)), bad)
-    return columns, frame, [f"{path.name} {table.unit} {number}" for number in numbers]
+    frame = read_whole(table, list(dict.fromkeys(columns)), bad)
+    return columns, frame, [f"{path.name} {table.unit} {number}" for number in frame.index]
 
 
 def _match(

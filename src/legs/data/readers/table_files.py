@@ -1,4 +1,7 @@
-"""Tables on disk: CSV, SMILES, Parquet and SDF. Columns first, then rows in chunks."""
+"""Tables on disk: CSV, SMILES, Parquet and SDF. Columns first, then rows in chunks.
+
+The index of a chunk says where its rows are: the line, row or record of each, from 1.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,22 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from legs.data.errors import BadRows, DataError
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
-from legs.data.readers.text import Row, delimiter_of, is_text, lines, open_binary, rows, words
+from legs.data.readers.text import (
+    Row,
+    check_unpacked,
+    delimiter_of,
+    is_text,
+    lines,
+    open_binary,
+    rows,
+    words,
+)
 from legs.io import plain_cell
 
 if TYPE_CHECKING:
@@ -40,13 +50,6 @@ _V3000_ATOMS = re.compile(rb"^M  V30\s+COUNTS\s+(\d+)", re.MULTILINE)
 _V3000_BOND = re.compile(rb"^M  V30\s+\d+\s+\d+\s+(\d+)\s+(\d+)", re.MULTILINE)
 
 
-class Chunk(NamedTuple):
-    """Some rows of a table."""
-
-    frame: pd.DataFrame
-    numbers: list[int]  # line, row or record of each row, from 1
-
-
 def open_table(path: Path) -> Table:
     """Opens a table of the kind that its suffix says (``.gz`` may follow it)."""
     require_pandas()
@@ -65,18 +68,17 @@ def open_table(path: Path) -> Table:
 
 def read_whole(
     table: Table, columns: Sequence[str], bad: BadRows, limit: int | None = None
-) -> Chunk:
+) -> pd.DataFrame:
     """The first ``limit`` rows, or all, in one chunk."""
     import pandas as pd
 
-    frames, numbers = list[pd.DataFrame](), list[int]()
-    for frame, places in table.chunks(columns, _BATCH if limit is None else limit, bad):
+    frames, count = [pd.DataFrame(columns=list(columns), index=pd.Index([], dtype=int))], 0
+    for frame in table.chunks(columns, _BATCH if limit is None else limit, bad):
         frames.append(frame)
-        numbers += places
-        if limit is not None and len(numbers) >= limit:
+        count += len(frame)
+        if limit is not None and count >= limit:
             break
-    whole = pd.concat(frames or [pd.DataFrame(columns=list(columns))], ignore_index=True)
-    return Chunk(whole.iloc[:limit], numbers[:limit])
+    return pd.concat(frames[1:] or frames).iloc[:limit]
 
 
 def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
@@ -127,18 +129,16 @@ class TextTable:
             )
         self.columns = [plain_cell(name.strip()) for name in header.fields]
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
         """Rows in chunks of at most ``size``, with some columns only."""
         import pandas as pd
 
-        place_of = {name: k for k, name in reversed(list(enumerate(self.columns)))}
-        places = [place_of[name] for name in columns]
+        places = [self.columns.index(name) for name in columns]
         good = (row for row in self._rows(bad) if self._check(row, places, bad))
         while part := list(islice(good, size)):
-            values = np.empty((len(part), len(places)), dtype=object)
-            values[:] = [[plain_cell(row.fields[k].strip()) for k in places] for row in part]
-            frame = pd.DataFrame(values, columns=list(columns), dtype=object)
-            yield Chunk(frame, [row.line for row in part])
+            values = [[plain_cell(row.fields[k].strip()) for k in places] for row in part]
+            index = [row.line for row in part]
+            yield pd.DataFrame(values, index, list(columns), dtype=object)
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
         return islice(rows(self.path, self._delimiter, bad), 1, None)
@@ -182,20 +182,19 @@ class SdfTable:
         self.path = path
         # Records may have different properties: the first hundred stand for all.
         records = islice(self._records(BadRows("skip")), 100)
-        self.columns = [MOLECULE, *dict.fromkeys(name for *_, row in records for name in row)]
+        self.columns = list(dict.fromkeys([MOLECULE, *chain(*(row for _, row in records))]))
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
         """As :meth:`TextTable.chunks`; molecules that cannot be read are ``None``."""
         import pandas as pd
 
         records = self._records(bad)
         while part := list(islice(records, size)):
-            data = {name: [row.get(name) for *_, row in part] for name in columns}
-            data[MOLECULE] = [molecule for _, molecule, _ in part]
-            yield Chunk(pd.DataFrame(data, dtype=object), [number for number, *_ in part])
+            values = [[row.get(name) for name in columns] for _, row in part]
+            yield pd.DataFrame(values, [number for number, _ in part], list(columns), dtype=object)
 
-    def _records(self, bad: BadRows) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        """Numbers, molecules and their properties; those that are too large go to ``bad``."""
+    def _records(self, bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Numbers of records and their properties; those that are too large go to ``bad``."""
         numbers = count(1)
         try:
             with open_binary(self.path) as file:
@@ -205,13 +204,13 @@ class SdfTable:
                     good = [b"".join(r) for r, why in zip(batch, faults, strict=True) if not why]
                     rows = _parse_sdf(good)
                     if len(rows) < len(good):  # one has swallowed another
-                        rows = [(_parse_sdf([record]) or [(None, {})])[0] for record in good]
+                        rows = [(_parse_sdf([record]) or [{}])[0] for record in good]
                     left = iter(rows)
                     for fault, number in zip(faults, numbers, strict=False):
                         if fault:
                             bad.add(f"{self.path.name} record {number}", fault, number)
                         else:
-                            yield number, *next(left)
+                            yield number, next(left)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from error
 
@@ -238,14 +237,13 @@ class SdfTable:
             yield batch
 
 
-def _parse_sdf(records: list[bytes]) -> list[tuple[bytes | None, dict[str, str]]]:
+def _parse_sdf(records: list[bytes]) -> list[dict[str, Any]]:
+    """Molecule, title and properties of each record; nothing of those that RDKit cannot read."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
         supplier = Chem.ForwardSDMolSupplier(BytesIO(b"".join(records)), removeHs=False)
-        return [
-            (None, {}) if mol is None else (mol.ToBinary(), _properties(mol)) for mol in supplier
-        ]
+        return [{} if mol is None else _properties(mol) for mol in supplier]
 
 
 def _sdf_fault(record: list[bytes]) -> str:
@@ -265,11 +263,11 @@ def _sdf_fault(record: list[bytes]) -> str:
         return ""  # RDKit cannot read it either
 
 
-def _properties(mol: Any) -> dict[str, str]:
-    """Title and properties of a molecule; names that are not UTF-8 are left out."""
+def _properties(mol: Any) -> dict[str, Any]:
     names = mol.GetPropNames()
-    title = _decoded(mol.GetProp, "_Name").strip()
-    properties = {TITLE: title} if title else {}
+    properties: dict[str, Any] = {MOLECULE: mol.ToBinary()}
+    if title := _decoded(mol.GetProp, "_Name").strip():
+        properties[TITLE] = title
     for i in range(len(names)):
         name = _decoded(names.__getitem__, i)
         if name.strip():
@@ -278,6 +276,7 @@ def _properties(mol: Any) -> dict[str, str]:
 
 
 def _decoded(get: Callable[[Any], str], key: Any) -> str:
+    """A name or value; empty where it is not UTF-8."""
     try:
         return get(key)
     except (UnicodeDecodeError, KeyError):  # a name with a zero byte is a key that is not found
@@ -304,16 +303,15 @@ class ParquetTable:
             }
             if self.nested >= {*self.types}:
                 raise DataError(f"{path} holds no column of text or numbers")
-            self.count, size = file.metadata.num_rows, path.stat().st_size
-            if self.count > max(FREE_ROWS, ROWS_PER_BYTE * size):
-                raise DataError(
-                    f"{path} has {size:,} bytes and {self.count:,} rows: no honest table does, and "
-                    "it is not read"
-                )
+            self.count = file.metadata.num_rows
+            check_unpacked(path, self.count, FREE_ROWS, ROWS_PER_BYTE, rows=True)
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """As :meth:`TextTable.chunks`."""
-        start = 1
+    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
+        """As :meth:`TextTable.chunks`; text is expanded once its size is known."""
+        import pandas as pd
+        import pyarrow as pa
+        from pyarrow import types
+
         for name in columns:
             if name not in self.types:
                 raise DataError(f"{self.path} has no column {name!r}")
@@ -322,39 +320,33 @@ class ParquetTable:
                     f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
-        with reading_errors(f"{self.path} is not a Parquet file that can be read", self.path):
-            for batch in self._batches(columns, size):
-                # Without the metadata: they turn a column that was an index into one again.
-                frame = batch.to_pandas(ignore_metadata=True)
-                yield Chunk(frame, list(range(start, start + batch.num_rows)))
-                start += batch.num_rows
-
-    def _batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
-        """Rows as Arrow batches; text is expanded once its size is known."""
-        import pyarrow as pa
-        from pyarrow import types
-
         kinds = [self.types[name] for name in columns]
         width = sum(kind.byte_width for kind in kinds if types.is_fixed_size_binary(kind))
         size = min(size, max(FREE // max(width, 1), 1))
-        # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
-        file = _open_parquet(self.path, read_dictionary=list(columns))
         total = start = 0
-        for batch in file.iter_batches(batch_size=size, columns=list(columns)):
-            batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
-            total += batch.num_rows * width
-            arrays = []
-            for name, array in zip(batch.schema.names, batch.columns, strict=True):
-                if types.is_dictionary(array.type):
-                    total += _expanded_size(array)
-                    end = start + len(array)
-                    _check_size(self.path, total, f" in column {name!r}, up to row {end}")
+        with reading_errors(f"{self.path} is not a Parquet file that can be read", self.path):
+            # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
+            file = _open_parquet(self.path, read_dictionary=list(columns))
+            for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+                batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
+                end = start + batch.num_rows
+                total += batch.num_rows * width
+                arrays = []
+                for name, array in zip(batch.schema.names, batch.columns, strict=True):
                     kind = self.types[name]
-                    if not types.is_dictionary(kind):
-                        array = array.dictionary_decode().cast(getattr(kind, "storage_type", kind))
-                arrays.append(array)
-            start += batch.num_rows
-            yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+                    if types.is_dictionary(array.type):
+                        total += _expanded_size(array)
+                        where = f" in column {name!r}, up to row {end}"
+                        check_unpacked(self.path, total, FREE, RATIO, where)
+                        if not types.is_dictionary(kind):
+                            kind = getattr(kind, "storage_type", kind)
+                            array = array.dictionary_decode().cast(kind)
+                    arrays.append(array)
+                plain = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+                # Without the metadata: they turn a column that was an index into one again.
+                frame = plain.to_pandas(ignore_metadata=True)
+                yield frame.set_axis(pd.RangeIndex(start + 1, end + 1))
+                start = end
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -363,7 +355,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     table = ParquetTable(path)
     if columns is None:
         columns = [name for name in table.columns if name not in table.nested]
-    return read_whole(table, columns, BadRows()).frame
+    return read_whole(table, columns, BadRows())
 
 
 def _open_parquet(path: Path, **options: Any) -> Any:
@@ -371,7 +363,7 @@ def _open_parquet(path: Path, **options: Any) -> Any:
 
     file = parquet.ParquetFile(path, **options)
     groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-    _check_size(path, sum(group.total_byte_size for group in groups))
+    check_unpacked(path, sum(group.total_byte_size for group in groups), FREE, RATIO)
     return file
 
 
@@ -383,15 +375,6 @@ def _expanded_size(array: Any) -> int:
     if not (types.is_binary(values.type) or types.is_string(values.type)):
         return int(array.nbytes)
     return compute.sum(compute.binary_length(values).take(array.indices)).as_py() or 0
-
-
-def _check_size(path: Path, size: int, where: str = "") -> None:
-    packed = path.stat().st_size
-    if size > FREE and size > RATIO * packed:
-        raise DataError(
-            f"{path} has {packed:,} bytes and unpacks to {size:,}{where}: no honest table does, "
-            "and it is not read"
-        )
 
 
 @contextmanager

@@ -64,13 +64,20 @@ class _Unpacked(gzip.GzipFile):
     """A compressed file that unpacks to no more than is honest."""
 
     def read1(self, size: int = -1) -> bytes:  # what text is decoded from
-        content, end = super().read1(size), self.tell()
-        if end > FREE and end > RATIO * (packed := Path(self.name).stat().st_size):
-            raise DataError(
-                f"{self.name} has {packed:,} bytes and unpacks to {end:,} and more: no honest "
-                "table does, and it is not read"
-            )
+        content = super().read1(size)
+        check_unpacked(Path(self.name), self.tell(), FREE, RATIO, " and more")
         return content
+
+
+def check_unpacked(
+    path: Path, size: int, free: int, ratio: int, where: str = "", *, rows: bool = False
+) -> None:
+    """Refuses a file that holds much more than its size allows, in bytes or rows."""
+    if size > free and size > ratio * (packed := path.stat().st_size):
+        holds = f"and {size:,} rows" if rows else f"and unpacks to {size:,}{where}"
+        raise DataError(
+            f"{path} has {packed:,} bytes {holds}: no honest table does, and it is not read"
+        )
 
 
 def lines(path: Path) -> Iterator[str]:
