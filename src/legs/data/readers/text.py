@@ -12,7 +12,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -31,7 +31,6 @@ _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
 _NUMBER = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
-# 1,234 is 1.234 or 1234.
 _EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 _THOUSANDS = re.compile(
     r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,}|"
@@ -150,20 +149,34 @@ def _ended(line: str) -> bool:
     return line.endswith(("\n", "\r"))
 
 
-def parse_number(text: str) -> float:
-    """The number that a text is; infinite where it says so.
+def read_number(text: str) -> tuple[float, str]:
+    """The number that a text is, or NaN; and its mark: ``"."``, ``","``, ``"thousands"`` or none.
 
-    >>> parse_number(" -1.5e3 ")
-    -1500.0
+    >>> read_number("3,14"), read_number(" -1.5e3"), read_number("a")
+    ((3.14, ','), (-1500.0, '.'), (nan, ''))
+    """
+    bare = text.strip()
+    if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
+        return float(bare), "." if "." in bare else ""
+    if _COMMA.fullmatch(bare):
+        return float(bare.replace(",", ".")), ","
+    if _THOUSANDS.fullmatch(bare):  # looks like a number; never used as one
+        return float(re.sub("[.,]", "", bare)), "thousands"
+    return math.nan, ""
+
+
+def parse_number(text: str) -> float:
+    """The number that a text is, with a decimal point; infinite where it says so.
+
     >>> parse_number("1_0")
     Traceback (most recent call last):
     ...
     legs.data.errors.DataError: '1_0' is not a number
     """
-    bare = text.strip()
-    if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
-        return float(bare)
-    raise DataError(f"{text[:40]!r} is not a number")
+    value, mark = read_number(text)
+    if math.isnan(value) or mark in (",", "thousands"):
+        raise DataError(f"{text[:40]!r} is not a number")
+    return value
 
 
 def is_censored(text: str) -> bool:
@@ -171,41 +184,6 @@ def is_censored(text: str) -> bool:
     return _CENSORED.fullmatch(text.strip()) is not None
 
 
-def parse_numbers(
-    texts: Sequence[str], comma: bool | None = None
-) -> tuple[list[float], bool | None, tuple[int, str, int | None] | None]:
-    """Reads a column of text, in which the decimal mark is a point or a comma throughout.
-
-    ``comma`` is whether other parts of the column show that commas are decimal. Returns the
-    numbers, NaN where there is none; whether commas are decimal, ``None`` where nothing shows it;
-    and where commas could mean two things, the place of such a text, the reason, and the place of a
-    text that contradicts it.
-
-    >>> parse_numbers(["3,14", "2", "a"])
-    ([3.14, 2.0, nan], True, None)
-    """
-    values = [math.nan] * len(texts)
-    points, commas, grouped = [], [], []
-    for k, text in enumerate(texts):
-        bare = text.strip()
-        if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
-            values[k] = float(bare)
-            if "." in bare:
-                points.append(k)
-        elif _COMMA.fullmatch(bare):
-            values[k] = float(bare.replace(",", "."))
-            commas.append(k)
-        elif _THOUSANDS.fullmatch(bare):
-            values[k] = float(re.sub("[.,]", "", bare))  # looks like a number; never used as one
-            grouped.append(k)
-    refusal: tuple[int, str, int | None] | None = None
-    other = points[0] if points else None
-    if grouped:
-        refusal = (grouped[0], "has thousands separators", None)
-    elif commas and (points or comma is False):
-        refusal = (commas[0], "has a comma, others a point", other)
-    elif points and comma:
-        refusal = (points[0], "has a point, others a comma", None)
-    elif commas and not comma and all(_EITHER.fullmatch(texts[k].strip()) for k in commas):
-        refusal = (commas[0], "has a decimal comma or a thousands separator", None)
-    return values, True if commas else False if points else comma, refusal
+def is_ambiguous(text: str) -> bool:
+    """Whether a comma may be decimal or separate thousands: 1,234 is 1.234 or 1234."""
+    return _EITHER.fullmatch(text.strip()) is not None
