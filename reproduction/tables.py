@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from legs.data.statistics import PRINTED, Statistics, compare
+from legs.data.statistics import Statistics, compare
 from legs.training.cv.results import corrected_t_test
 from reproduction.cell import Row
 from reproduction.plan import Cell
@@ -60,6 +60,7 @@ def compared(spec: Spec, cells: Sequence[Cell], rows: Mapping[str, Row]) -> pd.D
     return table[[name for name in _COLUMNS if name in KEYS or table[name].notna().any()]]
 
 
+_HEADS = {"graphs": "# Graphs", "classes": "# Classes", "clustering": "CC"}
 _NUMBERS = [
     *KEYS, *COPIED, "baseline", "chosen", "train_mean", "train_std", "r2_mean", "r2_std", "sets",
 ]  # fmt: skip
@@ -274,7 +275,9 @@ def statistics_tables(rows: Sequence[Row]) -> tuple[pd.DataFrame, pd.DataFrame, 
         line = {"data": row["data"]}
         for one in compare(Statistics(row["data"], **row["statistics"])):
             decimals = len(one.printed.partition(".")[2])
-            line[PRINTED[one.quantity]] = f"{one.ours:,.{decimals}f} ({one.printed})"
+            line[_HEADS.get(one.quantity, one.quantity.capitalize())] = (
+                f"{one.ours:,.{decimals}f} ({one.printed})"
+            )
             paper = float(one.printed)
             numbers.append((row["data"], one.quantity, one.ours, paper, one.agrees))
             if not one.agrees:

@@ -76,10 +76,6 @@ def is_bad_rows(path: Path) -> bool:
 
 
 def listed(names: Iterable[Any], most: int = 12) -> str:
-    """Names for a message, cut short where they are many.
-
-    >>> listed(["mu", "alpha", "gap"], most=2)
-    'mu, alpha and 1 more'
-    """
+    """Names for a message, cut short where they are many."""
     shown = [str(name)[:40] for name in names]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")

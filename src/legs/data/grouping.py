@@ -37,13 +37,14 @@ def find_groups(data: GraphDataset, group_by: GroupBy = "auto") -> Indices | Non
     >>> find_groups(from_objects([path, nx.cycle_graph(4), renumbered]))
     array([0, 1, 0])
     """
-    if group_by is None or (isinstance(group_by, str) and group_by == "auto" and is_named(data)):
+    if group_by is None:
         return None
     if isinstance(group_by, str):
         if group_by not in ("auto", "structure"):
             raise DataError(f"group_by is 'auto', 'structure', None or labels; got {group_by!r}")
-        labels: Sequence[Any] = canonical_smiles(data.smiles) if data.smiles else ()
-        labels = labels or graph_hashes(data).tolist()
+        if group_by == "auto" and is_named(data):
+            return None
+        labels: Sequence[Any] = canonical_smiles(data.smiles) or graph_hashes(data).tolist()
     else:
         labels = np.asarray(group_by).tolist()
         if len(labels) != len(data):
@@ -58,13 +59,7 @@ def is_named(data: GraphDataset) -> bool:
 
 
 def canonical_smiles(smiles: Sequence[str]) -> list[str]:
-    """Canonical SMILES of the largest fragments; text that RDKit cannot read is kept.
-
-    Returns an empty list without RDKit.
-
-    >>> canonical_smiles(["OCC", "C(C)O.Cl", "?"])
-    ['CCO', 'CCO', '?']
-    """
+    """Canonical SMILES of the largest fragments, or the text itself; nothing without RDKit."""
     try:
         from rdkit import Chem, rdBase
     except ImportError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -31,11 +32,7 @@ class Split(NamedTuple):
 
 
 def part_sizes(n: int, fractions: Fractions = USUAL_FRACTIONS) -> Indices:
-    """How many of ``n`` graphs are training, validation and test; rounded in favour of the latter.
-
-    >>> part_sizes(188).tolist()
-    [150, 19, 19]
-    """
+    """How many of ``n`` graphs train, validate and test; rounded in favour of the last two."""
     shares = np.asarray(fractions, dtype=np.float64)
     if shares.shape != (3,) or not (shares > 0).all() or not np.isclose(shares.sum(), 1):
         raise DataError(f"fractions are three positive numbers that add up to 1; got {fractions}")
@@ -53,23 +50,11 @@ def stratified_folds(y: ArrayLike, k: int = 10, seed: int = 0) -> list[Indices]:
         raise DataError(f"stratifying needs one class per graph; got shape {classes.shape}")
     if classes.dtype.kind == "f" and not (classes == np.round(classes)).all():
         raise DataError("these targets are continuous, not classes; split at random instead")
-    _check_parts(k, len(classes), "graphs")
+    _check_parts(k, len(classes))
     _, number = np.unique(classes, return_inverse=True)
     # Class after class, at random within each, dealt out like cards.
     order = np.lexsort((np.random.default_rng(seed).random(len(number)), number))
     return [np.sort(order[i::k]) for i in range(k)]
-
-
-def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indices]:
-    """``k`` parts of about the same size that keep groups whole."""
-    number, sizes = group_numbers(groups)
-    _check_parts(k, len(sizes), "groups")
-    fold = np.empty(len(sizes), dtype=np.int64)
-    filled = np.zeros(k, dtype=np.int64)
-    for group in np.lexsort((np.random.default_rng(seed).random(len(sizes)), -sizes)):
-        fold[group] = np.argmin(filled)
-        filled[fold[group]] += sizes[group]
-    return [np.flatnonzero(fold[number] == i) for i in range(k)]
 
 
 def balanced_group_folds(
@@ -88,7 +73,7 @@ def balanced_group_folds(
     number, sizes = group_numbers(groups)
     if len(sizes) < len(share):
         number, sizes = group_numbers(range(len(number)))
-    _check_parts(len(share), len(sizes), "graphs")
+    _check_parts(len(share), len(sizes))
     classes = np.unique(np.zeros(len(number)) if y is None else y, return_inverse=True)[1]
     counts = np.zeros((len(sizes), classes.max() + 2))
     np.add.at(counts, (number, classes), 1)
@@ -128,15 +113,12 @@ def rotations(
     if not 1 <= models <= left:
         raise DataError(f"there can be 1 to {left} rotations, not {models}")
 
-    def join(parts: Sequence[int]) -> Indices:
-        return np.sort(np.concatenate([folds[i % k] for i in parts]))
-
-    def splits(start: int) -> list[Split]:
+    def split(start: int, held: int) -> Split:
         test, others = range(start, start + test_folds), range(start + test_folds, start + k)
-        parts = [([i for i in others if i != held], [held], test) for held in others[:models]]
-        return [Split(*map(join, split)) for split in parts]
+        parts = [[i for i in others if i != others[held]], [others[held]], test]
+        return Split(*(np.sort(np.concatenate([folds[i % k] for i in part])) for part in parts))
 
-    return [splits(start) for start in range(k)]
+    return [[split(start, held) for held in range(models)] for start in range(k)]
 
 
 def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
@@ -146,9 +128,9 @@ def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
     return numbers, np.bincount(numbers)
 
 
-def _check_parts(k: int, available: int, what: str) -> None:
-    if not 2 <= k <= available:
-        raise DataError(f"{available} {what} cannot be split into {k} parts")
+def _check_parts(k: int, graphs: int) -> None:
+    if not 2 <= k <= graphs:
+        raise DataError(f"{graphs} graphs cannot be split into {k} parts")
 
 
 def random_split(n: int, fractions: Fractions = USUAL_FRACTIONS, seed: int = 0) -> Split:
@@ -200,8 +182,7 @@ def scaffold_folds(
 ) -> list[Indices]:
     """``k`` parts of about the same size, classes ``y`` balanced, without common scaffolds."""
     number, _ = group_numbers(scaffolds(smiles))
-    names = [f"fold {i + 1} of {k}" for i in range(k)]
-    return _balanced(number, np.full(k, 1 / k), y, seed, names)
+    return _balanced(number, np.full(k, 1 / k), y, seed, [f"fold {i + 1} of {k}" for i in range(k)])
 
 
 def _balanced(
@@ -225,11 +206,7 @@ def _balanced(
 
 
 def scaffolds(smiles: Sequence[str]) -> list[str]:
-    """Bemis–Murcko scaffolds as SMILES, without stereochemistry; empty for molecules without rings.
-
-    >>> scaffolds(["CC(=O)Oc1ccccc1C(=O)O", "CCO"])
-    ['c1ccccc1', '']
-    """
+    """Bemis–Murcko scaffolds as SMILES, without stereochemistry; empty without rings."""
     try:
         from rdkit import Chem, rdBase
         from rdkit.Chem.Scaffolds import MurckoScaffold
@@ -246,14 +223,7 @@ def scaffolds(smiles: Sequence[str]) -> list[str]:
 
 
 def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
-    """Writes splits, each with its checksum; an existing file is replaced atomically.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_splits(f"{folder}/splits.json", [random_split(10)])
-    ...     load_splits(f"{folder}/splits.json", graphs=10)[0].test
-    array([1])
-    """
+    """Writes splits, each with its checksum; an existing file is replaced atomically."""
     check_splits(splits)
     rows = [{part: getattr(split, part).tolist() for part in PARTS} for split in splits]
     checksummed = [{**row, KEY: digest_of(row)} for row in rows]
@@ -284,17 +254,16 @@ def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str 
         for part, members in zip(PARTS, split, strict=True):
             if members.size == 0:
                 raise DataError(f"{name}: {part} is empty")
-            outside = members[(members < 0) | (members >= (np.inf if graphs is None else graphs))]
-            if outside.size:
-                there = "" if graphs is None else f"; there are {graphs} graphs"
-                raise DataError(f"{name}: {part} names graph {outside[0]}{there}")
+            count = np.inf if graphs is None else graphs
+            for outside in members[(members < 0) | (members >= count)]:
+                suffix = "" if graphs is None else f"; there are {graphs} graphs"
+                raise DataError(f"{name}: {part} names graph {outside}{suffix}")
             values, count = np.unique(members, return_counts=True)
-            if (count > 1).any():
-                raise DataError(f"{name}: {part} names graph {values[count > 1][0]} twice")
-        for a, b in ((0, 1), (0, 2), (1, 2)):
-            shared = np.intersect1d(split[a], split[b])
-            if shared.size:
-                raise DataError(f"{name}: graph {shared[0]} is in {PARTS[a]} and in {PARTS[b]}")
+            for twice in values[count > 1]:
+                raise DataError(f"{name}: {part} names graph {twice} twice")
+        for (a, one), (b, other) in combinations(zip(PARTS, split, strict=True), 2):
+            for shared in np.intersect1d(one, other):
+                raise DataError(f"{name}: graph {shared} is in {a} and in {b}")
 
 
 def _parse(row: Any, where: str) -> Split:

@@ -55,14 +55,7 @@ def _build(coords: Sequence[Array], ids: tuple[str, ...], path: Path, k: int) ->
 
 
 def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
-    """Joins every point to its nearest neighbours: ordered edges ``[2, edges]`` without loops.
-
-    Each of the points, ``[points, dimensions]``, chooses ``k``; it gets more where others choose
-    it, as edges hold in both directions. Of fewer than ``k + 1`` points all are joined.
-
-    >>> knn_graph(np.array([[0.0], [1.0], [3.0]]), k=1).tolist()
-    [[0, 1, 1, 2], [1, 0, 2, 1]]
-    """
+    """Joins each of ``[points, dimensions]`` to its ``k`` nearest, in both directions, sorted."""
     size = len(coords)
     if k < 1:
         raise DataError(f"a neighbour graph needs at least one neighbour, not {k}")
@@ -72,12 +65,10 @@ def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
     if k < 1:
         return np.zeros((2, 0), dtype=np.int64)
     near: Array = np.asarray(cKDTree(coords).query(coords, k=k + 1)[1])
-    place = np.arange(size)
-    itself = near == place[:, None]
+    itself = near == np.arange(size)[:, None]
     # Where many points coincide, a point may not be among its own nearest: it has one too many.
     itself[~itself.any(axis=1), -1] = True
-    near = near[~itself].reshape(size, k)
-    one, other = np.repeat(place, k), near.reshape(-1)
+    one, other = np.repeat(np.arange(size), k), near[~itself]
     edges = np.unique(np.concatenate([one * size + other, other * size + one]))
     return np.stack([edges // size, edges % size])
 
@@ -85,11 +76,7 @@ def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
 def structure_graphs(
     coords: Sequence[Array], targets: Targets | None = None, *, k: int = NEIGHBOURS, **fields: Any
 ) -> RawGraphs:
-    """Neighbour graphs of coordinates ``[residues, 3]``; ``fields`` are those of ``RawGraphs``.
-
-    >>> structure_graphs([np.eye(3), np.eye(3)[:2]]).edge_index.shape
-    torch.Size([2, 8])
-    """
+    """Neighbour graphs of coordinates ``[residues, 3]``; ``fields`` are those of ``RawGraphs``."""
     if targets is not None:
         fields |= targets.fields()
     return RawGraphs(*join_graphs([Graph(len(xyz), knn_graph(xyz, k)) for xyz in coords]), **fields)
@@ -114,10 +101,7 @@ def need_biotite() -> None:
 
 
 def read_structure(path: str | Path) -> Structure:
-    """Reads the first model of a PDB or mmCIF file; any other suffix, or none, counts as PDB.
-
-    Errors are the reason alone, without the file's name.
-    """
+    """The first model of a PDB (or any suffix) or mmCIF file; errors do not name the file."""
     path = Path(path)
     need_biotite()
     from biotite.structure.io import pdb, pdbx
@@ -142,16 +126,8 @@ def read_structure(path: str | Path) -> Structure:
 
 
 def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
-    """Places of the residues that two structures share, by number, in each of the two.
-
-    Chains are distinguished if both structures have the same ones; else their names do not matter.
-
-    >>> chain, xyz = np.array(["A"] * 3), np.zeros((3, 3))
-    >>> one = Structure(xyz, chain, np.array(["1", "2", "3"]))
-    >>> two = Structure(xyz[:2], np.array(["", ""]), np.array(["3", "2"]))
-    >>> match_residues(two, one)
-    (array([1, 0]), array([1, 2]))
-    """
+    """Places of the residues that two structures share, by number, in each of the two."""
+    # Names of chains matter only if both structures have the same ones.
     same = set(model.chain.tolist()) == set(native.chain.tolist())
     named: list[Array] = []
     for one, what in ((model, "the model"), (native, "the native structure")):
@@ -160,9 +136,7 @@ def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise DataError(f"residue {twice} comes twice in {what}")
         named.append(np.array(keys))
-    shared, first, second = np.intersect1d(
-        named[0], named[1], assume_unique=True, return_indices=True
-    )
+    shared, first, second = np.intersect1d(*named, assume_unique=True, return_indices=True)
     if not len(shared):
         raise DataError("the model and the native structure share no residue number")
     order = np.argsort(second)
@@ -171,8 +145,8 @@ def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
 
 def score(model: Structure, native: Structure) -> float:
     """GDT_TS of a model, residues matched by number; see :func:`gdt_ts`."""
-    here, there = match_residues(model, native)
-    return gdt_ts(model.coords[here], native.coords[there], length=len(native.coords))
+    own, other = match_residues(model, native)
+    return gdt_ts(model.coords[own], native.coords[other], length=len(native.coords))
 
 
 def _needed(text: str) -> str:
@@ -197,16 +171,8 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
     refined by superposing what is within a radius of its place, until nothing changes. The score is
     a lower bound, as LGA's own is; LGA's differs by its search.
 
-    Args:
-        model: coordinates of the residues that the model and the native structure share, in Å,
-            ``[residues, 3]``.
-        native: coordinates of the same residues, ``[residues, 3]``.
-        length: number of residues of the native structure (default: all are shared). Residues the
-            model lacks count as misplaced.
-
-    >>> chain = np.cumsum(np.ones((20, 3)), axis=0)
-    >>> gdt_ts(chain + 5, chain)
-    100.0
+    Both coordinates are of the residues that the two share, in Å, ``[residues, 3]``; of the
+    ``length`` of the native structure, those the model lacks count as misplaced.
     """
     model, native = np.asarray(model, dtype=np.float64), np.asarray(native, dtype=np.float64)
     if model.shape != native.shape or model.ndim != 2 or model.shape[1] != 3:
@@ -240,10 +206,9 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
 
 
 def superpose(model: Array, native: Array, chosen: Array) -> tuple[Array, Array]:
-    """Rigid motions that bring ``chosen`` residues nearest to their places (Kabsch 1976).
+    """Rigid motions, ``model @ rotation + shift``, that bring residues nearest to their places.
 
-    Rotations ``[motions, 3, 3]`` and shifts ``[motions, 3]``, for ``model @ rotation + shift``, of
-    ``[residues, 3]`` coordinates and a ``[motions, residues]`` choice.
+    Kabsch 1976; ``chosen``, ``[motions, residues]``, says which residues count.
     """
     weight = chosen / chosen.sum(axis=1, keepdims=True)
     from_, to = weight @ model, weight @ native
