@@ -87,12 +87,7 @@ def load(
 
 
 def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
-    """:func:`load` for training: needs targets, and keeps the reader's options for new files.
-
-    Args:
-        name_or_path: as in :func:`load`.
-        options: those of :func:`load`.
-    """
+    """:func:`load` for training: needs targets, and keeps the reader's options for new files."""
     data = load(name_or_path, **options)
     if data.y is None:
         raise DataError(f"{data.name} has no targets to train on; name a column (target=)")

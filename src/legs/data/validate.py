@@ -14,12 +14,10 @@ from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Where: TypeAlias = Callable[[int], str]  # what to call a graph in messages, by its number
 
 # Weights that differ by less than this share count as equal: users symmetrise in float32.
 RELATIVE_TOLERANCE = 1e-5
 LARGEST = float(np.finfo(np.float32).max)
-SYMMETRISE = "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)"
 
 
 def check_graphs(
@@ -27,27 +25,18 @@ def check_graphs(
     edge_index: Tensor,
     edge_weight: Tensor | None = None,
     *,
-    where: Where = "graph {}".format,
-    symmetrise: str = SYMMETRISE,
+    advice: Callable[[int], str] = "symmetrise graph {}".format,
 ) -> None:
-    """Every graph has nodes, finite non-negative weights, and both directions of every edge.
-
-    >>> import torch
-    >>> check_graphs(torch.tensor([0, 2, 4]), torch.tensor([[0, 1, 2], [1, 0, 3]]))
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: graph 1 is directed: 0 to 1 has weight 1, 1 to 0 has 0; \
-symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)
-    """
+    """Every graph has nodes, finite non-negative weights, and both directions of every edge."""
     offsets = ptr.numpy()
     for graph in np.flatnonzero(np.diff(offsets) == 0).tolist():
-        raise DataError(f"{where(graph)} has no nodes; remove it")
+        raise DataError(f"graph {graph} has no nodes; remove it")
     source, target = edge_index.numpy()
     weight = np.ones(len(source)) if edge_weight is None else edge_weight.double().numpy()
     for edge in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0))).tolist():
         graph, a = graph_of(offsets, source[edge])
         raise DataError(
-            f"{where(graph)}: the edge between nodes {a} and {target[edge] - offsets[graph]} has "
+            f"graph {graph}: the edge between nodes {a} and {target[edge] - offsets[graph]} has "
             f"weight {weight[edge]:g}; weights must be finite and not negative"
         )
     # Parallel edges add up, here as in a walk on the graph.
@@ -58,8 +47,8 @@ symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)
         graph, a = graph_of(offsets, row)
         b = col - offsets[graph]
         raise DataError(
-            f"{where(graph)} is directed: {a} to {b} has weight {there[row, col]:g}, "
-            f"{b} to {a} has {back[row, col]:g}; {symmetrise}"
+            f"graph {graph} is directed: {a} to {b} has weight {there[row, col]:g}, "
+            f"{b} to {a} has {back[row, col]:g}; {advice(graph)}"
         )
 
 
@@ -73,11 +62,6 @@ def overflows(data: GraphDataset) -> dict[int, str]:
     """Graphs with values that are not finite, or too large for float32 to compute with, and why.
 
     Node features are squared and summed over a graph, edge weights are summed at every node.
-
-    >>> from legs.data.dataset import GraphDataset
-    >>> ptr, rowptr = torch.tensor([0, 1]), torch.tensor([0, 0])
-    >>> overflows(GraphDataset(torch.tensor([[1e30]]), ptr, rowptr, rowptr[:0].int()))
-    {0: 'the node feature 0 of node 0 is 1e+30, too large to be squared in float32; rescale it'}
     """
     reasons: dict[int, str] = {}
     x, weight, nodes = data.x, data.edge_weight, data.num_nodes
@@ -108,11 +92,7 @@ def graph_name(data: GraphDataset, graph: int) -> str:
 
 
 def graph_of(ptr: Array, node: int) -> tuple[int, int]:
-    """The graph of a node of the whole set, and the node's number there.
-
-    >>> graph_of(np.array([0, 3, 5]), 4)
-    (1, 1)
-    """
+    """The graph of a node of the whole set, and the node's number there."""
     graph = int(np.searchsorted(ptr, node, side="right")) - 1
     return graph, int(node - ptr[graph])
 
@@ -128,17 +108,7 @@ NAMES = ("feature_names", "class_names", "target_names", "ids", "smiles", "group
 
 
 def check_dataset(data: GraphDataset) -> GraphDataset:
-    """The same data set, if its parts fit together; loaders of files ask before anyone computes.
-
-    Raises:
-        DataError: names the part that does not fit.
-
-    >>> ptr, rowptr = torch.tensor([0, 1]), torch.tensor([0, 1])
-    >>> check_dataset(GraphDataset(torch.ones(1, 1), ptr, rowptr, torch.tensor([5]).int()))
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: not a data set: edges lead out of their graphs
-    """
+    """The same data set, if its parts fit together; loaders of files ask before anyone computes."""
     if reason := _misfit(data):
         raise DataError(f"not a data set: {reason}")
     return data

@@ -60,27 +60,11 @@ def read_table(
     CSV (comma, semicolon or tab) and TSV with a header, Parquet, ``.smi``/``.txt`` with a SMILES
     string and an id per line, SDF; text files and SDF also compressed (``.gz``).
 
-    Args:
-        path: of the file.
-        target: column or columns (an SDF's properties). Default: the only column named target,
-            label, y or class, or the only one left; ``[]`` for none.
-        task: ``"classification"`` or ``"regression"`` (default: see
-            :mod:`legs.data.readers.targets`).
-        smiles_column: default: by name, else by content.
-        id_column: its values must be present and distinct. Default: a column with a usual name such
-            as ``id`` or ``mol_id``; an SDF's titles, if they differ; else the number of the line,
-            as also with ``""``.
-        hydrogens: make hydrogens nodes (default: heavy atoms only).
-        bond_weights: weigh edges by bond order (default: no weights).
-        bad: collects rows that cannot be used (default: the first one raises).
-        limit: read only the first rows (default: all).
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "alcohols.csv")
-    >>> _ = file.write_text("smiles,boils\\nCO,64.7\\nCCO,78.2\\n")
-    >>> raw = read_table(file)
-    >>> raw.task, raw.target_names, raw.y.tolist(), raw.ids
-    ('regression', ('boils',), [[64.69...], [78.19...]], ('2', '3'))
+    ``target`` names columns (an SDF's properties), ``[]`` none; see :func:`find_targets` for the
+    default, :mod:`legs.data.readers.targets` for that of ``task``, :func:`smiles_column` and
+    :func:`id_column` for columns of molecules and ids. Ids must be present and distinct, but for
+    an SDF's titles, which serve if they are; else, and with ``id_column=""``, the number of the
+    line does. ``bad`` collects rows that cannot be used (default: the first one raises).
     """
     bad = BadRows() if bad is None else bad
     table = _open(path)
@@ -112,12 +96,6 @@ def iter_table(
 
     Ids may repeat or be missing: rows are identified by their position. Columns that a user
     ``asked`` for must be there, while one that training had may be called otherwise in a new file.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "alkanes.smi")
-    >>> _ = file.write_text("C methane\\nCC ethane\\nCCC propane\\n")
-    >>> [batch.read().ids for batch in iter_table(file, chunk=2)]
-    [['methane', 'ethane'], ['propane']]
     """
     if chunk is not None and chunk < 1:
         raise DataError(f"chunk is at least 1, not {chunk}")
@@ -177,8 +155,7 @@ class TableRows:
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
         """Makes graphs of the molecules: the slow part.
 
-        ``bad`` collects the rows that cannot be used (default: those of this batch); with
-        ``unique_ids``, these are also rows whose id is missing or repeats.
+        With ``unique_ids``, rows whose id is missing or repeats cannot be used.
         """
         bad = BadRows(self.on_error, list(self.bad)) if bad is None else bad
         columns, ids = self.columns, self._ids()

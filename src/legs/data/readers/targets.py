@@ -81,11 +81,7 @@ class Column(NamedTuple):
 def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | None = None) -> Column:
     """Finds out what a column, an array or a pandas Series, holds.
 
-    ``where`` is what messages call its rows; ``comma``, whether commas are decimal, if other parts
-    of the column have shown it.
-
-    >>> parse_column("size", np.array(["1", "2", ""]), ["a", "b", "c"]).kind
-    'integers'
+    ``comma`` says whether commas are decimal, if other parts of the column have shown it.
     """
     dtype = values.dtype
     if hasattr(values, "to_numpy"):  # pandas
@@ -162,13 +158,7 @@ def _refusal(column: Column, marked: dict[str, list[int]], comma: bool | None) -
 
 
 def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
-    """A column by its name, or an error with the nearest name there is.
-
-    >>> find_column(["smiles", "logS"], "logs", "target column")
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: there is no target column 'logs'; did you mean 'logS'? ...
-    """
+    """A column by its name, or an error with the nearest name there is."""
     count = list(columns).count(name)
     if count > 1:
         raise DataError(f"there are {count} columns named {name!r}; rename all but one")
@@ -206,21 +196,12 @@ def encode_targets(
 
     Call it on the rows whose graphs could be read, so that no class is left without a graph; then
     drop the graphs that are not ``kept``. In regression on several columns, rows with some targets
-    are kept, with NaN for the others.
-
-    Args:
-        table: a row per graph; a pandas DataFrame, or arrays by name.
-        columns: names of the target columns, at least one.
-        task: overrides the detection.
-        bad: collects rows with missing or infinite targets (default: the first one raises).
-        where: what to call each row in messages; default ``row 1``, ``row 2``, …
+    are kept, with NaN for the others. ``bad`` collects rows with missing or infinite targets
+    (default: the first one raises); messages call them ``where``, by default ``row 1``, …
 
     >>> table = {"kind": np.array(["b", "a", "b"]), "size": np.array([0.5, 1.5, np.nan])}
     >>> encode_targets(table, ["kind"])[:3]
     (tensor([1, 0, 1]), 'classification', ('a', 'b'))
-    >>> encode_targets(table, ["size"], bad=BadRows("skip")).y
-    tensor([[0.5000],
-            [1.5000]])
     """
     if task not in (None, "classification", "regression"):
         raise DataError(f"the task is 'classification' or 'regression', not {task!r}")
@@ -277,9 +258,6 @@ def find_targets(
 
     Without ``target``: the only column named target, label, y or class, or the only one besides
     ``other`` (ids, SMILES, file names); no further column: no targets (``[]``).
-
-    >>> find_targets(["file", "label", "note"], other=["file"])
-    ['label']
     """
     if target is not None:
         names = [target] if isinstance(target, str) else list(target)

@@ -166,13 +166,7 @@ def read_number(text: str) -> tuple[float, str]:
 
 
 def parse_number(text: str) -> float:
-    """The number that a text is, with a decimal point; infinite where it says so.
-
-    >>> parse_number("1_0")
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: '1_0' is not a number
-    """
+    """The number that a text is, with a decimal point; infinite where it says so."""
     value, mark = read_number(text)
     if math.isnan(value) or mark in (",", "thousands"):
         raise DataError(f"{text[:40]!r} is not a number")
