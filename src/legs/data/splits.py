@@ -250,12 +250,11 @@ def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str 
     if not splits:
         raise DataError(f"{where}there are no splits")
     for i, split in enumerate(splits):
-        name = f"{where}split {i}"
+        name, most = f"{where}split {i}", np.inf if graphs is None else graphs
         for part, members in zip(PARTS, split, strict=True):
             if members.size == 0:
                 raise DataError(f"{name}: {part} is empty")
-            count = np.inf if graphs is None else graphs
-            for outside in members[(members < 0) | (members >= count)]:
+            for outside in members[(members < 0) | (members >= most)]:
                 suffix = "" if graphs is None else f"; there are {graphs} graphs"
                 raise DataError(f"{name}: {part} names graph {outside}{suffix}")
             values, count = np.unique(members, return_counts=True)

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, DataWarning, OnError
-from legs.data.readers.targets import Array, parse_column
-from legs.data.readers.text import parse_number
+from legs.data.readers.targets import Array, parse_column, parse_number
 from legs.inference.inputs import InputPart, Reading, finite_part, iter_input
 from legs.inference.table_writer import ResultWriter
 from legs.training.predictor import Predictor

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from legs.data.errors import BadRows, DataError
-from legs.data.readers.text import LONGEST_LINE, delimiter_of, is_text, lines, rows, words
+from legs.data.readers.table_files import LONGEST_LINE, delimiter_of, is_text, lines, rows, words
 
 
 def write(folder: Path, content: bytes | str, name: str = "table.csv") -> Path:

@@ -42,7 +42,7 @@ from legs.data.readers.graphs import (
     node_numbers,
 )
 from legs.data.readers.table_files import reading_errors
-from legs.data.readers.text import parse_number
+from legs.data.readers.targets import parse_number
 from legs.data.validate import LARGEST, overflows
 
 MOST_BYTES = 64 * 2**20

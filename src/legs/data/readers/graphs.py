@@ -17,7 +17,7 @@ from torch_geometric.utils import coalesce, to_undirected
 
 from legs.data.errors import DataError
 from legs.data.readers.base import Blocks, Features
-from legs.data.readers.text import parse_number
+from legs.data.readers.targets import parse_number
 from legs.data.validate import LARGEST, Array
 
 T = TypeVar("T")

@@ -137,18 +137,19 @@ def _mixed_block(
 ) -> Features:
     """Features that graphs of all kinds have, with the same columns."""
     advice = "choose features that all have, such as features='structure'"
-    x, names, first = torch.empty(0), (), ""
+    chosen: dict[Kind, Features] = {}
     for kind, own in blocks.items():
         if name not in own:
             raise DataError(
                 f"{named[kind]} has no node features {name!r}, other graphs have; {advice}"
             )
-        features = own[name]()
-        if not first:
-            x, names, first = torch.empty(len(of_nodes), len(features.names)), features.names, kind
-        if features.names != names:
-            one, other = ", ".join(features.names), ", ".join(names)
+        chosen[kind] = own[name]()
+        first, names = next((kind, features.names) for kind, features in chosen.items())
+        if chosen[kind].names != names:
+            one, other = ", ".join(chosen[kind].names), ", ".join(names)
             raise DataError(f"{named[kind]} has the {name} {one}, {named[first]} {other}; {advice}")
+    x = torch.empty(len(of_nodes), len(names))
+    for kind, features in chosen.items():
         x[of_nodes == kind] = features.x
     return Features(x, names)
 

@@ -136,7 +136,9 @@ def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise DataError(f"residue {twice} comes twice in {what}")
         named.append(np.array(keys))
-    shared, first, second = np.intersect1d(*named, assume_unique=True, return_indices=True)
+    shared, first, second = np.intersect1d(
+        named[0], named[1], assume_unique=True, return_indices=True
+    )
     if not len(shared):
         raise DataError("the model and the native structure share no residue number")
     order = np.argsort(second)

@@ -13,6 +13,9 @@ The rule, where the task is not given:
 
 The task can be given instead. ``"classification"`` takes any values as classes; ``"regression"``
 takes true/false as 1 and 0, and rows whose value is no number are bad.
+
+Numbers follow one strict pattern: Python's ``float`` also takes ``1_0`` and digits of other
+scripts, which are typing errors or ids in a table.
 """
 
 from __future__ import annotations
@@ -27,21 +30,30 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from legs.data.dataset import Task
 from legs.data.errors import BadRows, DataError, listed
-from legs.data.readers.text import is_ambiguous, is_censored, read_number
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line reads numbers before it needs PyTorch
     import pandas as pd
+    from torch import Tensor
+
+    from legs.data.dataset import Task
 
 MOST_CLASSES = 20
 Array: TypeAlias = np.ndarray[Any, Any]
 Kind: TypeAlias = Literal["names", "truth", "integers", "floats", "mixed"]
 Table: TypeAlias = "pd.DataFrame | Mapping[str, Any]"  # columns by name
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
+_EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+_THOUSANDS = re.compile(
+    r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,}|"
+    r"(?:\.[0-9]{3})+,[0-9]*|(?:\.[0-9]{3}){2,})"
+)
+_CENSORED = re.compile(r"(?:[<>]=?|=[<>]|[≤≥⩽⩾~≈≲≳])\s*[+-]?(?:[0-9]|[.,][0-9]).*")
 _USUAL_NAMES = ("target", "targets", "label", "labels", "y", "class")
 
 
@@ -157,6 +169,40 @@ def _refusal(column: Column, marked: dict[str, list[int]], comma: bool | None) -
     )
 
 
+def read_number(text: str) -> tuple[float, str]:
+    """The number that a text is, or NaN; and its mark: ``"."``, ``","``, ``"thousands"`` or none.
+
+    >>> read_number("3,14"), read_number(" -1.5e3"), read_number("a")
+    ((3.14, ','), (-1500.0, '.'), (nan, ''))
+    """
+    bare = text.strip()
+    if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
+        return float(bare), "." if "." in bare else ""
+    if _COMMA.fullmatch(bare):
+        return float(bare.replace(",", ".")), ","
+    if _THOUSANDS.fullmatch(bare):  # looks like a number; never used as one
+        return float(re.sub("[.,]", "", bare)), "thousands"
+    return math.nan, ""
+
+
+def parse_number(text: str) -> float:
+    """The number that a text is, with a decimal point; infinite where it says so."""
+    value, mark = read_number(text)
+    if math.isnan(value) or mark in (",", "thousands"):
+        raise DataError(f"{text[:40]!r} is not a number")
+    return value
+
+
+def is_censored(text: str) -> bool:
+    """Whether a text is a bound on a number, such as ``>7.5``, and no measurement."""
+    return _CENSORED.fullmatch(text.strip()) is not None
+
+
+def is_ambiguous(text: str) -> bool:
+    """Whether a comma may be decimal or separate thousands: 1,234 is 1.234 or 1234."""
+    return _EITHER.fullmatch(text.strip()) is not None
+
+
 def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
     """A column by its name, or an error with the nearest name there is."""
     count = list(columns).count(name)
@@ -203,6 +249,8 @@ def encode_targets(
     >>> encode_targets(table, ["kind"])[:3]
     (tensor([1, 0, 1]), 'classification', ('a', 'b'))
     """
+    from torch import from_numpy
+
     if task not in (None, "classification", "regression"):
         raise DataError(f"the task is 'classification' or 'regression', not {task!r}")
     if not columns or len(set(columns)) < len(columns):
@@ -236,7 +284,7 @@ def encode_targets(
         kept &= ~broken.any(axis=1)
         if not kept.any():
             raise DataError(f"no row has a finite number in the target column(s) {listed(columns)}")
-        return Targets(torch.from_numpy(y[kept]), "regression", (), tuple(columns), kept)
+        return Targets(from_numpy(y[kept]), "regression", (), tuple(columns), kept)
     if len(parsed) > 1:
         raise DataError(
             f"classification takes one target column, not {len(parsed)} "
@@ -248,7 +296,7 @@ def encode_targets(
             bad.add(names[row], f"the target column {column.name!r} is infinite")
             kept[row] = column.present[row] = False
     classes, class_names = _classes(column, asked=task is not None)
-    return Targets(classes, "classification", class_names, tuple(columns), kept)
+    return Targets(from_numpy(classes), "classification", class_names, tuple(columns), kept)
 
 
 def find_targets(
@@ -296,7 +344,7 @@ def _detect(columns: Sequence[Column]) -> Task:
     return "regression"
 
 
-def _classes(column: Column, *, asked: bool) -> tuple[Tensor, tuple[str, ...]]:
+def _classes(column: Column, *, asked: bool) -> tuple[Array, tuple[str, ...]]:
     if column.kind == "mixed" and not asked:
         raise _mixture(column)
     if column.kind in ("integers", "floats"):
@@ -325,7 +373,7 @@ def _classes(column: Column, *, asked: bool) -> tuple[Tensor, tuple[str, ...]]:
             f"{len(y)} rows: ids rather than classes? Name another column, or choose "
             "task='classification' if they are meant"
         )
-    return torch.from_numpy(y.astype(np.int64)), class_names
+    return y.astype(np.int64), class_names
 
 
 def _mixture(column: Column) -> DataError:
