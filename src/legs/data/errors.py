@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -73,6 +74,15 @@ def is_bad_rows(path: Path) -> bool:
             return file.read(len(header) + 2).splitlines()[:1] == [header]
     except OSError:
         return False
+
+
+def require(message: str, *modules: str) -> None:
+    """Raises :class:`DataError` where one of these modules is not installed."""
+    try:
+        for module in modules:
+            import_module(module)
+    except ImportError as error:
+        raise DataError(f"{message} ({error})") from error
 
 
 def listed(names: Iterable[Any], most: int = 12) -> str:

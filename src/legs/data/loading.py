@@ -168,8 +168,7 @@ def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDatas
         if name not in dataset.target_names:
             offered = ", ".join(dataset.target_names)
             raise DataError(f"{dataset.name} has no target {name!r}; there are {offered}")
-    columns = [dataset.target_names.index(name) for name in names]
-    y = dataset.y[:, columns]
+    y = dataset.y[:, [dataset.target_names.index(name) for name in names]]
     has_value = ~y.isnan().all(1)
     for i in (~has_value).nonzero().flatten().tolist():
         graph = dataset.ids[i] if dataset.ids else i

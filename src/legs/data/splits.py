@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legs.data.errors import DataError
+from legs.data.errors import DataError, require
 from legs.io import digest_of, parse_json, write_atomically
 
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -207,11 +207,10 @@ def _balanced(
 
 def scaffolds(smiles: Sequence[str]) -> list[str]:
     """Bemis–Murcko scaffolds as SMILES, without stereochemistry; empty without rings."""
-    try:
-        from rdkit import Chem, rdBase
-        from rdkit.Chem.Scaffolds import MurckoScaffold
-    except ImportError as error:
-        raise DataError("scaffolds need RDKit: pip install 'torch-legs[chem]'") from error
+    require("scaffolds need RDKit: pip install 'torch-legs[chem]'", "rdkit")
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
     rings = []
     with rdBase.BlockLogs():
         for i, text in enumerate(smiles):

@@ -81,7 +81,14 @@ def from_objects(
         y = _own_targets(graphs) if y is None else y
     raw = read_objects(graphs)
     raw = replace(raw, name=name or raw.name)
-    return assemble(raw if y is None else _with_targets(raw, y, task), features)
+    if y is not None:
+        y = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
+        columns, where = _columns(y), [f"graph {i}" for i in range(len(raw.ptr) - 1)]
+        if len(y) != len(where):
+            raise DataError(f"{len(where)} graphs, but {len(y)} targets")
+        targets = encode_targets(columns, list(columns), task, where=where)
+        raw = replace(raw, **targets.fields())
+    return assemble(raw, features)
 
 
 def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
@@ -212,17 +219,6 @@ def _own_targets(graphs: list[Any]) -> Any:
         return targets
     # Rows of different lengths are targets of nodes.
     return torch.stack(rows) if len({len(row) for row in rows}) == 1 else None
-
-
-def _with_targets(raw: RawGraphs, y: Any, task: Task | None) -> RawGraphs:
-    graphs = raw.ptr.numel() - 1
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    columns = _columns(y)
-    if len(y) != graphs:
-        raise DataError(f"{graphs} graphs, but {len(y)} targets")
-    where = [f"graph {i}" for i in range(graphs)]
-    return replace(raw, **encode_targets(columns, list(columns), task, where=where).fields())
 
 
 def _columns(y: Any) -> dict[str, Any]:

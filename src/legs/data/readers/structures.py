@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from legs.data.errors import BadRows, DataError
+from legs.data.errors import BadRows, DataError, require
 from legs.data.readers.base import RawGraphs
 from legs.data.readers.folders import folder_reader
 from legs.data.readers.graphs import Graph, join_graphs
@@ -92,12 +92,8 @@ class Structure(NamedTuple):
 
 def need_biotite() -> None:
     """Raises :class:`DataError` where biotite is not installed, before any file is looked at."""
-    try:
-        import biotite.structure.io.pdb  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            "PDB and mmCIF files need biotite: pip install torch-legs[protein]"
-        ) from error
+    message = "PDB and mmCIF files need biotite: pip install 'torch-legs[protein]'"
+    require(message, "biotite.structure.io.pdb")
 
 
 def read_structure(path: str | Path) -> Structure:

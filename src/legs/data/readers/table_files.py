@@ -16,7 +16,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from legs.data.errors import BadRows, DataError
+from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
 from legs.io import plain_cell
 
@@ -37,6 +37,7 @@ FREE_ROWS, ROWS_PER_BYTE = 1_000_000, 8
 FREE, RATIO = 64 << 20, 50
 # The widest tables of descriptors stay below this; what is longer has lost its line ends.
 LONGEST_LINE = 8_000_000
+_ENDS = ("\n", "\r")
 _LONGER = f"longer than {LONGEST_LINE:,} characters"
 _TOO_LONG = "\ufdd1too long"
 # Bytes that are not UTF-8, as Python's surrogateescape smuggles them through.
@@ -62,9 +63,16 @@ def open_table(path: Path) -> Table:
         return ParquetTable(path)
     if suffix in (".sdf", ".sd"):
         return SdfTable(path)
-    if suffix in (".smi", ".smiles") or (suffix == ".txt" and not _has_header(path)):
-        return SmilesLines(path)
-    return TextTable(path)
+    if suffix == ".txt":  # a table, if its first line names columns, one of them of SMILES
+        first = first_line(path).lower()
+        table = "smiles" in first and any(mark in first for mark in ",;\t")
+        suffix = ".csv" if table else ".smi"
+    return SmilesLines(path) if suffix in (".smi", ".smiles") else TextTable(path)
+
+
+def first_line(path: Path) -> str:
+    """The first line of a text file that is not blank."""
+    return next((line for line in lines(path) if line.strip()), "")
 
 
 def read_whole(
@@ -98,19 +106,7 @@ def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
 
 def require_pandas() -> None:
     """Raises :class:`DataError` with the remedy where pandas or pyarrow is not installed."""
-    try:
-        import pandas  # noqa: F401
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            f"tables need pandas and pyarrow: pip install 'torch-legs[cli]' ({error})"
-        ) from error
-
-
-def _has_header(path: Path) -> bool:
-    """Whether the first line of a text file names columns, one of them of SMILES."""
-    first = next((line for line in lines(path) if line.strip()), "").lower()
-    return "smiles" in first and any(mark in first for mark in ",;\t")
+    require("tables need pandas and pyarrow: pip install 'torch-legs[cli]'", "pandas", "pyarrow")
 
 
 class Row(NamedTuple):
@@ -169,8 +165,8 @@ def lines(path: Path) -> Iterator[str]:
             encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
             text = TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
             while line := text.readline(LONGEST_LINE):
-                if len(line) == LONGEST_LINE and not _ended(line):
-                    while line and not _ended(line):
+                if len(line) == LONGEST_LINE and not line.endswith(_ENDS):
+                    while line and not line.endswith(_ENDS):
                         line = text.readline(LONGEST_LINE)
                     line = _TOO_LONG + "\n"
                 yield line
@@ -208,19 +204,14 @@ def words(path: Path, bad: BadRows) -> Iterator[Row]:
 
 def delimiter_of(path: Path) -> str:
     """Tab, comma or semicolon: the one the first line holds most of (a comma where none)."""
-    first = next((line for line in lines(path) if line.strip()), "")
-    if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")):
-        return "\t"
-    return max(",\t;", key=first.count)
+    first = first_line(path)
+    tabs = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
+    return "\t" if tabs else max(",\t;", key=first.count)
 
 
 def is_text(field: str) -> bool:
     """Whether a field was proper UTF-8, without the zero bytes of binary files."""
     return "\0" not in field and (field.isascii() or not _NOT_UTF8.search(field))
-
-
-def _ended(line: str) -> bool:
-    return line.endswith(("\n", "\r"))
 
 
 class TextTable:

@@ -66,8 +66,8 @@ def read_table(
     an SDF's titles, which serve if they are; else, and with ``id_column=""``, the number of the
     line does. ``bad`` collects rows that cannot be used (default: the first one raises).
     """
-    bad = BadRows() if bad is None else bad
-    table = _open(path)
+    require_rdkit()
+    bad, table = BadRows() if bad is None else bad, open_table(expand_user(path))
     columns = choose_columns(table, smiles_column, id_column, target)
     frame = read_whole(table, columns.needed(), bad, limit)
     batch = TableRows(table, columns, frame, (), bad.on_error, hydrogens, bond_weights)
@@ -99,9 +99,10 @@ def iter_table(
     """
     if chunk is not None and chunk < 1:
         raise DataError(f"chunk is at least 1, not {chunk}")
+    require_rdkit()
     import pandas as pd
 
-    table = _open(path)
+    table = open_table(expand_user(path))
     smiles, ids = (
         name if option in asked or not name or name in table.columns else None
         for option, name in (("smiles_column", smiles_column), ("id_column", id_column))
@@ -338,11 +339,6 @@ def _is_smiles(text: str) -> bool:
 
 def _folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
-
-
-def _open(path: str | Path) -> Table:
-    require_rdkit()
-    return open_table(expand_user(path))
 
 
 _OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit"

@@ -48,11 +48,13 @@ _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
 _NUMBER = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
+# 1,234 is 1.234 or 1234.
 _EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 _THOUSANDS = re.compile(
     r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,}|"
     r"(?:\.[0-9]{3})+,[0-9]*|(?:\.[0-9]{3}){2,})"
 )
+# A bound, such as >7.5, and no measurement.
 _CENSORED = re.compile(r"(?:[<>]=?|=[<>]|[≤≥⩽⩾~≈≲≳])\s*[+-]?(?:[0-9]|[.,][0-9]).*")
 _USUAL_NAMES = ("target", "targets", "label", "labels", "y", "class")
 
@@ -84,7 +86,7 @@ class Column(NamedTuple):
 
     def not_finite(self, row: int) -> str:
         """Why the value in a row cannot be regressed."""
-        if not is_censored(str(self.raw[row])):
+        if not _CENSORED.fullmatch(str(self.raw[row]).strip()):
             return f"{self.holds(row)}, not a finite number"
         what = "a censored value: a bound, not a measurement. Replace it or drop the row"
         return f"{self.holds(row)}, {what}"
@@ -159,7 +161,7 @@ def _refusal(column: Column, marked: dict[str, list[int]], comma: bool | None) -
             reason += f" ({column.raw[points[0]][:40]!r} in {column.where[points[0]]})"
     elif points and comma:
         row, reason = points[0], "has a point, others a comma"
-    elif commas and not comma and all(is_ambiguous(column.raw[row]) for row in commas):
+    elif commas and not comma and all(_EITHER.fullmatch(column.raw[row].strip()) for row in commas):
         row, reason = commas[0], "has a decimal comma or a thousands separator"
     else:
         return ""
@@ -191,16 +193,6 @@ def parse_number(text: str) -> float:
     if math.isnan(value) or mark in (",", "thousands"):
         raise DataError(f"{text[:40]!r} is not a number")
     return value
-
-
-def is_censored(text: str) -> bool:
-    """Whether a text is a bound on a number, such as ``>7.5``, and no measurement."""
-    return _CENSORED.fullmatch(text.strip()) is not None
-
-
-def is_ambiguous(text: str) -> bool:
-    """Whether a comma may be decimal or separate thousands: 1,234 is 1.234 or 1234."""
-    return _EITHER.fullmatch(text.strip()) is not None
 
 
 def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
@@ -380,7 +372,7 @@ def _mixture(column: Column) -> DataError:
     """Names a row of a column that mixes numbers and names."""
     rows = np.flatnonzero(column.present).tolist()
     for row in rows:
-        if is_censored(str(column.raw[row])):
+        if _CENSORED.fullmatch(str(column.raw[row]).strip()):
             return DataError(
                 f"{column.where[row]}: {column.not_finite(row)} (task='regression' with "
                 "on_error='skip' drops such rows)"
