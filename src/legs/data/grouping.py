@@ -23,26 +23,18 @@ GroupBy: TypeAlias = Literal["auto", "structure"] | Sequence[Any] | Indices | No
 def find_groups(data: GraphDataset, group_by: GroupBy = "auto") -> Indices | None:
     """The group of every graph, or ``None`` where no two graphs share one.
 
-    Args:
-        data: the data set.
-        group_by: ``"structure"``: duplicates are a group. For molecules, these have the same
-            canonical SMILES of the largest fragment; other graphs have the same structure, node
-            features and edge weights, whatever the order of the nodes (up to colour refinement).
-            ``None``: no groups. ``"auto"`` (default): no groups for a data set loaded by name,
-            which has published partitions, else ``"structure"``. Or a label per graph.
-
-    >>> from legs.data import from_objects
-    >>> import networkx as nx
-    >>> path, renumbered = nx.path_graph(3), nx.Graph([(1, 0), (0, 2)])
-    >>> find_groups(from_objects([path, nx.cycle_graph(4), renumbered]))
-    array([0, 1, 0])
+    ``group_by="structure"``: duplicates are a group. For molecules, these have the same canonical
+    SMILES of the largest fragment; other graphs have the same structure, node features and edge
+    weights, whatever the order of the nodes (up to colour refinement). ``None``: no groups.
+    ``"auto"``: no groups for a data set loaded by name, which has published partitions, else
+    ``"structure"``. Or a label per graph.
     """
     if group_by is None:
         return None
     if isinstance(group_by, str):
         if group_by not in ("auto", "structure"):
             raise DataError(f"group_by is 'auto', 'structure', None or labels; got {group_by!r}")
-        if group_by == "auto" and is_named(data):
+        if group_by == "auto" and data.info.get("named"):
             return None
         labels: Sequence[Any] = canonical_smiles(data.smiles) or graph_hashes(data).tolist()
     else:
@@ -51,11 +43,6 @@ def find_groups(data: GraphDataset, group_by: GroupBy = "auto") -> Indices | Non
             raise DataError(f"group_by has {len(labels)} labels for {len(data)} graphs")
     number, sizes = group_numbers(labels)
     return number if len(sizes) < len(number) else None
-
-
-def is_named(data: GraphDataset) -> bool:
-    """Whether a data set was loaded by name, not from a user's files or objects."""
-    return bool(data.info.get("named"))
 
 
 def canonical_smiles(smiles: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Can be read several times, in chunks; has a path, columns and the unit that numbers count.
-Table: TypeAlias = "TextTable | SdfTable | ParquetTable"
+Table: TypeAlias = "TextTable | ParquetTable"
+Row: TypeAlias = tuple[int, list[str]]  # its first line, as an editor counts, and its fields
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd")
 # Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
@@ -109,13 +110,6 @@ def require_pandas() -> None:
     require("tables need pandas and pyarrow: pip install 'torch-legs[cli]'", "pandas", "pyarrow")
 
 
-class Row(NamedTuple):
-    """A record of a text table."""
-
-    line: int  # the first line of the record, as an editor counts
-    fields: list[str]
-
-
 def open_binary(path: Path) -> IO[bytes]:
     """The file's bytes, decompressed where they are gzip (whatever the file's name says)."""
     if not path.is_file():
@@ -190,7 +184,7 @@ def rows(path: Path, delimiter: str, bad: BadRows) -> Iterator[Row]:
         if any(field.startswith(_TOO_LONG) for field in fields):
             bad.add(f"{path.name} line {line}", _LONGER, line)
         elif any(field and not field.isspace() for field in fields):
-            yield Row(line, fields)
+            yield line, fields
 
 
 def words(path: Path, bad: BadRows) -> Iterator[Row]:
@@ -199,7 +193,7 @@ def words(path: Path, bad: BadRows) -> Iterator[Row]:
         if line.startswith(_TOO_LONG):
             bad.add(f"{path.name} line {number}", _LONGER, number)
         elif fields := line.split(maxsplit=1):
-            yield Row(number, [fields[0], fields[1].strip() if len(fields) > 1 else ""])
+            yield number, [fields[0], fields[1].strip() if len(fields) > 1 else ""]
 
 
 def delimiter_of(path: Path) -> str:
@@ -222,40 +216,37 @@ class TextTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._delimiter = delimiter_of(path)
-        header = next(rows(path, self._delimiter, BadRows()), None)
-        if header is None:
+        line, header = next(rows(path, self._delimiter, BadRows()), (0, []))
+        if not header:
             raise DataError(f"{path} is empty")
-        if not all(is_text(name) for name in header.fields):
-            raise DataError(
-                f"{path} line {header.line} is not UTF-8 text; save the table as CSV in UTF-8"
-            )
-        self.columns = [plain_cell(name.strip()) for name in header.fields]
+        if not all(map(is_text, header)):
+            raise DataError(f"{path} line {line} is not UTF-8 text; save the table as CSV in UTF-8")
+        self.columns = [plain_cell(name.strip()) for name in header]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
         """Rows in chunks of at most ``size``, with some columns only."""
         import pandas as pd
 
-        places = [self.columns.index(name) for name in columns]
-        good = (row for row in self._rows(bad) if self._check(row, places, bad))
-        while part := list(islice(good, size)):
-            values = [[plain_cell(row.fields[k].strip()) for k in places] for row in part]
-            index = [row.line for row in part]
-            yield pd.DataFrame(values, index, list(columns), dtype=object)
+        values = self._values(columns, bad)
+        while part := list(islice(values, size)):
+            index = [number for number, _ in part]
+            yield pd.DataFrame([row for _, row in part], index, list(columns), dtype=object)
+
+    def _values(self, columns: Sequence[str], bad: BadRows) -> Iterator[tuple[int, list[Any]]]:
+        places, expected = [self.columns.index(name) for name in columns], len(self.columns)
+        for line, fields in self._rows(bad):
+            # Delimiters at the end of a line are a habit of spreadsheets.
+            if len(fields) < expected or any(fields[expected:]):
+                reason = f"number of fields: {len(fields)}; the header has {expected}"
+            elif broken := [place for place in places if not is_text(fields[place])]:
+                reason = f"the column {self.columns[broken[0]]!r} is not UTF-8 text"
+            else:
+                yield line, [plain_cell(fields[place].strip()) for place in places]
+                continue
+            bad.add(f"{self.path.name} line {line}", reason, line)
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
         return islice(rows(self.path, self._delimiter, bad), 1, None)
-
-    def _check(self, row: Row, places: Sequence[int], bad: BadRows) -> bool:
-        expected, count = len(self.columns), len(row.fields)
-        # Delimiters at the end of a line are a habit of spreadsheets.
-        if count < expected or any(row.fields[expected:]):
-            reason = f"number of fields: {count}; the header has {expected}"
-        elif broken := [place for place in places if not is_text(row.fields[place])]:
-            reason = f"the column {self.columns[broken[0]]!r} is not UTF-8 text"
-        else:
-            return True
-        bad.add(f"{self.path.name} line {row.line}", reason, row.line)
-        return False
 
 
 class SmilesLines(TextTable):
@@ -263,19 +254,19 @@ class SmilesLines(TextTable):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = list(islice(words(path, BadRows("skip")), 100))
+        first = [fields for _, fields in islice(words(path, BadRows("skip")), 100)]
         if not first:
             raise DataError(f"{path} is empty")
-        self._header = "smiles" in first[0].fields[0].lower()
-        self.columns = ["smiles", "id"] if any(row.fields[1] for row in first) else ["smiles"]
+        self._header = "smiles" in first[0][0].lower()
+        self.columns = ["smiles", "id"] if any(name for _, name in first) else ["smiles"]
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
         for line, (smiles, name) in islice(words(self.path, bad), int(self._header), None):
-            yield Row(line, [smiles, name or str(line)][: len(self.columns)])
+            yield line, [smiles, name or str(line)][: len(self.columns)]
 
 
-class SdfTable:
-    """A structure-data file: molecules with properties."""
+class SdfTable(TextTable):
+    """A structure-data file: molecules, ``None`` where they cannot be read, with properties."""
 
     unit = "record"
 
@@ -286,14 +277,8 @@ class SdfTable:
         records = islice(self._records(BadRows("skip")), 100)
         self.columns = list(dict.fromkeys([MOLECULE, *chain(*(row for _, row in records))]))
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
-        """As :meth:`TextTable.chunks`; molecules that cannot be read are ``None``."""
-        import pandas as pd
-
-        records = self._records(bad)
-        while part := list(islice(records, size)):
-            values = [[row.get(name) for name in columns] for _, row in part]
-            yield pd.DataFrame(values, [number for number, _ in part], list(columns), dtype=object)
+    def _values(self, columns: Sequence[str], bad: BadRows) -> Iterator[tuple[int, list[Any]]]:
+        return ((number, [row.get(c) for c in columns]) for number, row in self._records(bad))
 
     def _records(self, bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
         """Numbers of records and their properties; those that are too large go to ``bad``."""

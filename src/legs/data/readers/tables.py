@@ -162,9 +162,8 @@ class TableRows:
         columns, ids = self.columns, self._ids()
         if unique_ids and columns.ids == TITLE:
             # Nobody promised that titles are ids: they serve if they are distinct.
-            ids = (
-                ids if len({*ids.values()}) == len(ids) else {number: str(number) for number in ids}
-            )
+            if len({*ids.values()}) < len(ids):
+                ids = {number: str(number) for number in ids}
         elif unique_ids:
             self._drop_repeated(ids, bad)
         numbers = list(ids)
@@ -178,9 +177,10 @@ class TableRows:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows if row.number is not None}
         usable = [numbers[i] for i in read.kept.tolist()]
-        smiles = dict(zip(numbers, molecules, strict=True))
         if columns.molecules == MOLECULE:
             smiles = dict(zip(usable, read.smiles, strict=True))
+        else:
+            smiles = dict(zip(numbers, molecules, strict=True))
         order = sorted({*numbers, *errors})
         row_of = {number: row for row, number in enumerate(order)}
         return Rows(
@@ -195,8 +195,7 @@ class TableRows:
 
     def pieces(self, size: int) -> Iterator[TableRows]:
         """The same rows in the same order, about ``size`` at a time."""
-        bad_numbers = [row.number or 0 for row in self.bad]
-        begin = 0
+        bad_numbers, begin = [row.number or 0 for row in self.bad], 0
         for start in range(0, max(len(self.frame), 1), size):
             following = self.frame.index[start + size : start + size + 1]
             end = bisect_left(bad_numbers, following[0]) if len(following) else len(self.bad)
@@ -233,11 +232,10 @@ class TableRows:
         if self.columns.ids is None:
             return {number: str(number) for number in numbers}
         column = self.frame[self.columns.ids]
-        missing = column.isna().tolist()
-        ids = ["" if gap else str(v).strip() for v, gap in zip(column, missing, strict=True)]
-        if self.columns.ids == TITLE:
-            ids = [title or str(number) for title, number in zip(ids, numbers, strict=True)]
-        return dict(zip(numbers, ids, strict=True))
+        gaps = column.isna().tolist()
+        ids = ["" if gap else str(v).strip() for v, gap in zip(column, gaps, strict=True)]
+        titles = self.columns.ids == TITLE
+        return {n: name or str(n) * titles for n, name in zip(numbers, ids, strict=True)}
 
     def _drop_repeated(self, ids: dict[int, str], bad: BadRows) -> None:
         """Drops rows without an id of their own; they are bad."""
@@ -267,8 +265,7 @@ def choose_columns(
 
     names, sample = table.columns, pd.DataFrame(columns=table.columns)
     if len(set(names)) == len(names):
-        nested = getattr(table, "nested", ())
-        readable = [name for name in names if name not in nested]
+        readable = [name for name in names if name not in getattr(table, "nested", ())]
         for first in islice(table.chunks(readable, _SAMPLE, BadRows("skip")), 1):
             sample = first.reindex(columns=names)
     try:
