@@ -28,16 +28,15 @@ Spec = Mapping[str, Any]
 def paper_table(name: str) -> pd.DataFrame:
     """Numbers of the paper: ``data``, ``variant``, ``method``, ``mean``, ``std``.
 
-    The tables that ``legs report`` shows as well are part of the package.
+    The tables that ``legs report`` shows as well are part of the package, as one.
     """
     file = Path(__file__).parent / "paper" / f"{name}.csv"
     if file.is_file():
         return pd.read_csv(file)
     with (files("legs.data") / "paper_scores.csv").open(encoding="utf-8") as stream:
-        wide = pd.read_csv(stream).query("table == @name").assign(variant="")
-    table = wide.melt(["table", "data", "variant"], var_name="method", value_name="score").dropna()
+        table = pd.read_csv(stream).melt("data", var_name="method", value_name="score").dropna()
     table[["mean", "std"]] = table.pop("score").str.split(" ± ", expand=True).astype(float)
-    return table
+    return table.assign(variant="")
 
 
 def compared(spec: Spec, cells: Sequence[Cell], rows: Mapping[str, Row]) -> pd.DataFrame:

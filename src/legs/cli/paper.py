@@ -20,10 +20,11 @@ def _scores() -> dict[tuple[str, str], Printed]:
     text = (files("legs.data") / "paper_scores.csv").read_text(encoding="utf-8")
     scores: dict[tuple[str, str], Printed] = {}
     for row in csv.DictReader(text.splitlines()):
-        for method in [name for name in row if name not in ("table", "data") and row[name]]:
-            mean, _, std = row[method].partition(" ± ")
-            printed = Printed(float(mean), float(std) if std else None)
-            scores.setdefault((row["data"], method), printed)
+        data = row.pop("data")
+        for method, text in row.items():
+            mean, _, std = text.partition(" ± ")
+            if mean:
+                scores[data, method] = Printed(float(mean), float(std) if std else None)
     return scores
 
 
