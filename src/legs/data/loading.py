@@ -125,13 +125,13 @@ def _prepared(
         "versions": {package: _version(package) for package in source.reader.packages},
     }
     place = _place(source, choices, chosen) if use_cache else None
-    partial = limit is not None and "limit" in source.reader.options
+    least = limit if "limit" in source.reader.options else None
     prepared = None if place is None else store.find(place)
     # A set may by default be part of its source, and the limit beyond that part.
-    if prepared is not None and not (partial and limit is not None and len(prepared) < limit):
+    if prepared is not None and len(prepared) >= (least or 0):
         return prepared
-    if partial:
-        options["limit"] = limit
+    if least is not None:
+        options["limit"] = least
     raw = source.reader.read(*source.arguments(), **options)
     info: dict[str, Any] = {**source.info, **raw.info}
     if len(bad) or "bad_rows" not in info:
@@ -139,7 +139,7 @@ def _prepared(
     dataset = assemble(replace(raw, name=raw.name or source.name, info=info), blocks)
     # As the cache gives it back: the first load must not differ from the second.
     dataset = replace(dataset, info=store.plain(dataset.info))
-    if use_cache and not partial:
+    if use_cache and least is None:
         try:
             # Before a download there was no place.
             if (place := place or _place(source, choices, chosen)) is not None:

@@ -123,20 +123,17 @@ def _misfit(data: GraphDataset) -> str:
         if not isinstance(tensor, Tensor) or (tensor.dtype, tensor.dim()) != (dtype, dimensions):
             return f"{name} is no tensor of {dtype} with {dimensions} dimensions"
     nodes, edges, weight = len(data.x), len(data.col), data.edge_weight
-    for name, offsets, total, least in (
-        ("ptr", data.ptr, nodes, 1),
-        ("rowptr", data.rowptr, edges, 0),
-    ):
+    for name, total, least in (("ptr", nodes, 1), ("rowptr", edges, 0)):
+        offsets = getattr(data, name)
         good = len(offsets) > least and int(offsets[0]) == 0 and int(offsets[-1]) == total
         if not good or bool((offsets.diff() < least).any()):
             return f"{name} does not count up to {total}"
     if len(data.rowptr) != nodes + 1:
         return f"rowptr has {len(data.rowptr)} entries for {nodes} nodes"
     # Each neighbour lies between the first and the last node of the graph of its row.
-    per_graph = data.rowptr[data.ptr].diff()
-    first = torch.repeat_interleave(data.ptr[:-1], per_graph)
-    last = torch.repeat_interleave(data.ptr[1:], per_graph)
-    if bool(((data.col < first) | (data.col >= last)).any()):
+    counts = data.rowptr[data.ptr].diff()
+    first, end = (part.repeat_interleave(counts) for part in (data.ptr[:-1], data.ptr[1:]))
+    if bool(((data.col < first) | (data.col >= end)).any()):
         return "edges lead out of their graphs"
     if weight is not None and (
         len(weight) != edges or not bool((torch.isfinite(weight) & (weight >= 0)).all())
@@ -144,9 +141,8 @@ def _misfit(data: GraphDataset) -> str:
         return "edge weights are not one per edge, or negative, or not finite"
     if not bool(torch.isfinite(data.x).all()):
         return "node features are NaN or infinite"
-    lengths = {"feature_names": data.in_channels} | dict.fromkeys(
-        ("ids", "smiles", "groups"), len(data)
-    )
+    per_graph = dict.fromkeys(("ids", "smiles", "groups"), len(data))
+    lengths = {"feature_names": data.in_channels, **per_graph}
     for name in NAMES:
         values = getattr(data, name)
         if not all(isinstance(value, str) for value in values):

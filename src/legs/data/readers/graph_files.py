@@ -27,10 +27,9 @@ import torch
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import BadRows, DataError
-from legs.data.readers.base import RawGraphs
-from legs.data.readers.folders import folder_reader
-from legs.data.readers.graphs import (
+from legs.data.readers.base import (
     Graph,
+    RawGraphs,
     attribute_names,
     both_directions,
     from_networkx,
@@ -41,6 +40,7 @@ from legs.data.readers.graphs import (
     node_labels,
     node_numbers,
 )
+from legs.data.readers.folders import folder_reader
 from legs.data.readers.table_files import reading_errors
 from legs.data.readers.targets import parse_number
 from legs.data.validate import LARGEST, overflows
@@ -90,10 +90,8 @@ def _build(graphs: Sequence[Graph], ids: tuple[str, ...], path: Path, directed: 
 
 
 def _attributes(graphs: Sequence[Graph]) -> tuple[list[str], bool]:
-    """Names of attributes that are a number somewhere; and whether nodes have labels.
-
-    Labels that all differ in every graph, as in GML, are names.
-    """
+    """Names of attributes that are a number somewhere; and whether nodes have labels."""
+    # Labels that all differ in every graph, as in GML, are names.
     labels = [[str(n["label"]) for n in graph.nodes if "label" in n] for graph in graphs]
     labelled = any(len(set(own)) < len(own) for own in labels)
     return attribute_names(graphs, aside=("label",)), labelled
@@ -114,12 +112,10 @@ def _complete(graph: Graph, names: Sequence[str], labelled: bool, bad: BadRows) 
 
 
 def read_graph(path: Path) -> Graph:
-    """Reads a graph file of a known suffix (:data:`PARSERS`).
+    """Reads a graph file of a known suffix; errors are the reason alone, without the file's name.
 
-    Nodes come in the order of the file. Edge attribute ``weight`` is the weight, 1 where missing.
     Multigraphs keep parallel edges. In an edge list, a line is an undirected edge and naming it
-    again changes nothing; only different weights for the two directions make it directed. Errors
-    are the reason alone, without the file's name.
+    again changes nothing; only different weights for the two directions make it directed.
     """
     with reading_errors("cannot be read", path, MOST_BYTES):
         graph = PARSERS[path.suffix.lower()](path.read_bytes())
@@ -146,9 +142,8 @@ def _graphml(content: bytes) -> Graph:
     graph = nx.read_graphml(BytesIO(content))
     if len(graph) != declared:
         raise DataError("nodes are declared twice, or edges name nodes that are not declared")
-    node_default = graph.graph.get("node_default", {})
-    default = graph.graph.get("edge_default", {}).get("weight")
-    return from_networkx(graph, node_default, default)
+    weight_default = graph.graph.get("edge_default", {}).get("weight")
+    return from_networkx(graph, graph.graph.get("node_default"), weight_default)
 
 
 class _Builder(ElementTree.TreeBuilder):
@@ -157,10 +152,7 @@ class _Builder(ElementTree.TreeBuilder):
 
 
 def _check_xml(content: bytes) -> int:
-    """Refuses document types, which entities need, and several graphs; counts the nodes.
-
-    Values of numeric attributes must be numbers: networkx reads them as Python does.
-    """
+    """Refuses document types, which entities need, and several graphs; counts the nodes."""
     root = ElementTree.fromstring(content, ElementTree.XMLParser(target=_Builder()))
     elements: dict[str, list[Any]] = {"graph": [], "node": [], "key": [], "data": []}
     for element in root.iter():
@@ -169,6 +161,7 @@ def _check_xml(content: bytes) -> int:
         raise DataError(f"{count} graphs in one file; each needs a file of its own")
     numeric = {key.get("id"): key for key in elements["key"] if key.get("attr.type") in _NUMERIC}
     defaults = [default for key in numeric.values() for default in key]
+    # networkx would read numbers as Python does.
     for value in (*defaults, *(d for d in elements["data"] if d.get("key") in numeric)):
         text = (value.text or "").strip()
         if text and text.lower() != "nan":  # which is refused as not finite

@@ -18,9 +18,11 @@ from torch_geometric.data import Batch, Data
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
-from legs.data.readers.base import Blocks, Features, RawGraphs
-from legs.data.readers.graphs import (
+from legs.data.readers.base import (
+    Blocks,
+    Features,
     Graph,
+    RawGraphs,
     attribute_names,
     both_directions,
     from_networkx,

@@ -18,9 +18,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from legs.data.errors import BadRows, DataError, require
-from legs.data.readers.base import RawGraphs
+from legs.data.readers.base import Graph, RawGraphs, join_graphs
 from legs.data.readers.folders import folder_reader
-from legs.data.readers.graphs import Graph, join_graphs
 from legs.data.readers.table_files import reading_errors
 from legs.data.readers.targets import Targets
 from legs.data.validate import Array

@@ -397,7 +397,7 @@ class ParquetTable:
         """As :meth:`TextTable.chunks`; text is expanded once its size is known."""
         import pandas as pd
         import pyarrow as pa
-        from pyarrow import types
+        from pyarrow import compute, types
 
         for name in columns:
             if name not in self.types:
@@ -422,7 +422,12 @@ class ParquetTable:
                 for name, array in zip(batch.schema.names, batch.columns, strict=True):
                     kind = self.types[name]
                     if types.is_dictionary(array.type):
-                        total += _expanded_size(array)
+                        values = array.dictionary
+                        if types.is_binary(values.type) or types.is_string(values.type):
+                            lengths = compute.binary_length(values).take(array.indices)
+                            total += compute.sum(lengths).as_py() or 0
+                        else:
+                            total += array.nbytes
                         where = f" in column {name!r}, up to row {end}"
                         check_unpacked(self.path, total, FREE, RATIO, where)
                         if not types.is_dictionary(kind):
@@ -452,16 +457,6 @@ def _open_parquet(path: Path, **options: Any) -> Any:
     groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
     check_unpacked(path, sum(group.total_byte_size for group in groups), FREE, RATIO)
     return file
-
-
-def _expanded_size(array: Any) -> int:
-    """Bytes of the text that a dictionary array stands for."""
-    from pyarrow import compute, types
-
-    values = array.dictionary
-    if not (types.is_binary(values.type) or types.is_string(values.type)):
-        return int(array.nbytes)
-    return compute.sum(compute.binary_length(values).take(array.indices)).as_py() or 0
 
 
 @contextmanager

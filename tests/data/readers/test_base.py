@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.readers.graphs import (
+from legs.data.readers.base import (
     Graph,
     attribute_names,
     number_block,
