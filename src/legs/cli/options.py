@@ -182,11 +182,11 @@ def find_groups(
     console: "Console", data: "GraphDataset", group_by: Grouping | None
 ) -> "Indices | None":
     """The group of every row, after a line about them; ``None`` where rows are split one by one."""
-    from legs.data import grouping
+    from legs.data import splits
 
     by: Literal["auto", "structure"] = group_by if group_by == "structure" else "auto"
-    groups = grouping.find_groups(data, None if group_by == "none" else by)
-    for line in () if groups is None else grouping.describe_groups(groups):
+    groups = splits.find_groups(data, None if group_by == "none" else by)
+    for line in () if groups is None else splits.describe_groups(groups):
         console.echo(f"groups     {line}")
     return groups
 

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.grouping import find_groups
-from legs.data.splits import Indices, Split, balanced_group_folds
+from legs.data.splits import Indices, Split, balanced_group_folds, find_groups
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.models import Network
@@ -302,7 +301,7 @@ def hold_out(
     """Splits off at least one validation graph; there are no test graphs.
 
     Of every class (if there are any) the same share validates, to within one graph, and one graph
-    at least trains. Groups (:func:`legs.data.grouping.find_groups`) stay together.
+    at least trains. Groups (:func:`legs.data.splits.find_groups`) stay together.
 
     >>> hold_out(10, 0.2, 0, torch.tensor([0] * 5 + [1] * 5)).validation // 5
     array([0, 1])

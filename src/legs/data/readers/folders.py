@@ -89,8 +89,11 @@ def folder_reader(
         **own: Any,
     ) -> Iterator[Rows]:
         # All at once: one-hot columns depend on all graphs.
-        id_column = id_column if "id_column" in asked else None
-        yield rows(path, BadRows(on_error), {"known_targets": targets, "id_column": id_column}, own)
+        labels = {
+            "known_targets": targets,
+            "id_column": id_column if "id_column" in asked else None,
+        }
+        yield rows(path, BadRows(on_error), labels, own)
 
     return Reader(read, frozenset({*_LABELS, "task", "bad", *defaults}), iter_batches, packages)
 
@@ -207,7 +210,7 @@ def _find_table(every: Sequence[Path], suffixes: Collection[str]) -> Path | None
             f"which is the label table: {listed(p.name for p in named)}? Leave one "
             "of them there (table= names the one that is meant)"
         )
-    others = [p for p in every if p.suffix.lower() in suffixes and p not in tables]
-    if not named and len(tables) == 1 and others:
+    others = any(p.suffix.lower() in suffixes and p not in tables for p in every)
+    if not named and others and len(tables) == 1:
         return tables[0]
     return named[0] if named else None

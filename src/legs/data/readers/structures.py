@@ -9,6 +9,7 @@ Also GDT_TS, the share of a native structure that a predicted model gets right.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -124,20 +125,16 @@ def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
     """Places of the residues that two structures share, by number, in each of the two."""
     # Names of chains matter only if both structures have the same ones.
     same = set(model.chain.tolist()) == set(native.chain.tolist())
-    named: list[Array] = []
+    places: list[dict[str, int]] = []
     for one, what in ((model, "the model"), (native, "the native structure")):
         keys = [f"{c}/{n}" if same else n for c, n in zip(one.chain, one.number, strict=True)]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
+        for twice in [key for key, count in Counter(keys).items() if count > 1]:
             raise DataError(f"residue {twice} comes twice in {what}")
-        named.append(np.array(keys))
-    shared, first, second = np.intersect1d(
-        named[0], named[1], assume_unique=True, return_indices=True
-    )
-    if not len(shared):
+        places.append({key: place for place, key in enumerate(keys)})
+    shared = [key for key in places[1] if key in places[0]]
+    if not shared:
         raise DataError("the model and the native structure share no residue number")
-    order = np.argsort(second)
-    return first[order], second[order]
+    return np.array([places[0][k] for k in shared]), np.array([places[1][k] for k in shared])
 
 
 def score(model: Structure, native: Structure) -> float:
