@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -119,11 +119,14 @@ def _prepared(
     options = dict(chosen)
     if "bad" in source.reader.options:
         options["bad"] = bad
-    choices = {
+    choices: dict[str, Any] = {
         "features": None if blocks is None else list(blocks),
         "options": {**chosen, "on_error": bad.on_error if "bad" in options else ""},
-        "versions": {package: _version(package) for package in source.reader.packages},
+        "versions": dict.fromkeys(source.reader.packages, ""),
     }
+    for package in source.reader.packages:
+        with suppress(PackageNotFoundError):
+            choices["versions"][package] = version(package)
     place = _place(source, choices, chosen) if use_cache else None
     least = limit if "limit" in source.reader.options else None
     prepared = None if place is None else store.find(place)
@@ -181,11 +184,3 @@ def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDatas
     rows = [*dataset.info.get("bad", ()), *bad]
     info = {**dataset.info, "bad": rows, "bad_rows": len(rows)}
     return replace(dataset.subset(has_value.nonzero().flatten()), info=info)
-
-
-@cache
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

@@ -73,10 +73,7 @@ def merge_equivalent(data: GraphDataset) -> Merged:
 
 
 def longest_first(data: GraphDataset) -> GraphDataset:
-    """The same graphs, with the nodes of most neighbours first in each.
-
-    Loops over rows run faster where those of like length come together.
-    """
+    """The same graphs, nodes of most neighbours first: rows of like length run faster together."""
     _, (col, row), weight, graph, *_ = data.whole()
     return _renumbered(data, graph, col, row, weight)[0]
 

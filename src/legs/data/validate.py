@@ -59,13 +59,11 @@ def check_values(data: GraphDataset) -> None:
 
 
 def overflows(data: GraphDataset) -> dict[int, str]:
-    """Graphs with values that are not finite, or too large for float32 to compute with, and why.
-
-    Node features are squared and summed over a graph, edge weights are summed at every node.
-    """
+    """Graphs with values that are not finite, or too large for float32 to compute with, and why."""
     reasons: dict[int, str] = {}
     x, weight, nodes = data.x, data.edge_weight, data.num_nodes
-    # Most sets pass at a glance; NaN fails every comparison.
+    # Features are squared and summed over a graph, weights are summed at every node. Most sets pass
+    # at a glance; NaN fails every comparison.
     if x.numel() and not float(torch.stack(x.aminmax()).abs().max()) ** 2 * nodes <= LARGEST:
         limit = (LARGEST / data.sizes.double()).sqrt().repeat_interleave(data.sizes)
         for node, column in (~(x.abs() <= limit.unsqueeze(1))).nonzero().tolist():

@@ -208,10 +208,7 @@ def both_directions(graph: Graph, *, symmetrize: bool = False) -> Graph:
 
 
 def join_graphs(graphs: Sequence[Graph]) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Node offsets, edges and weights of many graphs, numbered through.
-
-    Without weights a graph has ones; ``None`` where all weights are ones.
-    """
+    """Node offsets, edges and weights (``None``: all ones) of many graphs, numbered through."""
     ptr = np.cumsum([0, *(graph.num_nodes for graph in graphs)], dtype=np.int64)
     shifted = [graph.edge_index + start for graph, start in zip(graphs, ptr[:-1], strict=True)]
     weight = None

@@ -33,12 +33,10 @@ def folder_reader(
     """A reader of folders with a file per graph.
 
     Hidden files and files named README or LICENSE are left alone, subfolders are not entered. With
-    a label table, files without a row and rows without a file are bad. Options of the reader:
-    ``target`` and ``task`` as for other tables; ``id_column``, which names the files, with or
-    without suffix (default: the column that names most of them); ``table``, CSV, TSV or Parquet
-    (default: ``labels``, ``targets`` or ``graphs`` in the folder, or the only such file, if it
-    cannot be a graph; without one there are no targets); ``bad``, which collects files that cannot
-    be used (default: the first one raises).
+    a label table, files without a row and rows without a file are bad. Options of the reader are
+    those of other tables; ``id_column`` names the files, with or without suffix (default: the
+    column that names most of them), ``table`` is CSV, TSV or Parquet (default: ``labels``,
+    ``targets`` or ``graphs`` in the folder, or the only such file, if it cannot be a graph).
 
     ``parse`` turns files into graphs by the position of the file and reports those that cannot be
     used; ``build`` makes a set of graphs, their ids and the folder. Both take the options in

@@ -94,10 +94,7 @@ def from_objects(
 
 
 def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
-    """Graphs as in :func:`from_objects`, checked, before node features are chosen.
-
-    Targets are left aside, except those of a data set already made.
-    """
+    """Graphs as in :func:`from_objects`, checked, before features are chosen; without ``y``."""
     if isinstance(graphs, GraphDataset):
         return _reopen(graphs)
     graphs = _listed(graphs)

@@ -200,10 +200,7 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
 
 
 def superpose(model: Array, native: Array, chosen: Array) -> tuple[Array, Array]:
-    """Rigid motions, ``model @ rotation + shift``, that bring residues nearest to their places.
-
-    Kabsch 1976; ``chosen``, ``[motions, residues]``, says which residues count.
-    """
+    """Rigid motions that bring ``chosen`` residues nearest to their places (Kabsch 1976)."""
     weight = chosen / chosen.sum(axis=1, keepdims=True)
     from_, to = weight @ model, weight @ native
     products = (model[:, :, None] * native[:, None, :]).reshape(len(model), 9)

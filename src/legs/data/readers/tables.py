@@ -154,10 +154,7 @@ class TableRows:
         return len(self.frame) + len(self.bad)
 
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
-        """Makes graphs of the molecules: the slow part.
-
-        With ``unique_ids``, rows whose id is missing or repeats cannot be used.
-        """
+        """Makes graphs of the molecules: the slow part; ids may have to be there and distinct."""
         bad = BadRows(self.on_error, list(self.bad)) if bad is None else bad
         columns, ids = self.columns, self._ids()
         if unique_ids and columns.ids == TITLE:

@@ -172,11 +172,7 @@ def _refusal(column: Column, marked: dict[str, list[int]], comma: bool | None) -
 
 
 def read_number(text: str) -> tuple[float, str]:
-    """The number that a text is, or NaN; and its mark: ``"."``, ``","``, ``"thousands"`` or none.
-
-    >>> read_number("3,14"), read_number(" -1.5e3"), read_number("a")
-    ((3.14, ','), (-1500.0, '.'), (nan, ''))
-    """
+    """The number that a text is, or NaN, and its mark: ``"."``, ``","``, ``"thousands"``, none."""
     bare = text.strip()
     if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
         return float(bare), "." if "." in bare else ""
@@ -236,10 +232,6 @@ def encode_targets(
     drop the graphs that are not ``kept``. In regression on several columns, rows with some targets
     are kept, with NaN for the others. ``bad`` collects rows with missing or infinite targets
     (default: the first one raises); messages call them ``where``, by default ``row 1``, …
-
-    >>> table = {"kind": np.array(["b", "a", "b"]), "size": np.array([0.5, 1.5, np.nan])}
-    >>> encode_targets(table, ["kind"])[:3]
-    (tensor([1, 0, 1]), 'classification', ('a', 'b'))
     """
     from torch import from_numpy
 
