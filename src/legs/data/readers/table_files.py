@@ -233,7 +233,8 @@ class TextTable:
             yield pd.DataFrame([row for _, row in part], index, list(columns), dtype=object)
 
     def _values(self, columns: Sequence[str], bad: BadRows) -> Iterator[tuple[int, list[Any]]]:
-        places, expected = [self.columns.index(name) for name in columns], len(self.columns)
+        place_of = {name: k for k, name in reversed(list(enumerate(self.columns)))}
+        places, expected = [place_of[name] for name in columns], len(self.columns)
         for line, fields in self._rows(bad):
             # Delimiters at the end of a line are a habit of spreadsheets.
             if len(fields) < expected or any(fields[expected:]):
