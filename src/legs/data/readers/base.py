@@ -155,9 +155,9 @@ def from_networkx(
     """A networkx graph; the parallel edges of a multigraph stay parallel edges."""
     number = {node: i for i, node in enumerate(graph)}
     nodes = [{**(node_default or {}), **data} for _, data in graph.nodes(data=True)]
-    weighted = graph.edges(data="weight", default=weight_default)
-    edges = [(number[a], number[b], weight) for a, b, weight in weighted]
-    names = {name for *_, data in graph.edges(data=True) for name in data}
+    listed = list(graph.edges(data=True))
+    edges = [(number[a], number[b], data.get("weight", weight_default)) for a, b, data in listed]
+    names = {name for *_, data in listed for name in data}
     return make_graph(nodes, edges, names, directed=graph.is_directed())
 
 
