@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -18,8 +18,9 @@ from legs.data.catalog.specs import lookup
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.splits import (
+    Indices,
     Split,
-    group_folds,
+    group_numbers,
     random_split,
     rotations,
     scaffold_split,
@@ -164,7 +165,7 @@ class Cell:
     @property
     def work(self) -> float:
         """How much there is to do: models times nodes and edges of their graphs."""
-        printed = paper_statistics().get({"PTC_MR": "PTC"}.get(self.data, self.data))
+        printed = paper_statistics().get(self.data)
         entry = lookup(self.data)
         graphs, size = float((entry and entry.graphs) or 1000), 100.0
         if printed is not None:
@@ -340,3 +341,14 @@ def _grid(
         tuned = document()["tuned"].get(group_of(data), {}).get(method)
         rates = rates if tuned is None else [tuned]
     return tuple({"lr": rate} for rate in rates)
+
+
+def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indices]:
+    """``k`` parts of about the same size that keep groups whole."""
+    number, sizes = group_numbers(groups)
+    fold = np.empty(len(sizes), dtype=np.int64)
+    filled = np.zeros(k, dtype=np.int64)
+    for group in np.lexsort((np.random.default_rng(seed).random(len(sizes)), -sizes)):
+        fold[group] = np.argmin(filled)
+        filled[fold[group]] += sizes[group]
+    return [np.flatnonzero(fold[number] == i) for i in range(k)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from legs.data.statistics import PRINTED, Statistics, compare
+from legs.data.statistics import Statistics, compare
 from legs.training.cv.results import corrected_t_test
 from reproduction.cell import Row
 from reproduction.plan import Cell
@@ -28,14 +28,15 @@ Spec = Mapping[str, Any]
 def paper_table(name: str) -> pd.DataFrame:
     """Numbers of the paper: ``data``, ``variant``, ``method``, ``mean``, ``std``.
 
-    The tables that ``legs report`` shows as well are part of the package.
+    The tables that ``legs report`` shows as well are part of the package, as one.
     """
     file = Path(__file__).parent / "paper" / f"{name}.csv"
     if file.is_file():
         return pd.read_csv(file)
     with (files("legs.data") / "paper_scores.csv").open(encoding="utf-8") as stream:
-        table = pd.read_csv(stream)
-    return table[table["table"] == name].assign(variant="")
+        table = pd.read_csv(stream).melt("data", var_name="method", value_name="score").dropna()
+    table[["mean", "std"]] = table.pop("score").str.split(" ± ", expand=True).astype(float)
+    return table.assign(variant="")
 
 
 def compared(spec: Spec, cells: Sequence[Cell], rows: Mapping[str, Row]) -> pd.DataFrame:
@@ -58,6 +59,7 @@ def compared(spec: Spec, cells: Sequence[Cell], rows: Mapping[str, Row]) -> pd.D
     return table[[name for name in _COLUMNS if name in KEYS or table[name].notna().any()]]
 
 
+_HEADS = {"graphs": "# Graphs", "classes": "# Classes", "clustering": "CC"}
 _NUMBERS = [
     *KEYS, *COPIED, "baseline", "chosen", "train_mean", "train_std", "r2_mean", "r2_std", "sets",
 ]  # fmt: skip
@@ -272,7 +274,9 @@ def statistics_tables(rows: Sequence[Row]) -> tuple[pd.DataFrame, pd.DataFrame, 
         line = {"data": row["data"]}
         for one in compare(Statistics(row["data"], **row["statistics"])):
             decimals = len(one.printed.partition(".")[2])
-            line[PRINTED[one.quantity]] = f"{one.ours:,.{decimals}f} ({one.printed})"
+            line[_HEADS.get(one.quantity, one.quantity.capitalize())] = (
+                f"{one.ours:,.{decimals}f} ({one.printed})"
+            )
             paper = float(one.printed)
             numbers.append((row["data"], one.quantity, one.ours, paper, one.agrees))
             if not one.agrees:

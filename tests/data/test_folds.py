@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from legs.data.errors import DataError
 from legs.data.splits import (
     balanced_group_folds,
-    group_folds,
     part_sizes,
     rotations,
     stratified_folds,
@@ -62,34 +61,8 @@ def test_measurements_are_no_classes() -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 4])
 def test_too_many_or_too_few_parts(k: int) -> None:
-    for make in (
-        lambda: stratified_folds([0, 1, 0], k),
-        lambda: group_folds("abc", k),
-    ):
-        with pytest.raises(DataError, match=f"3 (graphs|groups) cannot be split into {k} parts"):
-            make()
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=60), st.integers(2, 8), SEEDS)
-def test_groups_stay_whole(groups: list[str], k: int, seed: int) -> None:
-    k = min(k, len(set(groups)))
-    if k < 2:
-        return
-    folds = group_folds(groups, k, seed)
-    assert is_partition(folds, len(groups))
-    held = [{groups[i] for i in fold} for fold in folds]
-    assert all(held)
-    assert sum(map(len, held)) == len(set(groups))
-    # No fold could give its smallest group to another and be nearer to it.
-    largest = max(groups.count(group) for group in groups)
-    assert max(map(len, folds)) - min(map(len, folds)) <= largest
-
-
-def test_one_group_a_fold() -> None:
-    groups = ["a", "b", "a", "c", "c"]
-    folds = group_folds(groups, 3)
-    assert sorted(fold.tolist() for fold in folds) == [[0, 2], [1], [3, 4]]
+    with pytest.raises(DataError, match=f"3 graphs cannot be split into {k} parts"):
+        stratified_folds([0, 1, 0], k)
 
 
 class TestRotations:

@@ -11,8 +11,7 @@ import torch
 
 from legs.data import from_objects, load
 from legs.data.errors import DataError
-from legs.data.grouping import describe_groups, find_groups, warn_about_leaks
-from legs.data.splits import Split
+from legs.data.splits import Split, describe_groups, find_groups, warn_about_leaks
 from tests.training.made import made_data, renumbered
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 
+from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.validate import check_graphs, graph_of
+from legs.data.validate import check_dataset, check_graphs, graph_of, overflows
 from tests.strategies import Batch, batches
 
 PTR = torch.tensor([0, 2, 5])
@@ -42,8 +43,8 @@ def test_one_direction_heavier_than_the_other_is_found(batch: Batch) -> None:
 
 def test_a_missing_direction_is_named_with_the_nodes_of_its_graph() -> None:
     with pytest.raises(DataError) as error:
-        check_graphs(PTR, EDGES[:, :-1], where="file {}".format, symmetrise="do this")
-    assert str(error.value) == "file 1 is directed: 1 to 2 has weight 1, 2 to 1 has 0; do this"
+        check_graphs(PTR, EDGES[:, :-1], advice="mend {}".format)
+    assert str(error.value) == "graph 1 is directed: 1 to 2 has weight 1, 2 to 1 has 0; mend 1"
 
 
 def test_rounding_is_not_a_direction() -> None:
@@ -68,3 +69,16 @@ def test_a_graph_without_nodes() -> None:
 
 def test_nodes_know_their_graph() -> None:
     assert [graph_of(np.array([0, 1, 1, 3]), node) for node in range(3)] == [(0, 0), (2, 0), (2, 1)]
+
+
+def test_values_that_float32_cannot_square_are_named() -> None:
+    ptr, rowptr = torch.tensor([0, 1]), torch.tensor([0, 0])
+    data = GraphDataset(torch.tensor([[1e30]]), ptr, rowptr, rowptr[:0].int())
+    reason = "the node feature 0 of node 0 is 1e+30, too large to be squared in float32; rescale it"
+    assert overflows(data) == {0: reason}
+
+
+def test_edges_stay_in_their_graphs() -> None:
+    ptr, rowptr, col = torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([5]).int()
+    with pytest.raises(DataError, match="not a data set: edges lead out of their graphs"):
+        check_dataset(GraphDataset(torch.ones(1, 1), ptr, rowptr, col))

@@ -124,8 +124,8 @@ def test_pieces_are_the_rows_in_order(table):
     for size in (1, 4, 19, 20, 46, 100):
         pieces = list(whole.pieces(size))
         assert sum(map(len, pieces)) == len(whole) == 47
-        numbers = [n for piece in pieces for n in piece.chunk.numbers]
-        assert numbers == whole.chunk.numbers
+        numbers = [n for piece in pieces for n in piece.frame.index]
+        assert numbers == list(whole.frame.index)
         where = [w for piece in pieces for w in piece.read().where]
         assert where == whole.read().where
     assert (

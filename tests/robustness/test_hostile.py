@@ -22,7 +22,7 @@ from benchmarks.packed import unpack
 from legs.data import DataError, load
 from legs.data.catalog.cache import load_dataset, save_dataset
 from legs.data.catalog.fetch import download
-from legs.data.readers import folders, table_files, text
+from legs.data.readers import folders, table_files
 from legs.io import FileError, digest_of, read_arrays, reading
 from legs.models import ModelError, create, load_network
 from legs.training import load as load_model
@@ -135,7 +135,7 @@ def bomb(size: int = 30 << 20) -> bytes:
 def small_bounds(monkeypatch):
     """Bombs of megabytes are large enough here."""
     monkeypatch.setattr(reading, "FREE", 1 << 20)
-    monkeypatch.setattr(text, "FREE", 1 << 20)
+    monkeypatch.setattr(table_files, "GZIP_FREE", 1 << 20)
     monkeypatch.setattr(table_files, "FREE_ROWS", 10_000)
 
 

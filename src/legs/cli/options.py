@@ -27,7 +27,7 @@ def number(text: str | float) -> float:
     >>> number("1e-3")
     0.001
     """
-    from legs.data.readers.text import parse_number
+    from legs.data.readers.targets import parse_number
 
     with suppress(ValueError):
         if math.isfinite(value := parse_number(str(text))):

@@ -61,7 +61,6 @@ def paper_number(data: str, method: str) -> Printed | None:
     True
     """
     with (files("legs.data") / "paper_scores.csv").open(encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            if (row["data"], row["method"]) == (data, method):
-                return Printed(float(row["mean"]), float(row["std"]) if row["std"] else None)
-    return None
+        rows = {row["data"]: row for row in csv.DictReader(lines)}
+    mean, _, std = rows.get(data, {}).get(method, "").partition(" ± ")
+    return Printed(float(mean), float(std) if std else None) if mean else None

@@ -104,7 +104,7 @@ def show_data(
 ) -> Indices | None:
     """Prints what was read, and returns the group of every row; ``None`` if there are none."""
     from legs.data.features.blocks import describe_features
-    from legs.data.grouping import describe_groups, find_groups
+    from legs.data.splits import describe_groups, find_groups
 
     console.echo(f"data       {data.name}: {len(data):,} graphs, {data.num_nodes:,} nodes")
     console.echo(f"features   {describe_features(data)}")

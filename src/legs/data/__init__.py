@@ -7,31 +7,18 @@ from typing import TYPE_CHECKING, Any
 from legs.data.errors import BadRows, DataError
 
 if TYPE_CHECKING:
-    from legs.data.catalog.cache import load_dataset, save_dataset
-    from legs.data.catalog.specs import available
-    from legs.data.dataset import GraphBatch, GraphDataset
-    from legs.data.loading import load
-    from legs.data.merge import Merged, merge_equivalent
-    from legs.data.readers.base import Features, RawGraphs
-    from legs.data.readers.objects import from_objects
-    from legs.data.statistics import describe
-
-__all__ = [
-    "BadRows",
-    "DataError",
-    "Features",
-    "GraphBatch",
-    "GraphDataset",
-    "Merged",
-    "RawGraphs",
-    "available",
-    "describe",
-    "from_objects",
-    "load",
-    "load_dataset",
-    "merge_equivalent",
-    "save_dataset",
-]
+    from legs.data.catalog.cache import load_dataset as load_dataset
+    from legs.data.catalog.cache import save_dataset as save_dataset
+    from legs.data.catalog.specs import available as available
+    from legs.data.dataset import GraphBatch as GraphBatch
+    from legs.data.dataset import GraphDataset as GraphDataset
+    from legs.data.loading import load as load
+    from legs.data.merge import Merged as Merged
+    from legs.data.merge import merge_equivalent as merge_equivalent
+    from legs.data.readers.base import Features as Features
+    from legs.data.readers.base import RawGraphs as RawGraphs
+    from legs.data.readers.objects import from_objects as from_objects
+    from legs.data.statistics import describe as describe
 
 _NAMES_OF = {
     "catalog.cache": ("load_dataset", "save_dataset"),
@@ -43,6 +30,7 @@ _NAMES_OF = {
     "readers.objects": ("from_objects",),
     "statistics": ("describe",),
 }
+__all__ = ["BadRows", "DataError", *(name for names in _NAMES_OF.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:

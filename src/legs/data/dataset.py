@@ -129,26 +129,15 @@ class GraphDataset:
                 raise IndexError(f"graph {index} of {len(self)}")
             graph = self.batch([int(index) % len(self)])
             optional = {"edge_weight": graph.edge_weight, "y": graph.y}
-            given = {name: value for name, value in optional.items() if value is not None}
-            return Data(graph.x, graph.edge_index, **given)
+            fields = {name: value for name, value in optional.items() if value is not None}
+            return Data(graph.x, graph.edge_index, **fields)
         return self.subset(index)
 
     def subset(self, index: Index) -> GraphDataset:
         """The graphs selected by a slice, numbers or a mask, in that order."""
-        numbers = self._numbers(index)
-        rows = numbers.tolist()
-        per_graph: dict[str, Any] = {
-            name: tuple(values[i] for i in rows) if (values := getattr(self, name)) else ()
-            for name in ("ids", "smiles", "groups")
-        }
-        return replace(self._gather(numbers), **per_graph)
-
-    def batch(self, index: Index) -> GraphBatch:
-        """The selected graphs as one block-diagonal graph: gathered, not collated."""
-        return self._gather(self._numbers(index)).whole()
-
-    def _gather(self, graphs: Tensor) -> GraphDataset:
         # Nothing here may look at the whole set: a batch costs what the batch is.
+        graphs = self._numbers(index)
+        rows = graphs.tolist()
         starts = self.ptr[graphs]
         sizes = self.ptr[graphs + 1] - starts
         nodes, ptr = _ranges(starts, sizes)
@@ -163,10 +152,14 @@ class GraphDataset:
             col=(self.col[edges] + shift).to(self.col.dtype),
             edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             y=None if self.y is None else self.y[graphs],
-            ids=(),
-            smiles=(),
-            groups=(),
+            ids=tuple(self.ids[i] for i in rows) if self.ids else (),
+            smiles=tuple(self.smiles[i] for i in rows) if self.smiles else (),
+            groups=tuple(self.groups[i] for i in rows) if self.groups else (),
         )
+
+    def batch(self, index: Index) -> GraphBatch:
+        """The selected graphs as one block-diagonal graph: gathered, not collated."""
+        return replace(self, ids=(), smiles=(), groups=()).subset(index).whole()
 
     def whole(self) -> GraphBatch:
         """All graphs as one batch."""
@@ -245,11 +238,7 @@ class GraphDataset:
 
 
 def offsets(lengths: Tensor) -> Tensor:
-    """Where parts of these lengths begin, and where the last one ends.
-
-    >>> offsets(torch.tensor([2, 1]))
-    tensor([0, 2, 3])
-    """
+    """Where parts of these lengths begin, and where the last one ends."""
     out = torch.zeros(len(lengths) + 1, dtype=torch.long, device=lengths.device)
     torch.cumsum(lengths, 0, out=out[1:])
     return out

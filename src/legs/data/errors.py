@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -75,11 +76,16 @@ def is_bad_rows(path: Path) -> bool:
         return False
 
 
-def listed(names: Iterable[Any], most: int = 12) -> str:
-    """Names for a message, cut short where they are many.
+def require(message: str, *modules: str) -> None:
+    """Raises :class:`DataError` where one of these modules is not installed."""
+    try:
+        for module in modules:
+            import_module(module)
+    except ImportError as error:
+        raise DataError(f"{message} ({error})") from error
 
-    >>> listed(["mu", "alpha", "gap"], most=2)
-    'mu, alpha and 1 more'
-    """
+
+def listed(names: Iterable[Any], most: int = 12) -> str:
+    """Names for a message, cut short where they are many."""
     shown = [str(name)[:40] for name in names]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -87,12 +87,7 @@ def load(
 
 
 def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
-    """:func:`load` for training: needs targets, and keeps the reader's options for new files.
-
-    Args:
-        name_or_path: as in :func:`load`.
-        options: those of :func:`load`.
-    """
+    """:func:`load` for training: needs targets, and keeps the reader's options for new files."""
     data = load(name_or_path, **options)
     if data.y is None:
         raise DataError(f"{data.name} has no targets to train on; name a column (target=)")
@@ -124,19 +119,22 @@ def _prepared(
     options = dict(chosen)
     if "bad" in source.reader.options:
         options["bad"] = bad
-    choices = {
+    choices: dict[str, Any] = {
         "features": None if blocks is None else list(blocks),
         "options": {**chosen, "on_error": bad.on_error if "bad" in options else ""},
-        "versions": {package: _version(package) for package in source.reader.packages},
+        "versions": dict.fromkeys(source.reader.packages, ""),
     }
+    for package in source.reader.packages:
+        with suppress(PackageNotFoundError):
+            choices["versions"][package] = version(package)
     place = _place(source, choices, chosen) if use_cache else None
-    partial = limit is not None and "limit" in source.reader.options
+    least = limit if "limit" in source.reader.options else None
     prepared = None if place is None else store.find(place)
     # A set may by default be part of its source, and the limit beyond that part.
-    if prepared is not None and not (partial and limit is not None and len(prepared) < limit):
+    if prepared is not None and len(prepared) >= (least or 0):
         return prepared
-    if partial:
-        options["limit"] = limit
+    if least is not None:
+        options["limit"] = least
     raw = source.reader.read(*source.arguments(), **options)
     info: dict[str, Any] = {**source.info, **raw.info}
     if len(bad) or "bad_rows" not in info:
@@ -144,7 +142,7 @@ def _prepared(
     dataset = assemble(replace(raw, name=raw.name or source.name, info=info), blocks)
     # As the cache gives it back: the first load must not differ from the second.
     dataset = replace(dataset, info=store.plain(dataset.info))
-    if use_cache and not partial:
+    if use_cache and least is None:
         try:
             # Before a download there was no place.
             if (place := place or _place(source, choices, chosen)) is not None:
@@ -173,8 +171,7 @@ def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDatas
         if name not in dataset.target_names:
             offered = ", ".join(dataset.target_names)
             raise DataError(f"{dataset.name} has no target {name!r}; there are {offered}")
-    columns = [dataset.target_names.index(name) for name in names]
-    y = dataset.y[:, columns]
+    y = dataset.y[:, [dataset.target_names.index(name) for name in names]]
     has_value = ~y.isnan().all(1)
     for i in (~has_value).nonzero().flatten().tolist():
         graph = dataset.ids[i] if dataset.ids else i
@@ -187,11 +184,3 @@ def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDatas
     rows = [*dataset.info.get("bad", ()), *bad]
     info = {**dataset.info, "bad": rows, "bad_rows": len(rows)}
     return replace(dataset.subset(has_value.nonzero().flatten()), info=info)
-
-
-@cache
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

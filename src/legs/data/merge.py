@@ -57,7 +57,7 @@ def merge_equivalent(data: GraphDataset) -> Merged:
     if data.edge_weight is not None:
         raise ValueError(f"{data.name or 'this data set'} has edge weights; nodes are not merged")
     _, (col, row), _, graph, *_ = data.whole()
-    kind, count = _checked(data, graph, row, *_refined(data, graph, row))
+    kind, count = _equivalent(data, graph, row, col)
     first, by_first = _first_of(kind, count).sort()
     kind = by_first.argsort()[kind]  # numbered as they come, not by chance
     chosen = first[kind[row]] == row
@@ -73,15 +73,7 @@ def merge_equivalent(data: GraphDataset) -> Merged:
 
 
 def longest_first(data: GraphDataset) -> GraphDataset:
-    """The same graphs, with the nodes of most neighbours first in each.
-
-    Loops over rows run faster where those of like length come together.
-
-    >>> edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    >>> path = GraphDataset.from_edges(torch.arange(3.0)[:, None], torch.tensor([0, 3]), edges)
-    >>> longest_first(path).x.T, longest_first(path).col
-    (tensor([[1., 0., 2.]]), tensor([1, 2, 0, 0], dtype=torch.int32))
-    """
+    """The same graphs, nodes of most neighbours first: rows of like length run faster together."""
     _, (col, row), weight, graph, *_ = data.whole()
     return _renumbered(data, graph, col, row, weight)[0]
 
@@ -111,11 +103,6 @@ def graph_hashes(data: GraphDataset) -> Tensor:
 
     It does not depend on the order of the nodes. Graphs that colour refinement cannot distinguish
     within 16 rounds share a hash.
-
-    >>> path = torch.tensor([[0, 1, 1, 2, 3, 4, 3, 5], [1, 0, 2, 1, 4, 3, 5, 3]])
-    >>> data = GraphDataset.from_edges(torch.ones(6, 1), torch.tensor([0, 3, 6]), path)
-    >>> len(graph_hashes(data).unique())
-    1
     """
     _, (col, row), weight, graph, *_ = data.whole()
     colour = _coloured(torch.zeros_like(graph), data.x + 0.0)  # -0.0 is 0.0
@@ -148,16 +135,26 @@ def _renumbered(
     return renumbered, order
 
 
-def _refined(data: GraphDataset, graph: Tensor, row: Tensor) -> tuple[Tensor, int]:
-    """Number of every node's class, and of classes, after colours have been refined to the end."""
-    colour = _coloured(_mixed(graph), data.x)
+def _equivalent(data: GraphDataset, graph: Tensor, row: Tensor, col: Tensor) -> tuple[Tensor, int]:
+    """Number of every node's class, and of classes: colours, refined to the end."""
+    colour, count = _coloured(_mixed(graph), data.x), 0
     classes, kind = torch.unique(colour, return_inverse=True)
-    col, count = data.col.long(), 0
     while count < len(classes) < len(graph):
         count = len(classes)
         colour = _next(colour, row, col)
         classes, kind = torch.unique(colour, return_inverse=True)
-    return kind, len(classes)
+    # If two colours, of 64 bits, have collided, every node stands for itself.
+    count, nodes = len(classes), torch.arange(len(graph), device=graph.device)
+    twin = _first_of(kind, count)[kind]
+    degree = data.rowptr.diff()
+    same = (graph == graph[twin]) & (degree == degree[twin]) & (data.x == data.x[twin]).all(1)
+    if bool(same.all()):
+        around = (row * max(count, 1) + kind[col]).sort().values % max(count, 1)
+        shift = data.rowptr[twin] - data.rowptr[:-1]
+        there = torch.arange(len(row), device=row.device) + shift[row]
+        if bool((around == around[there]).all()):
+            return kind, count
+    return nodes, len(nodes)
 
 
 def _coloured(colour: Tensor, x: Tensor) -> Tensor:
@@ -181,22 +178,6 @@ def _mixed(numbers: Tensor) -> Tensor:
     numbers = (numbers ^ (numbers >> 31)) * _FACTORS[0]
     numbers = (numbers ^ (numbers >> 29)) * _FACTORS[1]
     return numbers ^ (numbers >> 32)
-
-
-def _checked(
-    data: GraphDataset, graph: Tensor, row: Tensor, kind: Tensor, count: int
-) -> tuple[Tensor, int]:
-    """The classes if no two colours, of 64 bits, have collided; else every node by itself."""
-    twin = _first_of(kind, count)[kind]
-    degree = data.rowptr.diff()
-    same = (graph == graph[twin]) & (degree == degree[twin]) & (data.x == data.x[twin]).all(1)
-    if bool(same.all()):
-        around = (row * max(count, 1) + kind[data.col.long()]).sort().values % max(count, 1)
-        shift = data.rowptr[twin] - data.rowptr[:-1]
-        there = torch.arange(len(row), device=row.device) + shift[row]
-        if bool((around == around[there]).all()):
-            return kind, count
-    return torch.arange(len(graph), device=graph.device), len(graph)
 
 
 def _first_of(kind: Tensor, count: int) -> Tensor:

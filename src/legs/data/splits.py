@@ -1,21 +1,30 @@
-"""Which graphs train, validate and test: the same seed gives the same split on every machine."""
+"""Which graphs train, validate and test: the same seed gives the same split on every machine.
+
+A model that trains on a structure also trains on its duplicates: a test set that holds them scores
+too well. Splits keep such groups of graphs in one part.
+"""
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legs.data.errors import DataError
+from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError, DataWarning, require
+from legs.data.merge import graph_hashes
 from legs.io import digest_of, parse_json, write_atomically
 
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Fractions: TypeAlias = tuple[float, float, float]
+GroupBy: TypeAlias = Literal["auto", "structure"] | Sequence[Any] | Indices | None
 
 PARTS = ("train", "validation", "test")
 KEY = "sha256"  # of a split in a file
@@ -31,11 +40,7 @@ class Split(NamedTuple):
 
 
 def part_sizes(n: int, fractions: Fractions = USUAL_FRACTIONS) -> Indices:
-    """How many of ``n`` graphs are training, validation and test; rounded in favour of the latter.
-
-    >>> part_sizes(188).tolist()
-    [150, 19, 19]
-    """
+    """How many of ``n`` graphs train, validate and test; rounded in favour of the last two."""
     shares = np.asarray(fractions, dtype=np.float64)
     if shares.shape != (3,) or not (shares > 0).all() or not np.isclose(shares.sum(), 1):
         raise DataError(f"fractions are three positive numbers that add up to 1; got {fractions}")
@@ -53,23 +58,11 @@ def stratified_folds(y: ArrayLike, k: int = 10, seed: int = 0) -> list[Indices]:
         raise DataError(f"stratifying needs one class per graph; got shape {classes.shape}")
     if classes.dtype.kind == "f" and not (classes == np.round(classes)).all():
         raise DataError("these targets are continuous, not classes; split at random instead")
-    _check_parts(k, len(classes), "graphs")
+    _check_parts(k, len(classes))
     _, number = np.unique(classes, return_inverse=True)
     # Class after class, at random within each, dealt out like cards.
     order = np.lexsort((np.random.default_rng(seed).random(len(number)), number))
     return [np.sort(order[i::k]) for i in range(k)]
-
-
-def group_folds(groups: Sequence[Any], k: int = 10, seed: int = 0) -> list[Indices]:
-    """``k`` parts of about the same size that keep groups whole."""
-    number, sizes = group_numbers(groups)
-    _check_parts(k, len(sizes), "groups")
-    fold = np.empty(len(sizes), dtype=np.int64)
-    filled = np.zeros(k, dtype=np.int64)
-    for group in np.lexsort((np.random.default_rng(seed).random(len(sizes)), -sizes)):
-        fold[group] = np.argmin(filled)
-        filled[fold[group]] += sizes[group]
-    return [np.flatnonzero(fold[number] == i) for i in range(k)]
 
 
 def balanced_group_folds(
@@ -88,7 +81,7 @@ def balanced_group_folds(
     number, sizes = group_numbers(groups)
     if len(sizes) < len(share):
         number, sizes = group_numbers(range(len(number)))
-    _check_parts(len(share), len(sizes), "graphs")
+    _check_parts(len(share), len(sizes))
     classes = np.unique(np.zeros(len(number)) if y is None else y, return_inverse=True)[1]
     counts = np.zeros((len(sizes), classes.max() + 2))
     np.add.at(counts, (number, classes), 1)
@@ -128,15 +121,12 @@ def rotations(
     if not 1 <= models <= left:
         raise DataError(f"there can be 1 to {left} rotations, not {models}")
 
-    def join(parts: Sequence[int]) -> Indices:
-        return np.sort(np.concatenate([folds[i % k] for i in parts]))
-
-    def splits(start: int) -> list[Split]:
+    def split(start: int, held: int) -> Split:
         test, others = range(start, start + test_folds), range(start + test_folds, start + k)
-        parts = [([i for i in others if i != held], [held], test) for held in others[:models]]
-        return [Split(*map(join, split)) for split in parts]
+        parts = [[i for i in others if i != others[held]], [others[held]], test]
+        return Split(*(np.sort(np.concatenate([folds[i % k] for i in part])) for part in parts))
 
-    return [splits(start) for start in range(k)]
+    return [[split(start, held) for held in range(models)] for start in range(k)]
 
 
 def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
@@ -146,9 +136,9 @@ def group_numbers(groups: Sequence[Any] | Indices) -> tuple[Indices, Indices]:
     return numbers, np.bincount(numbers)
 
 
-def _check_parts(k: int, available: int, what: str) -> None:
-    if not 2 <= k <= available:
-        raise DataError(f"{available} {what} cannot be split into {k} parts")
+def _check_parts(k: int, graphs: int) -> None:
+    if not 2 <= k <= graphs:
+        raise DataError(f"{graphs} graphs cannot be split into {k} parts")
 
 
 def random_split(n: int, fractions: Fractions = USUAL_FRACTIONS, seed: int = 0) -> Split:
@@ -200,8 +190,7 @@ def scaffold_folds(
 ) -> list[Indices]:
     """``k`` parts of about the same size, classes ``y`` balanced, without common scaffolds."""
     number, _ = group_numbers(scaffolds(smiles))
-    names = [f"fold {i + 1} of {k}" for i in range(k)]
-    return _balanced(number, np.full(k, 1 / k), y, seed, names)
+    return _balanced(number, np.full(k, 1 / k), y, seed, [f"fold {i + 1} of {k}" for i in range(k)])
 
 
 def _balanced(
@@ -225,16 +214,11 @@ def _balanced(
 
 
 def scaffolds(smiles: Sequence[str]) -> list[str]:
-    """Bemis–Murcko scaffolds as SMILES, without stereochemistry; empty for molecules without rings.
+    """Bemis–Murcko scaffolds as SMILES, without stereochemistry; empty without rings."""
+    require("scaffolds need RDKit: pip install 'torch-legs[chem]'", "rdkit")
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.Scaffolds import MurckoScaffold
 
-    >>> scaffolds(["CC(=O)Oc1ccccc1C(=O)O", "CCO"])
-    ['c1ccccc1', '']
-    """
-    try:
-        from rdkit import Chem, rdBase
-        from rdkit.Chem.Scaffolds import MurckoScaffold
-    except ImportError as error:
-        raise DataError("scaffolds need RDKit: pip install 'torch-legs[chem]'") from error
     rings = []
     with rdBase.BlockLogs():
         for i, text in enumerate(smiles):
@@ -246,14 +230,7 @@ def scaffolds(smiles: Sequence[str]) -> list[str]:
 
 
 def save_splits(path: str | PathLike[str], splits: Sequence[Split]) -> None:
-    """Writes splits, each with its checksum; an existing file is replaced atomically.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_splits(f"{folder}/splits.json", [random_split(10)])
-    ...     load_splits(f"{folder}/splits.json", graphs=10)[0].test
-    array([1])
-    """
+    """Writes splits, each with its checksum; an existing file is replaced atomically."""
     check_splits(splits)
     rows = [{part: getattr(split, part).tolist() for part in PARTS} for split in splits]
     checksummed = [{**row, KEY: digest_of(row)} for row in rows]
@@ -280,21 +257,19 @@ def check_splits(splits: Sequence[Split], graphs: int | None = None, where: str 
     if not splits:
         raise DataError(f"{where}there are no splits")
     for i, split in enumerate(splits):
-        name = f"{where}split {i}"
+        name, most = f"{where}split {i}", np.inf if graphs is None else graphs
         for part, members in zip(PARTS, split, strict=True):
             if members.size == 0:
                 raise DataError(f"{name}: {part} is empty")
-            outside = members[(members < 0) | (members >= (np.inf if graphs is None else graphs))]
-            if outside.size:
-                there = "" if graphs is None else f"; there are {graphs} graphs"
-                raise DataError(f"{name}: {part} names graph {outside[0]}{there}")
+            for outside in members[(members < 0) | (members >= most)]:
+                suffix = "" if graphs is None else f"; there are {graphs} graphs"
+                raise DataError(f"{name}: {part} names graph {outside}{suffix}")
             values, count = np.unique(members, return_counts=True)
-            if (count > 1).any():
-                raise DataError(f"{name}: {part} names graph {values[count > 1][0]} twice")
-        for a, b in ((0, 1), (0, 2), (1, 2)):
-            shared = np.intersect1d(split[a], split[b])
-            if shared.size:
-                raise DataError(f"{name}: graph {shared[0]} is in {PARTS[a]} and in {PARTS[b]}")
+            for twice in values[count > 1]:
+                raise DataError(f"{name}: {part} names graph {twice} twice")
+        for (a, one), (b, other) in combinations(zip(PARTS, split, strict=True), 2):
+            for shared in np.intersect1d(one, other):
+                raise DataError(f"{name}: graph {shared} is in {a} and in {b}")
 
 
 def _parse(row: Any, where: str) -> Split:
@@ -310,3 +285,83 @@ def _parse(row: Any, where: str) -> Split:
             f"{where} is damaged: its checksum is wrong; if you changed it, remove {KEY}"
         )
     return Split(*(np.array(row[part], dtype=np.int64) for part in PARTS))
+
+
+def find_groups(data: GraphDataset, group_by: GroupBy = "auto") -> Indices | None:
+    """The group of every graph, or ``None`` where no two graphs share one.
+
+    ``group_by="structure"``: duplicates are a group. For molecules, these have the same canonical
+    SMILES of the largest fragment; other graphs have the same structure, node features and edge
+    weights, whatever the order of the nodes (up to colour refinement). ``None``: no groups.
+    ``"auto"``: no groups for a data set loaded by name, which has published partitions, else
+    ``"structure"``. Or a label per graph.
+    """
+    if group_by is None:
+        return None
+    if isinstance(group_by, str):
+        if group_by not in ("auto", "structure"):
+            raise DataError(f"group_by is 'auto', 'structure', None or labels; got {group_by!r}")
+        if group_by == "auto" and data.info.get("named"):
+            return None
+        labels: Sequence[Any] = canonical_smiles(data.smiles) or graph_hashes(data).tolist()
+    else:
+        labels = np.asarray(group_by).tolist()
+        if len(labels) != len(data):
+            raise DataError(f"group_by has {len(labels)} labels for {len(data)} graphs")
+    number, sizes = group_numbers(labels)
+    return number if len(sizes) < len(number) else None
+
+
+def canonical_smiles(smiles: Sequence[str]) -> list[str]:
+    """Canonical SMILES of the largest fragments, or the text itself; nothing without RDKit."""
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError:
+        return []
+
+    def canonical(text: str) -> str:
+        mol = Chem.MolFromSmiles(text)
+        if mol is None or "." not in (whole := str(Chem.MolToSmiles(mol))):
+            return text if mol is None else whole
+        fragments = Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
+        return max((part.GetNumAtoms(), str(Chem.MolToSmiles(part))) for part in fragments)[1]
+
+    with rdBase.BlockLogs():
+        unique = {text: canonical(text) for text in dict.fromkeys(smiles)}
+    return [unique[text] for text in smiles]
+
+
+def describe_groups(groups: Indices) -> list[str]:
+    """Lines for people: how many groups there are, and whether one of them is large."""
+    sizes = np.bincount(groups)
+    lines = [
+        f"{len(groups):,} rows, {len(sizes):,} structures; rows of one structure stay in one part "
+        "of a split"
+    ]
+    if sizes.max() * 10 > len(groups):
+        lines.append(
+            f"one structure has {sizes.max():,} of the {len(groups):,} rows, more than a tenth; "
+            "parts may be uneven"
+        )
+    return lines
+
+
+def warn_about_leaks(splits: Sequence[Split], groups: Indices | None, stacklevel: int = 3) -> None:
+    """Warns about graphs whose structure is also in a part they are held out from."""
+    if groups is None:
+        return
+    held_out = leaked = 0
+    for split in splits:
+        held_out += len(split.validation) + len(split.test)
+        trained = groups[split.train]
+        leaked += int(np.isin(groups[split.validation], trained).sum())
+        fitted = np.concatenate([trained, groups[split.validation]])
+        leaked += int(np.isin(groups[split.test], fitted).sum())
+    if leaked:
+        of = f" in {len(splits)} splits" if len(splits) > 1 else ""
+        warnings.warn(
+            f"{leaked:,} of {held_out:,} validation and test rows{of} have the same structure as a "
+            "row that the model trains or stops on; their scores will be too good",
+            DataWarning,
+            stacklevel=stacklevel,
+        )

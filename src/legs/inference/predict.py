@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from legs.data.errors import DataError, DataWarning, OnError
-from legs.data.readers.targets import Array, parse_column
-from legs.data.readers.text import parse_number
+from legs.data.readers.targets import Array, parse_column, parse_number
 from legs.inference.inputs import InputPart, Reading, iter_results
 from legs.inference.table_writer import ResultWriter
 from legs.training.predictor import Predictor

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.grouping import find_groups
-from legs.data.splits import Split, balanced_group_folds
+from legs.data.splits import Split, balanced_group_folds, find_groups
 from legs.data.validate import Array
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
@@ -277,7 +276,7 @@ def hold_out(
     """Splits off at least one validation graph; there are no test graphs.
 
     Of every class (if there are any) the same share validates, to within one graph, and one graph
-    at least trains. Groups (:func:`legs.data.grouping.find_groups`) stay together.
+    at least trains. Groups (:func:`legs.data.splits.find_groups`) stay together.
     """
     if not 0 < fraction <= 0.5:
         raise ValueError(

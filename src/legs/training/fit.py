@@ -19,9 +19,8 @@ import torch
 from legs.data import splits
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, write_bad_rows
-from legs.data.grouping import GroupBy, canonical_smiles, find_groups, warn_about_leaks
 from legs.data.loading import reading_options
-from legs.data.splits import Split
+from legs.data.splits import GroupBy, Split, canonical_smiles, find_groups, warn_about_leaks
 from legs.data.validate import check_values
 from legs.models import Ensemble, Network, create
 from legs.training import runs
@@ -93,7 +92,7 @@ def fit(
         group: processes that train this model together (:func:`legs.training.joined`), each
             calling this; default this one alone. Only process 0 writes.
         group_by: which graphs belong in one part of a split, see
-            :func:`legs.data.grouping.find_groups` (default: duplicates, unless the data set was
+            :func:`legs.data.splits.find_groups` (default: duplicates, unless the data set was
             loaded by name). A given split is checked, with a warning.
 
     >>> from legs.data import load
@@ -212,7 +211,7 @@ def default_split(
         seed: of the split (default 0).
         kind: ``"random"`` (default) or ``"scaffold"``: molecules with the same ring system stay
             together. Or a ``.json`` file with one split, which is read.
-        group_by: which graphs stay together, see :func:`legs.data.grouping.find_groups`.
+        group_by: which graphs stay together, see :func:`legs.data.splits.find_groups`.
     """
     if Path(kind).suffix.lower() == ".json":
         split, *more = splits.load_splits(kind, graphs=len(data))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, listed
-from legs.data.grouping import canonical_smiles
+from legs.data.splits import canonical_smiles
 from legs.data.validate import check_values, graph_name
 from legs.models import saving
 from legs.models.network import Network

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import builtins
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -231,15 +231,8 @@ def test_read_folder(tmp_path: Path) -> None:
 
 def test_without_biotite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.pdb").write_text("\n".join(pdb_lines(chain(5))))
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("biotite"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(DataError, match=r"pip install torch-legs\[protein\]"):
+    monkeypatch.setitem(sys.modules, "biotite.structure.io.pdb", None)
+    with pytest.raises(DataError, match=r"pip install 'torch-legs\[protein\]'"):
         read_folder(tmp_path, bad=BadRows("skip"))
 
 

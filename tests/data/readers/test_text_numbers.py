@@ -13,8 +13,7 @@ import pytest
 from legs.data.catalog.tu import find_files, read_columns
 from legs.data.errors import BadRows, DataError
 from legs.data.readers.graph_files import read_folder
-from legs.data.readers.targets import encode_targets, parse_column
-from legs.data.readers.text import parse_number
+from legs.data.readers.targets import encode_targets, parse_column, parse_number
 from legs.io.cells import safe_cell
 
 NOT_NUMBERS = ["1_0", "2_3.5", "１０", "٣", "0x10", "1e", "nan", "1 000", "", "--1", "1,5", "½"]

@@ -53,7 +53,7 @@ def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
         with path.open(encoding="utf-8", errors="replace") as file:
             if not file.readline().lower().startswith("smiles"):
                 raise DataError(f"{path} does not begin with 'smiles zinc_id' as ZINC's files do")
-        frame = read_whole(SmilesLines(path), ["smiles", "id"], BadRows()).frame
+        frame = read_whole(SmilesLines(path), ["smiles", "id"], BadRows())
         frame = frame.rename(columns={"id": "zinc_id"})
     frame["id"] = [
         f"ZINC{int(name):012d}" if name.isdigit() else f"{spec.argument}-{row}"
@@ -139,7 +139,7 @@ def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGrap
     path = fetch.find("qm9/qm9.parquet")
     if path is not None:
         columns = ["qm9_index", "smiles", *TARGETS]
-        frame = read_whole(ParquetTable(path), columns, BadRows(), limit).frame
+        frame = read_whole(ParquetTable(path), columns, BadRows(), limit)
     else:
         path = fetch.require("qm9/qm9.csv", url=NAMED["qm9"].url)
         dropped = fetch.require("qm9/uncharacterized.txt", url=_UNCHARACTERIZED_URL)

@@ -24,8 +24,7 @@ from legs.data.readers.structures import (
     structure_graphs,
 )
 from legs.data.readers.table_files import read_parquet
-from legs.data.readers.targets import encode_targets
-from legs.data.readers.text import parse_number
+from legs.data.readers.targets import encode_targets, parse_number
 from legs.data.validate import Array
 from legs.io import FileError, read_arrays
 

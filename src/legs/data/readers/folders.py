@@ -20,6 +20,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 MOST_BYTES = 256 * 2**20
 MOST_ROWS = 10_000_000
 _ASIDE = ("README", "LICENSE", "LICENCE")
+_LABELS = {"target", "id_column", "table"}  # options
 
 
 def folder_reader(
@@ -32,16 +33,10 @@ def folder_reader(
     """A reader of folders with a file per graph.
 
     Hidden files and files named README or LICENSE are left alone, subfolders are not entered. With
-    a label table, files without a row and rows without a file are bad. Options of the reader:
-
-    * ``target``: target column or columns of the label table (default: the likely one).
-    * ``task``: ``"classification"`` or ``"regression"``; see :mod:`legs.data.readers.targets`.
-    * ``id_column``: column of the table that names the files, with or without suffix (default: the
-      one that names most of them).
-    * ``table``: the label table, CSV, TSV or Parquet. Default: ``labels``, ``targets`` or
-      ``graphs`` with one of these suffixes in the folder, or the only such file, if it cannot be a
-      graph; without one there are no targets.
-    * ``bad``: collects files that cannot be used (default: the first one raises).
+    a label table, files without a row and rows without a file are bad. Options of the reader are
+    those of other tables; ``id_column`` names the files, with or without suffix (default: the
+    column that names most of them), ``table`` is CSV, TSV or Parquet (default: ``labels``,
+    ``targets`` or ``graphs`` in the folder, or the only such file, if it cannot be a graph).
 
     ``parse`` turns files into graphs by the position of the file and reports those that cannot be
     used; ``build`` makes a set of graphs, their ids and the folder. Both take the options in
@@ -75,18 +70,11 @@ def folder_reader(
         )
 
     def read(
-        path: str | Path,
-        *,
-        target: str | Sequence[str] | None = None,
-        task: Task | None = None,
-        id_column: str | None = None,
-        table: str | Path | None = None,
-        bad: BadRows | None = None,
-        **own: Any,
+        path: str | Path, *, task: Task | None = None, bad: BadRows | None = None, **options: Any
     ) -> RawGraphs:
         bad = BadRows() if bad is None else bad
-        labels = {"target": target, "id_column": id_column, "table": table}
-        return rows(path, bad, labels, own).graphs(task, bad)
+        labels = {name: options.pop(name) for name in _LABELS & {*options}}
+        return rows(path, bad, labels, options).graphs(task, bad)
 
     def iter_batches(
         path: str | Path,
@@ -99,12 +87,13 @@ def folder_reader(
         **own: Any,
     ) -> Iterator[Rows]:
         # All at once: one-hot columns depend on all graphs.
-        id_column = id_column if "id_column" in asked else None
-        labels = {"known_targets": targets, "id_column": id_column}
+        labels = {
+            "known_targets": targets,
+            "id_column": id_column if "id_column" in asked else None,
+        }
         yield rows(path, BadRows(on_error), labels, own)
 
-    options = {"target", "task", "id_column", "table", "bad", *defaults}
-    return Reader(read, frozenset(options), iter_batches, packages)
+    return Reader(read, frozenset({*_LABELS, "task", "bad", *defaults}), iter_batches, packages)
 
 
 def _list_files(
@@ -138,22 +127,21 @@ def _list_files(
                 "labels.csv with a column of file names (table= names a table that lies elsewhere)"
             )
         return files, ids, None
-    columns, frame, places = _read_labels(labels, bad)
-    rows, name = _match(columns, frame, places, files, id_column, bad)
+    columns, frame = _read_labels(labels, bad)
+    rows, name = _match(columns, frame, files, id_column, bad)
     if known_targets is None:
         targets = find_targets(columns, target, other=[name])
     else:
         targets = [column for column in known_targets if columns.count(column) == 1]
-    named = sorted(rows)
     return (
-        [files[i] for i in named],
-        [ids[i] for i in named],
-        without_gaps(frame.iloc[[rows[i] for i in named]][targets]) if targets else None,
+        [files[i] for i in rows],
+        [ids[i] for i in rows],
+        without_gaps(frame.loc[[*rows.values()], targets]) if targets else None,
     )
 
 
-def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame, list[str]]:
-    """Columns, rows and places of rows of a label table; text stays text: ``007`` is ``007``."""
+def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame]:
+    """Columns and rows of a label table, by where they are; text stays text: ``007`` is ``007``."""
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise DataError(f"{path} is no table: {', '.join(TABLE_SUFFIXES)} can be read")
     table = open_table(path)
@@ -164,18 +152,17 @@ def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame, lis
         columns = [name for name in columns if name not in table.nested]
         if table.count > MOST_ROWS:
             raise DataError(f"{path.name} has more than {MOST_ROWS:,} rows")
-    frame, numbers = read_whole(table, list(dict.fromkeys(columns)), bad)
-    return columns, frame, [f"{path.name} {table.unit} {number}" for number in numbers]
+    frame = read_whole(table, list(dict.fromkeys(columns)), bad)
+    return columns, frame.set_axis([f"{path.name} {table.unit} {n}" for n in frame.index])
 
 
 def _match(
     columns: Sequence[str],
     frame: pd.DataFrame,
-    places: Sequence[str],
     files: Sequence[Path],
     id_column: str | None,
     bad: BadRows,
-) -> tuple[dict[int, int], str]:
+) -> tuple[dict[int, str], str]:
     """The row of each file, by the file's number, and the name of the column that names files."""
     number_of: dict[str, int] = {}
     for i, path in enumerate(files):
@@ -195,20 +182,22 @@ def _match(
                 f"no column of the label table ({listed(columns)}) names the files, such as "
                 f"{files[0].name} or {files[0].stem}"
             )
-    rows: dict[int, int] = {}
-    for row, i in enumerate(numbers(frame[find_column(columns, id_column)])):
-        if i >= 0 and i not in rows:
-            rows[i] = row
+    rows: dict[int, str] = {}
+    column = frame[find_column(columns, id_column)]
+    for i, (where, value) in zip(numbers(column), column.items(), strict=True):
+        if i >= 0 and rows.setdefault(i, str(where)) == where:
             continue
-        value = str(frame[id_column].iloc[row])[:60]
-        why = f"a second row for {value!r}" if i >= 0 else f"no file {value!r}, or more than one"
-        bad.add(places[row], why)
+        name = repr(str(value)[:60])
+        bad.add(
+            str(where),
+            f"a second row for {name}" if i >= 0 else f"no file {name}, or more than one",
+        )
     for i, path in enumerate(files):
         if i not in rows:
             bad.add(path.name, "no row of the label table names it")
     if not rows:
         raise DataError(f"the column {id_column!r} of the label table names none of the files")
-    return rows, id_column
+    return dict(sorted(rows.items())), id_column
 
 
 def _find_table(every: Sequence[Path], suffixes: Collection[str]) -> Path | None:
@@ -219,7 +208,7 @@ def _find_table(every: Sequence[Path], suffixes: Collection[str]) -> Path | None
             f"which is the label table: {listed(p.name for p in named)}? Leave one "
             "of them there (table= names the one that is meant)"
         )
-    others = [p for p in every if p.suffix.lower() in suffixes and p not in tables]
-    if not named and len(tables) == 1 and others:
+    others = any(p.suffix.lower() in suffixes and p not in tables for p in every)
+    if not named and others and len(tables) == 1:
         return tables[0]
     return named[0] if named else None

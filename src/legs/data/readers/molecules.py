@@ -42,25 +42,12 @@ def from_smiles(
     """Graphs of SMILES strings, with the feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``.
 
     Strings that are no molecule are dropped, with their rows of ``ids`` and ``y``, or raise
-    :class:`DataError`, as ``bad`` says. Salts and mixtures stay whole, as graphs of several
-    components.
-
-    Args:
-        molecules: SMILES strings, or RDKit molecules, which are sanitised copies; without
-            ``hydrogens`` their explicit hydrogens are left out, so that a molecule gives the same
-            graph whether it comes from a SMILES string or an SDF.
-        hydrogens: make every hydrogen a node (default: heavy atoms only).
-        bond_weights: weigh edges by bond order, 1.5 for aromatic bonds (default: no weights).
-        ids: per molecule (default: none).
-        y: targets, ``[molecules]`` or ``[molecules, targets]`` (default: none).
-        bad: collects what cannot be read (default: the first one raises).
-        where: names the molecule at a position in messages (default: ``"molecule 1"``, …).
-        workers: processes (default: one per core from 20,000 molecules on, one below).
-        fields: further fields of :class:`RawGraphs`, such as ``task`` and ``name``.
-
-    >>> raw = from_smiles(["CCO", "c1ccccc1"])
-    >>> raw.ptr.tolist(), raw.edge_index.shape[1], raw.blocks["atoms"]().x.shape
-    ([0, 3, 9], 16, torch.Size([9, 10]))
+    :class:`DataError`, as ``bad`` says; ``where`` names the molecule at a position. Salts and
+    mixtures stay whole, as graphs of several components. Explicit hydrogens of RDKit molecules are
+    left out unless ``hydrogens`` makes all of them nodes: a molecule gives the same graph whether
+    it comes from a SMILES string or an SDF. ``bond_weights`` weighs edges by bond order, 1.5 for
+    aromatic bonds; ``workers`` is one per core from 20,000 molecules on, one below; ``fields`` are
+    those of :class:`RawGraphs`.
     """
     items = list(molecules)
     for what, rows in (("ids", ids), ("targets", () if y is None else y)):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,31 +15,36 @@ from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from legs.data.dataset import GraphDataset, Task, _ranges
+from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
-from legs.data.readers.base import Features, RawGraphs
-from legs.data.readers.graph_files import both_directions, from_networkx
-from legs.data.readers.molecules import from_smiles
-from legs.data.readers.node_data import (
+from legs.data.readers.base import (
+    Blocks,
+    Features,
     Graph,
+    RawGraphs,
     attribute_names,
+    both_directions,
+    from_networkx,
     join_graphs,
-    number_block,
-    one_hot_block,
+    node_blocks,
     vector_block,
 )
+from legs.data.readers.molecules import from_smiles
 from legs.data.readers.targets import encode_targets
-from legs.data.validate import Array, Where, check_graphs
+from legs.data.validate import Array, check_graphs
 
-Kind: TypeAlias = Literal["networkx", "data", "matrix", "mol", "smiles"]
-Blocks: TypeAlias = dict[str, Callable[[], Features]]
+Kind: TypeAlias = Literal["networkx", "data", "matrix", "molecule"]
 NAMES: dict[Kind, str] = {
     "networkx": "a networkx graph",
     "data": "PyG Data",
     "matrix": "an adjacency matrix",
-    "mol": "an RDKit molecule",
-    "smiles": "a SMILES string",
+    "molecule": "an RDKit molecule or a SMILES string",
+}
+_ADVICE: dict[Kind, str] = {
+    "networkx": "symmetrise it with .to_undirected()",
+    "data": "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)",
+    "matrix": "symmetrise it with (A + A.T) / 2",
 }
 
 
@@ -77,29 +80,92 @@ def from_objects(
     """
     if not isinstance(graphs, GraphDataset):
         graphs = _listed(graphs)
+        y = _own_targets(graphs) if y is None else y
     raw = read_objects(graphs)
     raw = replace(raw, name=name or raw.name)
-    if y is None and isinstance(graphs, list):
-        y = _own_targets(graphs)
-    return assemble(raw if y is None else _with_targets(raw, y, task), features)
+    if y is not None:
+        y = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
+        columns, where = _columns(y), [f"graph {i}" for i in range(len(raw.ptr) - 1)]
+        if len(y) != len(where):
+            raise DataError(f"{len(where)} graphs, but {len(y)} targets")
+        targets = encode_targets(columns, list(columns), task, where=where)
+        raw = replace(raw, **targets.fields())
+    return assemble(raw, features)
 
 
 def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
-    """Graphs as in :func:`from_objects`, checked, before node features are chosen.
+    """Graphs as in :func:`from_objects`, checked, before features are chosen; without ``y``."""
+    if isinstance(graphs, GraphDataset):
+        return _reopen(graphs)
+    graphs = _listed(graphs)
+    places: dict[Kind, list[int]] = {}
+    for i, graph in enumerate(graphs):
+        kind = _kind(graph)
+        if kind is None or isinstance(graph, Batch):
+            more = " (take it apart with .to_data_list())" if kind else ""
+            raise DataError(
+                f"graph {i} is of type {type(graph).__qualname__}{more}; a graph can be "
+                f"{', '.join(NAMES.values())}"
+            )
+        places.setdefault(kind, []).append(i)
+    parts: dict[int, Graph] = {}
+    blocks: dict[Kind, Blocks] = {}
+    for kind, numbers in places.items():
+        own = [graphs[i] for i in numbers]
+        if kind == "molecule":
+            raw = from_smiles(own, where=[f"graph {i}" for i in numbers].__getitem__)
+            if len(places) == 1:
+                return raw
+            whole = GraphDataset.from_edges(
+                torch.empty(int(raw.ptr[-1]), 0), raw.ptr, raw.edge_index
+            )
+            read = [Graph(int(g.num_nodes or 0), g.edge_index.numpy()) for g in whole]
+            blocks[kind] = dict(raw.blocks)
+        else:
+            read = [_READERS[kind](g, f"graph {i}") for g, i in zip(own, numbers, strict=True)]
+            blocks[kind] = _blocks(kind, own, read)
+        parts |= zip(numbers, read, strict=True)
+    joined = join_graphs([parts[i] for i in range(len(graphs))])
+    kinds = {i: kind for kind, numbers in places.items() for i in numbers}
+    check_graphs(*joined, advice=lambda i: _ADVICE[kinds[i]])
+    offered = dict.fromkeys(chain.from_iterable(blocks.values()))
+    default = next((name for name in ("chem", "attributes") if name in offered), "structure")
+    together = blocks[kinds[0]]
+    if len(places) > 1:
+        of_nodes = np.repeat([kinds[i] for i in range(len(graphs))], joined[0].diff().numpy())
+        named = {kind: f"graph {places[kind][0]} ({NAMES[kind]})" for kind in blocks}
+        together = {name: partial(_mixed_block, name, blocks, of_nodes, named) for name in offered}
+    return RawGraphs(*joined, blocks=together, default_features=(default,))
 
-    Targets are left aside, except those of a data set already made.
 
-    >>> read_objects(["CCO", "C"]).default_features
-    ('chem',)
-    """
-    return _reopen(graphs) if isinstance(graphs, GraphDataset) else _read(_listed(graphs))
+def _mixed_block(
+    name: str, blocks: dict[Kind, Blocks], of_nodes: Array, named: dict[Kind, str]
+) -> Features:
+    """Features that graphs of all kinds have, with the same columns."""
+    advice = "choose features that all have, such as features='structure'"
+    chosen: dict[Kind, Features] = {}
+    for kind, own in blocks.items():
+        if name not in own:
+            raise DataError(
+                f"{named[kind]} has no node features {name!r}, other graphs have; {advice}"
+            )
+        chosen[kind] = own[name]()
+        first, names = next((kind, features.names) for kind, features in chosen.items())
+        if chosen[kind].names != names:
+            one, other = ", ".join(chosen[kind].names), ", ".join(names)
+            raise DataError(f"{named[kind]} has the {name} {one}, {named[first]} {other}; {advice}")
+    x = torch.empty(len(of_nodes), len(names))
+    for kind, features in chosen.items():
+        x[of_nodes == kind] = features.x
+    return Features(x, names)
 
 
 def _listed(graphs: Iterable[Any]) -> list[Any]:
     if isinstance(graphs, Batch):
         return list(graphs.to_data_list())
     if (kind := _kind(graphs)) is not None:
-        raise DataError(f"{NAMES[kind]} instead of a list of graphs; put it in a list: [graph]")
+        what = "a SMILES string" if isinstance(graphs, str) else NAMES[kind]
+        raise DataError(f"{what} instead of a list of graphs; put it in a list: [graph]")
     if hasattr(graphs, "iloc") and hasattr(graphs, "columns"):
         raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
     try:
@@ -111,30 +177,9 @@ def _listed(graphs: Iterable[Any]) -> list[Any]:
     return graphs
 
 
-def _read(graphs: list[Any]) -> RawGraphs:
-    places: dict[Kind, list[int]] = {}
-    for i, graph in enumerate(graphs):
-        kind = _kind(graph)
-        if kind is None or isinstance(graph, Batch):
-            more = " (take it apart with .to_data_list())" if kind else ""
-            raise DataError(
-                f"graph {i} is of type {type(graph).__qualname__}{more}; a graph can be "
-                f"{', '.join(NAMES.values())}"
-            )
-        places.setdefault(kind, []).append(i)
-    readers = {"networkx": _read_networkx, "data": _read_data, "matrix": _read_matrices}
-    parts: list[RawGraphs] = []
-    for kind, numbers in places.items():
-        where = partial(lambda numbers, i: f"graph {numbers[i]}", numbers)
-        parts.append(readers.get(kind, from_smiles)([graphs[i] for i in numbers], where=where))
-    if len(parts) == 1:
-        return parts[0]
-    return _merge(parts, list(places.values()), [NAMES[kind] for kind in places])
-
-
 def _kind(graph: Any) -> Kind | None:
     if isinstance(graph, str):
-        return "smiles"
+        return "molecule"
     if isinstance(graph, Data):
         return "data"
     if sparse.issparse(graph) or (isinstance(graph, np.ndarray) and graph.ndim == 2):
@@ -144,7 +189,7 @@ def _kind(graph: Any) -> Kind | None:
     if networkx is not None and isinstance(graph, networkx.Graph):
         return "networkx"
     if chem is not None and isinstance(graph, chem.Mol):
-        return "mol"
+        return "molecule"
     return None
 
 
@@ -175,17 +220,6 @@ def _own_targets(graphs: list[Any]) -> Any:
     return torch.stack(rows) if len({len(row) for row in rows}) == 1 else None
 
 
-def _with_targets(raw: RawGraphs, y: Any, task: Task | None) -> RawGraphs:
-    graphs = raw.ptr.numel() - 1
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    columns = _columns(y)
-    if len(y) != graphs:
-        raise DataError(f"{graphs} graphs, but {len(y)} targets")
-    where = [f"graph {i}" for i in range(graphs)]
-    return replace(raw, **encode_targets(columns, list(columns), task, where=where).fields())
-
-
 def _columns(y: Any) -> dict[str, Any]:
     """Target columns by name, from a table, a column, an array or nested lists."""
     if hasattr(y, "iloc"):  # pandas
@@ -198,149 +232,77 @@ def _columns(y: Any) -> dict[str, Any]:
         rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
         if len({len(row) for row in rows}) > 1:
             raise DataError("graphs have different numbers of targets")
-        columns = [_column(values) for values in zip(*rows, strict=True)]
+        columns = [np.empty(len(rows), dtype=object) for _ in rows[0]]
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            column[:] = values
     return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
 
 
-def _column(values: Sequence[Any]) -> Array:
-    """An array that keeps numbers numbers, and mixtures as they are."""
-    plain = [math.nan if value is None else value for value in values]
-    number = all(isinstance(value, Real) and not isinstance(value, bool) for value in plain)
-    truth = all(isinstance(value, bool | np.bool_) for value in plain)
-    if number or truth:
-        return np.array(plain)
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
+def _from_networkx(graph: Any, name: str) -> Graph:
+    if graph.is_directed():
+        raise DataError(f"{name} is a directed networkx graph; {_ADVICE['networkx']}")
+    try:
+        return both_directions(from_networkx(graph))._replace(name=name)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
 
 
-def _read_networkx(graphs: Sequence[Any], where: Where) -> RawGraphs:
-    """Undirected networkx graphs; ``x``, or else every numeric node attribute, are attributes."""
-    advice = "symmetrise it with .to_undirected()"
-    parts = []
-    for i, graph in enumerate(graphs):
-        if graph.is_directed():
-            raise DataError(f"{where(i)} is a directed networkx graph; {advice}")
-        try:
-            parts.append(both_directions(from_networkx(graph), symmetrize=False).edges())
-        except DataError as error:
-            raise DataError(f"{where(i)}: {error}") from error
-    nodes = [[data for _, data in graph.nodes(data=True)] for graph in graphs]
-    names = attribute_names(nodes)
-    blocks: Blocks = {}
-    if any("x" in data for graph in nodes for data in graph):
-        blocks["attributes"] = lambda: vector_block(nodes, "x", where)
-    elif names:
-        blocks["attributes"] = lambda: number_block(nodes, names, where)
-    if any("label" in data for graph in nodes for data in graph):
-        blocks["labels"] = lambda: one_hot_block(nodes, "label", where)
-    return _gather(parts, where, advice, blocks)
+def _from_data(graph: Data, name: str) -> Graph:
+    """A PyG graph with both directions of every edge; ``edge_attr`` is not looked at."""
+    index, weight = graph.get("edge_index"), graph.get("edge_weight")
+    if index is None and graph.get("adj_t") is not None:
+        raise DataError(f"{name} has adj_t and no edge_index; leave out ToSparseTensor")
+    index = torch.empty(2, 0, dtype=torch.long) if index is None else index.detach().cpu()
+    if index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
+        shape = f"{index.dtype}, {list(index.shape)}"
+        raise DataError(f"{name}: edge_index must hold integers, [2, edges]; got {shape}")
+    size, edges = int(graph.num_nodes or 0), index.numpy().astype(np.int64)
+    for wrong in edges[(edges < 0) | (edges >= size)]:
+        raise DataError(f"{name}: edge_index names node {wrong}, but there are {size}")
+    weight = None if weight is None else weight.detach().cpu().numpy().reshape(-1)
+    if weight is not None and weight.size != len(edges[0]):
+        raise DataError(f"{name} has {weight.size} edge weights for {len(edges[0])} edges")
+    return Graph(size, edges, weight, name=name)
 
 
-def _read_data(graphs: Sequence[Data], where: Where) -> RawGraphs:
-    """PyG graphs with both directions of every edge; ``edge_attr`` is not looked at."""
-    parts = []
-    for i, graph in enumerate(graphs):
-        index, weight = graph.get("edge_index"), graph.get("edge_weight")
-        if index is None and graph.get("adj_t") is not None:
-            raise DataError(f"{where(i)} has adj_t and no edge_index; leave out ToSparseTensor")
-        index = torch.empty(2, 0, dtype=torch.long) if index is None else index.detach().cpu()
-        if index.dim() != 2 or index.shape[0] != 2 or index.is_floating_point():
-            shape = f"{index.dtype}, {list(index.shape)}"
-            raise DataError(f"{where(i)}: edge_index must hold integers, [2, edges]; got {shape}")
-        size, edges = int(graph.num_nodes or 0), index.numpy().astype(np.int64)
-        wrong = edges[(edges < 0) | (edges >= size)]
-        if wrong.size:
-            raise DataError(f"{where(i)}: edge_index names node {wrong[0]}, but there are {size}")
-        weight = None if weight is None else weight.detach().cpu().numpy().reshape(-1)
-        if weight is not None and weight.size != len(edges[0]):
-            raise DataError(f"{where(i)} has {weight.size} edge weights for {len(edges[0])} edges")
-        parts.append(Graph(size, edges, weight))
-    rows = [graph.get("x") for graph in graphs]
-    blocks: Blocks = {}
-    if any(x is not None for x in rows):
-        blocks["attributes"] = lambda: _stack(rows, where)
-    advice = "symmetrise it with torch_geometric.utils.to_undirected(edge_index, ...)"
-    return _gather(parts, where, advice, blocks)
+def _from_matrix(graph: Any, name: str) -> Graph:
+    """A symmetric matrix of weights: scipy sparse of any format, or a two-dimensional array."""
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        raise DataError(f"{name}: an adjacency matrix is square; got {graph.shape}")
+    if np.dtype(graph.dtype).kind not in "buif":
+        raise DataError(f"{name}: an adjacency matrix holds numbers; got {graph.dtype}")
+    matrix = sparse.csr_array(graph).tocoo()  # adds up entries that are listed twice
+    matrix.eliminate_zeros()
+    edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
+    return Graph(int(graph.shape[0]), edges, matrix.data, name=name)
 
 
-def _read_matrices(graphs: Sequence[Any], where: Where) -> RawGraphs:
-    """Symmetric matrices of weights: scipy sparse of any format, or two-dimensional arrays."""
-    parts = []
-    for i, graph in enumerate(graphs):
-        if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
-            raise DataError(f"{where(i)}: an adjacency matrix is square; got {graph.shape}")
-        if np.dtype(graph.dtype).kind not in "buif":
-            raise DataError(f"{where(i)}: an adjacency matrix holds numbers; got {graph.dtype}")
-        matrix = sparse.csr_array(graph).tocoo()  # adds up entries that are listed twice
-        matrix.eliminate_zeros()
-        edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
-        parts.append(Graph(int(graph.shape[0]), edges, matrix.data))
-    return _gather(parts, where, "symmetrise it with (A + A.T) / 2", {})
+def _blocks(kind: Kind, graphs: Sequence[Any], parts: Sequence[Graph]) -> Blocks:
+    """Blocks of node features; ``x``, or else every numeric attribute, are ``attributes``."""
+    if kind == "networkx":
+        blocks = node_blocks(parts, attribute_names(parts))
+        if any("x" in node for graph in parts for node in graph.nodes):
+            blocks["attributes"] = lambda: vector_block(parts)
+        return blocks
+    if kind == "data" and any(graph.get("x") is not None for graph in graphs):
+        return {"attributes": lambda: _stack(graphs, parts)}
+    return {}
 
 
-def _gather(parts: Sequence[Graph], where: Where, symmetrise: str, blocks: Blocks) -> RawGraphs:
-    joined = join_graphs(parts)
-    check_graphs(*joined, where=where, symmetrise=symmetrise)
-    default = ("attributes",) if "attributes" in blocks else ("structure",)
-    return RawGraphs(*joined, blocks=blocks, default_features=default)
-
-
-def _stack(rows: Sequence[Tensor | None], where: Where) -> Features:
+def _stack(graphs: Sequence[Data], parts: Sequence[Graph]) -> Features:
     """PyG's ``x`` of all graphs, one below the other; a vector is one column."""
     tables: list[Tensor] = []
-    for i, x in enumerate(rows):
-        if x is None:
+    for graph, part in zip(graphs, parts, strict=True):
+        if (x := graph.get("x")) is None:
             advice = "add it, or choose features='structure'"
-            raise DataError(f"{where(i)} has no x, others have; {advice}")
+            raise DataError(f"{part.name} has no x, others have; {advice}")
         tables.append(x.detach().cpu().reshape(x.shape[0], -1).float())
         width, first = tables[-1].shape[1], tables[0].shape[1]
         if width != first:
-            raise DataError(f"{where(i)} has {width} node features, {where(0)} {first}")
+            raise DataError(f"{part.name} has {width} node features, {parts[0].name} {first}")
         if not torch.isfinite(tables[-1]).all():
-            raise DataError(f"{where(i)} has node features that are NaN or infinite")
+            raise DataError(f"{part.name} has node features that are NaN or infinite")
     return Features(torch.cat(tables), tuple(f"x{c}" for c in range(tables[0].shape[1])))
 
 
-def _merge(
-    parts: Sequence[RawGraphs], places: Sequence[Sequence[int]], kinds: Sequence[str]
-) -> RawGraphs:
-    """Puts the graphs of several kinds into the order of their ``places``."""
-
-    def block(name: str) -> Features:
-        """Features that all parts have, with the same columns."""
-        blocks: list[Features] = []
-        for part, numbers, kind in zip(parts, places, kinds, strict=True):
-            graph = f"graph {numbers[0]} ({kind})"
-            fault = f"no node features {name!r}, other graphs have"
-            if name in part.blocks:
-                blocks.append(part.blocks[name]())
-                if blocks[-1].names == blocks[0].names:
-                    continue
-                one, other = (", ".join(blocks[k].names) for k in (-1, 0))
-                fault = f"the {name} {one}, graph {places[0][0]} ({kinds[0]}) {other}"
-            advice = "choose features that all have, such as features='structure'"
-            raise DataError(f"{graph} has {fault}; {advice}")
-        return Features(torch.cat([block.x for block in blocks])[nodes], blocks[0].names)
-
-    sizes = torch.cat([part.ptr.diff() for part in parts])
-    _, starts = _ranges(torch.zeros_like(sizes), sizes)
-    order = torch.argsort(torch.tensor(list(chain(*places))))
-    nodes, ptr = _ranges(starts[:-1][order], sizes[order])
-    moved = torch.empty_like(nodes)
-    moved[nodes] = torch.arange(len(nodes))
-    first = np.cumsum([0, *(int(part.ptr[-1]) for part in parts)])[:-1].tolist()
-    edges = torch.cat([part.edge_index + o for part, o in zip(parts, first, strict=True)], dim=1)
-    weight = None
-    if any(part.edge_weight is not None for part in parts):
-        weights = [(part.edge_weight, part.edge_index.shape[1]) for part in parts]
-        weight = torch.cat([torch.ones(n) if w is None else w.float() for w, n in weights])
-    offered = dict.fromkeys(chain.from_iterable(part.blocks for part in parts))
-    special = [part.default_features for part in parts if part.default_features != ("structure",)]
-    return RawGraphs(
-        ptr,
-        moved[edges],
-        weight,
-        blocks={name: partial(block, name) for name in offered},
-        default_features=special[0] if special else ("structure",),
-    )
+_READERS = {"networkx": _from_networkx, "data": _from_data, "matrix": _from_matrix}

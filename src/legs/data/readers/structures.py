@@ -9,6 +9,7 @@ Also GDT_TS, the share of a native structure that a predicted model gets right.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -17,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from legs.data.errors import BadRows, DataError
-from legs.data.readers.base import RawGraphs
+from legs.data.errors import BadRows, DataError, require
+from legs.data.readers.base import Graph, RawGraphs, join_graphs
 from legs.data.readers.folders import folder_reader
-from legs.data.readers.node_data import Graph, join_graphs
 from legs.data.readers.table_files import reading_errors
 from legs.data.readers.targets import Targets
 from legs.data.validate import Array
@@ -55,14 +55,7 @@ def _build(coords: Sequence[Array], ids: tuple[str, ...], path: Path, k: int) ->
 
 
 def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
-    """Joins every point to its nearest neighbours: ordered edges ``[2, edges]`` without loops.
-
-    Each of the points, ``[points, dimensions]``, chooses ``k``; it gets more where others choose
-    it, as edges hold in both directions. Of fewer than ``k + 1`` points all are joined.
-
-    >>> knn_graph(np.array([[0.0], [1.0], [3.0]]), k=1).tolist()
-    [[0, 1, 1, 2], [1, 0, 2, 1]]
-    """
+    """Joins each of ``[points, dimensions]`` to its ``k`` nearest, in both directions, sorted."""
     size = len(coords)
     if k < 1:
         raise DataError(f"a neighbour graph needs at least one neighbour, not {k}")
@@ -72,12 +65,10 @@ def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
     if k < 1:
         return np.zeros((2, 0), dtype=np.int64)
     near: Array = np.asarray(cKDTree(coords).query(coords, k=k + 1)[1])
-    place = np.arange(size)
-    itself = near == place[:, None]
+    itself = near == np.arange(size)[:, None]
     # Where many points coincide, a point may not be among its own nearest: it has one too many.
     itself[~itself.any(axis=1), -1] = True
-    near = near[~itself].reshape(size, k)
-    one, other = np.repeat(place, k), near.reshape(-1)
+    one, other = np.repeat(np.arange(size), k), near[~itself]
     edges = np.unique(np.concatenate([one * size + other, other * size + one]))
     return np.stack([edges // size, edges % size])
 
@@ -85,11 +76,7 @@ def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
 def structure_graphs(
     coords: Sequence[Array], targets: Targets | None = None, *, k: int = NEIGHBOURS, **fields: Any
 ) -> RawGraphs:
-    """Neighbour graphs of coordinates ``[residues, 3]``; ``fields`` are those of ``RawGraphs``.
-
-    >>> structure_graphs([np.eye(3), np.eye(3)[:2]]).edge_index.shape
-    torch.Size([2, 8])
-    """
+    """Neighbour graphs of coordinates ``[residues, 3]``; ``fields`` are those of ``RawGraphs``."""
     if targets is not None:
         fields |= targets.fields()
     return RawGraphs(*join_graphs([Graph(len(xyz), knn_graph(xyz, k)) for xyz in coords]), **fields)
@@ -105,19 +92,12 @@ class Structure(NamedTuple):
 
 def need_biotite() -> None:
     """Raises :class:`DataError` where biotite is not installed, before any file is looked at."""
-    try:
-        import biotite.structure.io.pdb  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            "PDB and mmCIF files need biotite: pip install torch-legs[protein]"
-        ) from error
+    message = "PDB and mmCIF files need biotite: pip install 'torch-legs[protein]'"
+    require(message, "biotite.structure.io.pdb")
 
 
 def read_structure(path: str | Path) -> Structure:
-    """Reads the first model of a PDB or mmCIF file; any other suffix, or none, counts as PDB.
-
-    Errors are the reason alone, without the file's name.
-    """
+    """The first model of a PDB (or any suffix) or mmCIF file; errors do not name the file."""
     path = Path(path)
     need_biotite()
     from biotite.structure.io import pdb, pdbx
@@ -142,37 +122,25 @@ def read_structure(path: str | Path) -> Structure:
 
 
 def match_residues(model: Structure, native: Structure) -> tuple[Array, Array]:
-    """Places of the residues that two structures share, by number, in each of the two.
-
-    Chains are distinguished if both structures have the same ones; else their names do not matter.
-
-    >>> chain, xyz = np.array(["A"] * 3), np.zeros((3, 3))
-    >>> one = Structure(xyz, chain, np.array(["1", "2", "3"]))
-    >>> two = Structure(xyz[:2], np.array(["", ""]), np.array(["3", "2"]))
-    >>> match_residues(two, one)
-    (array([1, 0]), array([1, 2]))
-    """
+    """Places of the residues that two structures share, by number, in each of the two."""
+    # Names of chains matter only if both structures have the same ones.
     same = set(model.chain.tolist()) == set(native.chain.tolist())
-    named: list[Array] = []
+    places: list[dict[str, int]] = []
     for one, what in ((model, "the model"), (native, "the native structure")):
         keys = [f"{c}/{n}" if same else n for c, n in zip(one.chain, one.number, strict=True)]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
+        for twice in [key for key, count in Counter(keys).items() if count > 1]:
             raise DataError(f"residue {twice} comes twice in {what}")
-        named.append(np.array(keys))
-    shared, first, second = np.intersect1d(
-        named[0], named[1], assume_unique=True, return_indices=True
-    )
-    if not len(shared):
+        places.append({key: place for place, key in enumerate(keys)})
+    shared = [key for key in places[1] if key in places[0]]
+    if not shared:
         raise DataError("the model and the native structure share no residue number")
-    order = np.argsort(second)
-    return first[order], second[order]
+    return np.array([places[0][k] for k in shared]), np.array([places[1][k] for k in shared])
 
 
 def score(model: Structure, native: Structure) -> float:
     """GDT_TS of a model, residues matched by number; see :func:`gdt_ts`."""
-    here, there = match_residues(model, native)
-    return gdt_ts(model.coords[here], native.coords[there], length=len(native.coords))
+    own, other = match_residues(model, native)
+    return gdt_ts(model.coords[own], native.coords[other], length=len(native.coords))
 
 
 def _needed(text: str) -> str:
@@ -197,16 +165,8 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
     refined by superposing what is within a radius of its place, until nothing changes. The score is
     a lower bound, as LGA's own is; LGA's differs by its search.
 
-    Args:
-        model: coordinates of the residues that the model and the native structure share, in Å,
-            ``[residues, 3]``.
-        native: coordinates of the same residues, ``[residues, 3]``.
-        length: number of residues of the native structure (default: all are shared). Residues the
-            model lacks count as misplaced.
-
-    >>> chain = np.cumsum(np.ones((20, 3)), axis=0)
-    >>> gdt_ts(chain + 5, chain)
-    100.0
+    Both coordinates are of the residues that the two share, in Å, ``[residues, 3]``; of the
+    ``length`` of the native structure, those the model lacks count as misplaced.
     """
     model, native = np.asarray(model, dtype=np.float64), np.asarray(native, dtype=np.float64)
     if model.shape != native.shape or model.ndim != 2 or model.shape[1] != 3:
@@ -240,11 +200,7 @@ def gdt_ts(model: Array, native: Array, *, length: int | None = None) -> float:
 
 
 def superpose(model: Array, native: Array, chosen: Array) -> tuple[Array, Array]:
-    """Rigid motions that bring ``chosen`` residues nearest to their places (Kabsch 1976).
-
-    Rotations ``[motions, 3, 3]`` and shifts ``[motions, 3]``, for ``model @ rotation + shift``, of
-    ``[residues, 3]`` coordinates and a ``[motions, residues]`` choice.
-    """
+    """Rigid motions that bring ``chosen`` residues nearest to their places (Kabsch 1976)."""
     weight = chosen / chosen.sum(axis=1, keepdims=True)
     from_, to = weight @ model, weight @ native
     products = (model[:, :, None] * native[:, None, :]).reshape(len(model), 9)

@@ -1,28 +1,31 @@
-"""Tables on disk: CSV, SMILES, Parquet and SDF. Columns first, then rows in chunks."""
+"""Tables on disk: CSV, SMILES, Parquet and SDF. Columns first, then rows in chunks.
+
+The index of a chunk says where its rows are: the line, row or record of each, from 1.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
-from itertools import count, islice
+from io import BytesIO, TextIOWrapper
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
-import numpy as np
-
-from legs.data.errors import BadRows, DataError
+from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
-from legs.data.readers.text import Row, delimiter_of, is_text, lines, open_binary, rows, words
 from legs.io import plain_cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # Can be read several times, in chunks; has a path, columns and the unit that numbers count.
-Table: TypeAlias = "TextTable | SdfTable | ParquetTable"
+Table: TypeAlias = "TextTable | ParquetTable"
+Row: TypeAlias = tuple[int, list[str]]  # its first line, as an editor counts, and its fields
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd")
 # Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
@@ -33,18 +36,21 @@ MOST_RECORD_BYTES = 64 << 20  # of an SDF
 FREE_ROWS, ROWS_PER_BYTE = 1_000_000, 8
 # Decoded text, in bytes and relative to the file: a value that repeats is stored once.
 FREE, RATIO = 64 << 20, 50
+# The widest tables of descriptors stay below this; what is longer has lost its line ends.
+LONGEST_LINE = 8_000_000
+_ENDS = ("\n", "\r")
+_LONGER = f"longer than {LONGEST_LINE:,} characters"
+_TOO_LONG = "\ufdd1too long"
+# Bytes that are not UTF-8, as Python's surrogateescape smuggles them through.
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+# Text packs tenfold; what packs so much more would fill the memory.
+GZIP_FREE, GZIP_RATIO = 16 << 20, 200
+_MAGIC = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file"}
 _BATCH = 50_000
 _SDF_BYTES = 1 << 18  # of records parsed together
 _V3000_CONTINUED = re.compile(rb"-[ \t\r]*\nM  V30 ")
 _V3000_ATOMS = re.compile(rb"^M  V30\s+COUNTS\s+(\d+)", re.MULTILINE)
 _V3000_BOND = re.compile(rb"^M  V30\s+\d+\s+\d+\s+(\d+)\s+(\d+)", re.MULTILINE)
-
-
-class Chunk(NamedTuple):
-    """Some rows of a table."""
-
-    frame: pd.DataFrame
-    numbers: list[int]  # line, row or record of each row, from 1
 
 
 def open_table(path: Path) -> Table:
@@ -58,25 +64,31 @@ def open_table(path: Path) -> Table:
         return ParquetTable(path)
     if suffix in (".sdf", ".sd"):
         return SdfTable(path)
-    if suffix in (".smi", ".smiles") or (suffix == ".txt" and not _has_header(path)):
-        return SmilesLines(path)
-    return TextTable(path)
+    if suffix == ".txt":  # a table, if its first line names columns, one of them of SMILES
+        first = first_line(path).lower()
+        table = "smiles" in first and any(mark in first for mark in ",;\t")
+        suffix = ".csv" if table else ".smi"
+    return SmilesLines(path) if suffix in (".smi", ".smiles") else TextTable(path)
+
+
+def first_line(path: Path) -> str:
+    """The first line of a text file that is not blank."""
+    return next((line for line in lines(path) if line.strip()), "")
 
 
 def read_whole(
     table: Table, columns: Sequence[str], bad: BadRows, limit: int | None = None
-) -> Chunk:
+) -> pd.DataFrame:
     """The first ``limit`` rows, or all, in one chunk."""
     import pandas as pd
 
-    frames, numbers = list[pd.DataFrame](), list[int]()
-    for frame, places in table.chunks(columns, _BATCH if limit is None else limit, bad):
+    frames, count = [pd.DataFrame(columns=list(columns), index=pd.Index([], dtype=int))], 0
+    for frame in table.chunks(columns, _BATCH if limit is None else limit, bad):
         frames.append(frame)
-        numbers += places
-        if limit is not None and len(numbers) >= limit:
+        count += len(frame)
+        if limit is not None and count >= limit:
             break
-    whole = pd.concat(frames or [pd.DataFrame(columns=list(columns))], ignore_index=True)
-    return Chunk(whole.iloc[:limit], numbers[:limit])
+    return pd.concat(frames[1:] or frames).iloc[:limit]
 
 
 def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
@@ -95,19 +107,105 @@ def without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
 
 def require_pandas() -> None:
     """Raises :class:`DataError` with the remedy where pandas or pyarrow is not installed."""
+    require("tables need pandas and pyarrow: pip install 'torch-legs[cli]'", "pandas", "pyarrow")
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """The file's bytes, decompressed where they are gzip (whatever the file's name says)."""
+    if not path.is_file():
+        what = "a folder, not a file" if path.is_dir() else "not there"
+        raise DataError(f"{path} is {what}; give a CSV, TSV, Parquet, SMILES or SDF file")
     try:
-        import pandas  # noqa: F401
-        import pyarrow  # noqa: F401
-    except ImportError as error:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        return cast(IO[bytes], _Unpacked(path, "rb")) if packed else path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed file that unpacks to no more than is honest."""
+
+    def read1(self, size: int = -1) -> bytes:  # what text is decoded from
+        content = super().read1(size)
+        check_unpacked(Path(self.name), self.tell(), GZIP_FREE, GZIP_RATIO, " and more")
+        return content
+
+
+def check_unpacked(
+    path: Path, size: int, free: int, ratio: int, where: str = "", *, rows: bool = False
+) -> None:
+    """Refuses a file that holds much more than its size allows, in bytes or rows."""
+    if size > free and size > ratio * (packed := path.stat().st_size):
+        holds = f"and {size:,} rows" if rows else f"and unpacks to {size:,}{where}"
         raise DataError(
-            f"tables need pandas and pyarrow: pip install 'torch-legs[cli]' ({error})"
-        ) from error
+            f"{path} has {packed:,} bytes {holds}: no honest table does, and it is not read"
+        )
 
 
-def _has_header(path: Path) -> bool:
-    """Whether the first line of a text file names columns, one of them of SMILES."""
-    first = next((line for line in lines(path) if line.strip()), "").lower()
-    return "smiles" in first and any(mark in first for mark in ",;\t")
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, with their ends; one too long to be a row arrives cut and marked.
+
+    Bytes that are not UTF-8 come as lone surrogates (see :func:`is_text`), so that a stray byte
+    in a column nobody reads does no harm.
+    """
+    try:
+        with open_binary(path) as binary:
+            start = binary.read(4)
+            binary.seek(0)
+            for magic, what in _MAGIC.items():
+                if start.startswith(magic):
+                    raise DataError(f"{path} is {what}; save it as CSV, or give it its own ending")
+            encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+            text = TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
+            while line := text.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE and not line.endswith(_ENDS):
+                    while line and not line.endswith(_ENDS):
+                        line = text.readline(LONGEST_LINE)
+                    line = _TOO_LONG + "\n"
+                yield line
+    except (UnicodeError, OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def rows(path: Path, delimiter: str, bad: BadRows) -> Iterator[Row]:
+    """The records of a delimited file; blank ones are left out, broken ones go to ``bad``."""
+    reader = csv.reader(lines(path), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = f"{error}; is a quotation mark not closed?"
+            bad.add(f"{path.name} line {line}", reason, line)
+            continue
+        if any(field.startswith(_TOO_LONG) for field in fields):
+            bad.add(f"{path.name} line {line}", _LONGER, line)
+        elif any(field and not field.isspace() for field in fields):
+            yield line, fields
+
+
+def words(path: Path, bad: BadRows) -> Iterator[Row]:
+    """The first word and the rest of each line, for files of SMILES and names."""
+    for number, line in enumerate(lines(path), start=1):
+        if line.startswith(_TOO_LONG):
+            bad.add(f"{path.name} line {number}", _LONGER, number)
+        elif fields := line.split(maxsplit=1):
+            yield number, [fields[0], fields[1].strip() if len(fields) > 1 else ""]
+
+
+def delimiter_of(path: Path) -> str:
+    """Tab, comma or semicolon: the one the first line holds most of (a comma where none)."""
+    first = first_line(path)
+    tabs = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
+    return "\t" if tabs else max(",\t;", key=first.count)
+
+
+def is_text(field: str) -> bool:
+    """Whether a field was proper UTF-8, without the zero bytes of binary files."""
+    return "\0" not in field and (field.isascii() or not _NOT_UTF8.search(field))
 
 
 class TextTable:
@@ -118,42 +216,38 @@ class TextTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._delimiter = delimiter_of(path)
-        header = next(rows(path, self._delimiter, BadRows()), None)
-        if header is None:
+        line, header = next(rows(path, self._delimiter, BadRows()), (0, []))
+        if not header:
             raise DataError(f"{path} is empty")
-        if not all(is_text(name) for name in header.fields):
-            raise DataError(
-                f"{path} line {header.line} is not UTF-8 text; save the table as CSV in UTF-8"
-            )
-        self.columns = [plain_cell(name.strip()) for name in header.fields]
+        if not all(map(is_text, header)):
+            raise DataError(f"{path} line {line} is not UTF-8 text; save the table as CSV in UTF-8")
+        self.columns = [plain_cell(name.strip()) for name in header]
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
         """Rows in chunks of at most ``size``, with some columns only."""
         import pandas as pd
 
+        values = self._values(columns, bad)
+        while part := list(islice(values, size)):
+            index = [number for number, _ in part]
+            yield pd.DataFrame([row for _, row in part], index, list(columns), dtype=object)
+
+    def _values(self, columns: Sequence[str], bad: BadRows) -> Iterator[tuple[int, list[Any]]]:
         place_of = {name: k for k, name in reversed(list(enumerate(self.columns)))}
-        places = [place_of[name] for name in columns]
-        good = (row for row in self._rows(bad) if self._check(row, places, bad))
-        while part := list(islice(good, size)):
-            values = np.empty((len(part), len(places)), dtype=object)
-            values[:] = [[plain_cell(row.fields[k].strip()) for k in places] for row in part]
-            frame = pd.DataFrame(values, columns=list(columns), dtype=object)
-            yield Chunk(frame, [row.line for row in part])
+        places, expected = [place_of[name] for name in columns], len(self.columns)
+        for line, fields in self._rows(bad):
+            # Delimiters at the end of a line are a habit of spreadsheets.
+            if len(fields) < expected or any(fields[expected:]):
+                reason = f"number of fields: {len(fields)}; the header has {expected}"
+            elif broken := [place for place in places if not is_text(fields[place])]:
+                reason = f"the column {self.columns[broken[0]]!r} is not UTF-8 text"
+            else:
+                yield line, [plain_cell(fields[place].strip()) for place in places]
+                continue
+            bad.add(f"{self.path.name} line {line}", reason, line)
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
         return islice(rows(self.path, self._delimiter, bad), 1, None)
-
-    def _check(self, row: Row, places: Sequence[int], bad: BadRows) -> bool:
-        expected, count = len(self.columns), len(row.fields)
-        # Delimiters at the end of a line are a habit of spreadsheets.
-        if count < expected or any(row.fields[expected:]):
-            reason = f"number of fields: {count}; the header has {expected}"
-        elif broken := [place for place in places if not is_text(row.fields[place])]:
-            reason = f"the column {self.columns[broken[0]]!r} is not UTF-8 text"
-        else:
-            return True
-        bad.add(f"{self.path.name} line {row.line}", reason, row.line)
-        return False
 
 
 class SmilesLines(TextTable):
@@ -161,19 +255,19 @@ class SmilesLines(TextTable):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = list(islice(words(path, BadRows("skip")), 100))
+        first = [fields for _, fields in islice(words(path, BadRows("skip")), 100)]
         if not first:
             raise DataError(f"{path} is empty")
-        self._header = "smiles" in first[0].fields[0].lower()
-        self.columns = ["smiles", "id"] if any(row.fields[1] for row in first) else ["smiles"]
+        self._header = "smiles" in first[0][0].lower()
+        self.columns = ["smiles", "id"] if any(name for _, name in first) else ["smiles"]
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
         for line, (smiles, name) in islice(words(self.path, bad), int(self._header), None):
-            yield Row(line, [smiles, name or str(line)][: len(self.columns)])
+            yield line, [smiles, name or str(line)][: len(self.columns)]
 
 
-class SdfTable:
-    """A structure-data file: molecules with properties."""
+class SdfTable(TextTable):
+    """A structure-data file: molecules, ``None`` where they cannot be read, with properties."""
 
     unit = "record"
 
@@ -182,20 +276,13 @@ class SdfTable:
         self.path = path
         # Records may have different properties: the first hundred stand for all.
         records = islice(self._records(BadRows("skip")), 100)
-        self.columns = [MOLECULE, *dict.fromkeys(name for *_, row in records for name in row)]
+        self.columns = list(dict.fromkeys([MOLECULE, *chain(*(row for _, row in records))]))
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """As :meth:`TextTable.chunks`; molecules that cannot be read are ``None``."""
-        import pandas as pd
+    def _values(self, columns: Sequence[str], bad: BadRows) -> Iterator[tuple[int, list[Any]]]:
+        return ((number, [row.get(c) for c in columns]) for number, row in self._records(bad))
 
-        records = self._records(bad)
-        while part := list(islice(records, size)):
-            data = {name: [row.get(name) for *_, row in part] for name in columns}
-            data[MOLECULE] = [molecule for _, molecule, _ in part]
-            yield Chunk(pd.DataFrame(data, dtype=object), [number for number, *_ in part])
-
-    def _records(self, bad: BadRows) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        """Numbers, molecules and their properties; those that are too large go to ``bad``."""
+    def _records(self, bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Numbers of records and their properties; those that are too large go to ``bad``."""
         numbers = count(1)
         try:
             with open_binary(self.path) as file:
@@ -205,13 +292,13 @@ class SdfTable:
                     good = [b"".join(r) for r, why in zip(batch, faults, strict=True) if not why]
                     rows = _parse_sdf(good)
                     if len(rows) < len(good):  # one has swallowed another
-                        rows = [(_parse_sdf([record]) or [(None, {})])[0] for record in good]
+                        rows = [(_parse_sdf([record]) or [{}])[0] for record in good]
                     left = iter(rows)
                     for fault, number in zip(faults, numbers, strict=False):
                         if fault:
                             bad.add(f"{self.path.name} record {number}", fault, number)
                         else:
-                            yield number, *next(left)
+                            yield number, next(left)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from error
 
@@ -238,14 +325,13 @@ class SdfTable:
             yield batch
 
 
-def _parse_sdf(records: list[bytes]) -> list[tuple[bytes | None, dict[str, str]]]:
+def _parse_sdf(records: list[bytes]) -> list[dict[str, Any]]:
+    """Molecule, title and properties of each record; nothing of those that RDKit cannot read."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
         supplier = Chem.ForwardSDMolSupplier(BytesIO(b"".join(records)), removeHs=False)
-        return [
-            (None, {}) if mol is None else (mol.ToBinary(), _properties(mol)) for mol in supplier
-        ]
+        return [{} if mol is None else _properties(mol) for mol in supplier]
 
 
 def _sdf_fault(record: list[bytes]) -> str:
@@ -265,11 +351,11 @@ def _sdf_fault(record: list[bytes]) -> str:
         return ""  # RDKit cannot read it either
 
 
-def _properties(mol: Any) -> dict[str, str]:
-    """Title and properties of a molecule; names that are not UTF-8 are left out."""
+def _properties(mol: Any) -> dict[str, Any]:
     names = mol.GetPropNames()
-    title = _decoded(mol.GetProp, "_Name").strip()
-    properties = {TITLE: title} if title else {}
+    properties: dict[str, Any] = {MOLECULE: mol.ToBinary()}
+    if title := _decoded(mol.GetProp, "_Name").strip():
+        properties[TITLE] = title
     for i in range(len(names)):
         name = _decoded(names.__getitem__, i)
         if name.strip():
@@ -278,6 +364,7 @@ def _properties(mol: Any) -> dict[str, str]:
 
 
 def _decoded(get: Callable[[Any], str], key: Any) -> str:
+    """A name or value; empty where it is not UTF-8."""
     try:
         return get(key)
     except (UnicodeDecodeError, KeyError):  # a name with a zero byte is a key that is not found
@@ -304,16 +391,15 @@ class ParquetTable:
             }
             if self.nested >= {*self.types}:
                 raise DataError(f"{path} holds no column of text or numbers")
-            self.count, size = file.metadata.num_rows, path.stat().st_size
-            if self.count > max(FREE_ROWS, ROWS_PER_BYTE * size):
-                raise DataError(
-                    f"{path} has {size:,} bytes and {self.count:,} rows: no honest table does, and "
-                    "it is not read"
-                )
+            self.count = file.metadata.num_rows
+            check_unpacked(path, self.count, FREE_ROWS, ROWS_PER_BYTE, rows=True)
 
-    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[Chunk]:
-        """As :meth:`TextTable.chunks`."""
-        start = 1
+    def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
+        """As :meth:`TextTable.chunks`; text is expanded once its size is known."""
+        import pandas as pd
+        import pyarrow as pa
+        from pyarrow import compute, types
+
         for name in columns:
             if name not in self.types:
                 raise DataError(f"{self.path} has no column {name!r}")
@@ -322,39 +408,38 @@ class ParquetTable:
                     f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
-        with reading_errors(f"{self.path} is not a Parquet file that can be read", self.path):
-            for batch in self._batches(columns, size):
-                # Without the metadata: they turn a column that was an index into one again.
-                frame = batch.to_pandas(ignore_metadata=True)
-                yield Chunk(frame, list(range(start, start + batch.num_rows)))
-                start += batch.num_rows
-
-    def _batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
-        """Rows as Arrow batches; text is expanded once its size is known."""
-        import pyarrow as pa
-        from pyarrow import types
-
         kinds = [self.types[name] for name in columns]
         width = sum(kind.byte_width for kind in kinds if types.is_fixed_size_binary(kind))
         size = min(size, max(FREE // max(width, 1), 1))
-        # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
-        file = _open_parquet(self.path, read_dictionary=list(columns))
         total = start = 0
-        for batch in file.iter_batches(batch_size=size, columns=list(columns)):
-            batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
-            total += batch.num_rows * width
-            arrays = []
-            for name, array in zip(batch.schema.names, batch.columns, strict=True):
-                if types.is_dictionary(array.type):
-                    total += _expanded_size(array)
-                    end = start + len(array)
-                    _check_size(self.path, total, f" in column {name!r}, up to row {end}")
+        with reading_errors(f"{self.path} is not a Parquet file that can be read", self.path):
+            # As dictionaries: decoded, a string of 1 MB that every row refers to is 1 MB per row.
+            file = _open_parquet(self.path, read_dictionary=list(columns))
+            for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+                batch.validate(full=True)  # text that is not UTF-8 would fail later, anywhere
+                end = start + batch.num_rows
+                total += batch.num_rows * width
+                arrays = []
+                for name, array in zip(batch.schema.names, batch.columns, strict=True):
                     kind = self.types[name]
-                    if not types.is_dictionary(kind):
-                        array = array.dictionary_decode().cast(getattr(kind, "storage_type", kind))
-                arrays.append(array)
-            start += batch.num_rows
-            yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+                    if types.is_dictionary(array.type):
+                        values = array.dictionary
+                        if types.is_binary(values.type) or types.is_string(values.type):
+                            lengths = compute.binary_length(values).take(array.indices)
+                            total += compute.sum(lengths).as_py() or 0
+                        else:
+                            total += array.nbytes
+                        where = f" in column {name!r}, up to row {end}"
+                        check_unpacked(self.path, total, FREE, RATIO, where)
+                        if not types.is_dictionary(kind):
+                            kind = getattr(kind, "storage_type", kind)
+                            array = array.dictionary_decode().cast(kind)
+                    arrays.append(array)
+                plain = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+                # Without the metadata: they turn a column that was an index into one again.
+                frame = plain.to_pandas(ignore_metadata=True)
+                yield frame.set_axis(pd.RangeIndex(start + 1, end + 1))
+                start = end
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -363,7 +448,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     table = ParquetTable(path)
     if columns is None:
         columns = [name for name in table.columns if name not in table.nested]
-    return read_whole(table, columns, BadRows()).frame
+    return read_whole(table, columns, BadRows())
 
 
 def _open_parquet(path: Path, **options: Any) -> Any:
@@ -371,27 +456,8 @@ def _open_parquet(path: Path, **options: Any) -> Any:
 
     file = parquet.ParquetFile(path, **options)
     groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-    _check_size(path, sum(group.total_byte_size for group in groups))
+    check_unpacked(path, sum(group.total_byte_size for group in groups), FREE, RATIO)
     return file
-
-
-def _expanded_size(array: Any) -> int:
-    """Bytes of the text that a dictionary array stands for."""
-    from pyarrow import compute, types
-
-    values = array.dictionary
-    if not (types.is_binary(values.type) or types.is_string(values.type)):
-        return int(array.nbytes)
-    return compute.sum(compute.binary_length(values).take(array.indices)).as_py() or 0
-
-
-def _check_size(path: Path, size: int, where: str = "") -> None:
-    packed = path.stat().st_size
-    if size > FREE and size > RATIO * packed:
-        raise DataError(
-            f"{path} has {packed:,} bytes and unpacks to {size:,}{where}: no honest table does, "
-            "and it is not read"
-        )
 
 
 @contextmanager

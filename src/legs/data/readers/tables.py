@@ -26,7 +26,6 @@ from legs.data.readers.molecules import raw_graphs, read_parallel
 from legs.data.readers.table_files import (
     MOLECULE,
     TITLE,
-    Chunk,
     Table,
     open_table,
     read_whole,
@@ -61,33 +60,17 @@ def read_table(
     CSV (comma, semicolon or tab) and TSV with a header, Parquet, ``.smi``/``.txt`` with a SMILES
     string and an id per line, SDF; text files and SDF also compressed (``.gz``).
 
-    Args:
-        path: of the file.
-        target: column or columns (an SDF's properties). Default: the only column named target,
-            label, y or class, or the only one left; ``[]`` for none.
-        task: ``"classification"`` or ``"regression"`` (default: see
-            :mod:`legs.data.readers.targets`).
-        smiles_column: default: by name, else by content.
-        id_column: its values must be present and distinct. Default: a column with a usual name such
-            as ``id`` or ``mol_id``; an SDF's titles, if they differ; else the number of the line,
-            as also with ``""``.
-        hydrogens: make hydrogens nodes (default: heavy atoms only).
-        bond_weights: weigh edges by bond order (default: no weights).
-        bad: collects rows that cannot be used (default: the first one raises).
-        limit: read only the first rows (default: all).
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "alcohols.csv")
-    >>> _ = file.write_text("smiles,boils\\nCO,64.7\\nCCO,78.2\\n")
-    >>> raw = read_table(file)
-    >>> raw.task, raw.target_names, raw.y.tolist(), raw.ids
-    ('regression', ('boils',), [[64.69...], [78.19...]], ('2', '3'))
+    ``target`` names columns (an SDF's properties), ``[]`` none; see :func:`find_targets` for the
+    default, :mod:`legs.data.readers.targets` for that of ``task``, :func:`smiles_column` and
+    :func:`id_column` for columns of molecules and ids. Ids must be present and distinct, but for
+    an SDF's titles, which serve if they are; else, and with ``id_column=""``, the number of the
+    line does. ``bad`` collects rows that cannot be used (default: the first one raises).
     """
-    bad = BadRows() if bad is None else bad
-    table = _open(path)
+    require_rdkit()
+    bad, table = BadRows() if bad is None else bad, open_table(expand_user(path))
     columns = choose_columns(table, smiles_column, id_column, target)
-    chunk = read_whole(table, columns.needed(), bad, limit)
-    batch = TableRows(table, columns, chunk, (), bad.on_error, hydrogens, bond_weights)
+    frame = read_whole(table, columns.needed(), bad, limit)
+    batch = TableRows(table, columns, frame, (), bad.on_error, hydrogens, bond_weights)
     rows = batch.read(bad, unique_ids=True)
     if not rows.index:
         raise DataError(f"{table.path} holds no row that can be used")
@@ -113,18 +96,13 @@ def iter_table(
 
     Ids may repeat or be missing: rows are identified by their position. Columns that a user
     ``asked`` for must be there, while one that training had may be called otherwise in a new file.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "alkanes.smi")
-    >>> _ = file.write_text("C methane\\nCC ethane\\nCCC propane\\n")
-    >>> [batch.read().ids for batch in iter_table(file, chunk=2)]
-    [['methane', 'ethane'], ['propane']]
     """
     if chunk is not None and chunk < 1:
         raise DataError(f"chunk is at least 1, not {chunk}")
+    require_rdkit()
     import pandas as pd
 
-    table = _open(path)
+    table = open_table(expand_user(path))
     smiles, ids = (
         name if option in asked or not name or name in table.columns else None
         for option, name in (("smiles_column", smiles_column), ("id_column", id_column))
@@ -136,7 +114,7 @@ def iter_table(
     bad, needed, empty = BadRows(on_error), columns.needed(), True
     parts = [read_whole(table, needed, bad)] if chunk is None else table.chunks(needed, chunk, bad)
     # Bad rows may follow the last good one.
-    for part in chain(parts, [Chunk(pd.DataFrame(columns=needed), [])]):
+    for part in chain(parts, [pd.DataFrame(columns=needed)]):
         rows = TableRows(table, columns, part, tuple(bad.rows), on_error, hydrogens, bond_weights)
         bad.rows.clear()
         if len(rows):
@@ -165,7 +143,7 @@ class TableRows:
 
     table: Table
     columns: Columns  # that were read
-    chunk: Chunk
+    frame: pd.DataFrame  # indexed by the number of the line, row or record
     bad: tuple[BadRow, ...]  # between and after these, without fields, such as broken lines
     on_error: OnError
     hydrogens: bool = False
@@ -173,23 +151,20 @@ class TableRows:
 
     def __len__(self) -> int:
         """Number of rows, including those that cannot be used."""
-        return len(self.chunk.numbers) + len(self.bad)
+        return len(self.frame) + len(self.bad)
 
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
-        """Makes graphs of the molecules: the slow part.
-
-        ``bad`` collects the rows that cannot be used (default: those of this batch); with
-        ``unique_ids``, these are also rows whose id is missing or repeats.
-        """
+        """Makes graphs of the molecules: the slow part; ids may have to be there and distinct."""
         bad = BadRows(self.on_error, list(self.bad)) if bad is None else bad
-        columns, (frame, numbers), ids = self.columns, self.chunk, self._ids()
+        columns, ids = self.columns, self._ids()
         if unique_ids and columns.ids == TITLE:
             # Nobody promised that titles are ids: they serve if they are distinct.
-            ids = ids if len(set(ids)) == len(ids) else list(map(str, numbers))
+            if len({*ids.values()}) < len(ids):
+                ids = {number: str(number) for number in ids}
         elif unique_ids:
-            own = self._own_ids(ids, bad)
-            frame = frame.iloc[own]
-            numbers, ids = [numbers[i] for i in own], [ids[i] for i in own]
+            self._drop_repeated(ids, bad)
+        numbers = list(ids)
+        frame = self.frame.loc[numbers]
         molecules = frame[columns.molecules].tolist()
         if columns.molecules != MOLECULE:
             # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
@@ -197,44 +172,43 @@ class TableRows:
         read = read_parallel(molecules, hydrogens=self.hydrogens)
         for position, reason in read.bad:
             bad.add(self._where(numbers[position]), reason, numbers[position])
-        errors = {row.number: row.reason for row in bad.rows}
-        kept = [numbers[i] for i in read.kept.tolist()]
-        smiles = dict(zip(numbers, molecules, strict=True))
+        errors = {row.number: row.reason for row in bad.rows if row.number is not None}
+        usable = [numbers[i] for i in read.kept.tolist()]
         if columns.molecules == MOLECULE:
-            smiles = dict(zip(kept, read.smiles, strict=True))
-        id_of = dict(zip(numbers, ids, strict=True))
-        order = sorted({*numbers, *(n for n in errors if n is not None)})
+            smiles = dict(zip(usable, read.smiles, strict=True))
+        else:
+            smiles = dict(zip(numbers, molecules, strict=True))
+        order = sorted({*numbers, *errors})
         row_of = {number: row for row, number in enumerate(order)}
         return Rows(
-            [id_of.get(n, str(n) if columns.ids is None else "") for n in order],
+            [ids.get(n, str(n) if columns.ids is None else "") for n in order],
             [smiles.get(n) or "" for n in order],
             [self._where(n) for n in order],
             [errors.get(n, "") for n in order],
-            [row_of[n] for n in kept],
-            lambda chosen: self._build(read, [id_of[n] for n in kept], chosen),
-            without_gaps(frame.iloc[read.kept][columns.targets]) if columns.targets else None,
+            [row_of[n] for n in usable],
+            lambda chosen: self._build(read, [ids[n] for n in usable], chosen),
+            without_gaps(frame.loc[usable, columns.targets]) if columns.targets else None,
         )
 
     def pieces(self, size: int) -> Iterator[TableRows]:
         """The same rows in the same order, about ``size`` at a time."""
-        numbers = self.chunk.numbers
-        bad_numbers = [row.number or 0 for row in self.bad]
-        for start in range(0, max(len(numbers), 1), size):
-            chunk = Chunk(self.chunk.frame.iloc[start : start + size], numbers[start:][:size])
-            last = start + size >= len(numbers)
-            end = len(self.bad) if last else bisect_left(bad_numbers, numbers[start + size])
-            begin = bisect_left(bad_numbers, numbers[start]) if start else 0
-            yield replace(self, chunk=chunk, bad=self.bad[begin:end])
+        bad_numbers, begin = [row.number or 0 for row in self.bad], 0
+        for start in range(0, max(len(self.frame), 1), size):
+            following = self.frame.index[start + size : start + size + 1]
+            end = bisect_left(bad_numbers, following[0]) if len(following) else len(self.bad)
+            frame = self.frame.iloc[start : start + size]
+            yield replace(self, frame=frame, bad=self.bad[begin:end])
+            begin = end
 
     def digest(self) -> str:
         """A digest of everything the result depends on."""
         digest = hashlib.sha256()
         for name in self.columns.needed():
-            for value in self.chunk.frame[name]:
+            for value in self.frame[name]:
                 digest.update(value if isinstance(value, bytes) else str(value).encode())
                 digest.update(b"\0")
         pairs = tuple((row.where, row.reason) for row in self.bad)
-        digest.update(repr((self.chunk.numbers, pairs)).encode())
+        digest.update(repr((self.frame.index.tolist(), pairs)).encode())
         return digest.hexdigest()
 
     def _build(self, read: MoleculeArrays, ids: Sequence[str], chosen: Sequence[int]) -> RawGraphs:
@@ -249,29 +223,24 @@ class TableRows:
             info={"source": str(self.table.path)},
         )
 
-    def _ids(self) -> list[str]:
-        import pandas as pd
-
-        numbers = [str(number) for number in self.chunk.numbers]
+    def _ids(self) -> dict[int, str]:
+        """The id of every row, by its number."""
+        numbers = self.frame.index.tolist()
         if self.columns.ids is None:
-            return numbers
-        ids = [
-            "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value).strip()
-            for value in self.chunk.frame[self.columns.ids]
-        ]
-        if self.columns.ids == TITLE:
-            return [title or number for title, number in zip(ids, numbers, strict=True)]
-        return ids
+            return {number: str(number) for number in numbers}
+        column = self.frame[self.columns.ids]
+        gaps = column.isna().tolist()
+        ids = ["" if gap else str(v).strip() for v, gap in zip(column, gaps, strict=True)]
+        titles = self.columns.ids == TITLE
+        return {n: name or str(n) * titles for n, name in zip(numbers, ids, strict=True)}
 
-    def _own_ids(self, ids: list[str], bad: BadRows) -> list[int]:
-        """The rows with an id of their own; others are bad."""
+    def _drop_repeated(self, ids: dict[int, str], bad: BadRows) -> None:
+        """Drops rows without an id of their own; they are bad."""
         first: dict[str, int] = {}
-        own = []
-        for row, (name, number) in enumerate(zip(ids, self.chunk.numbers, strict=True)):
+        unit = self.table.unit
+        for number, name in list(ids.items()):
             if name and first.setdefault(name, number) == number:
-                own.append(row)
                 continue
-            unit = self.table.unit
             reason = f"no id in the column {self.columns.ids!r}"
             if name:
                 reason = (
@@ -279,7 +248,7 @@ class TableRows:
                     f"(id_column='' takes the number of the {unit} instead)"
                 )
             bad.add(self._where(number), reason, number)
-        return own
+            del ids[number]
 
     def _where(self, number: int) -> str:
         return f"{self.table.path.name} {self.table.unit} {number}"
@@ -293,10 +262,9 @@ def choose_columns(
 
     names, sample = table.columns, pd.DataFrame(columns=table.columns)
     if len(set(names)) == len(names):
-        nested = getattr(table, "nested", ())
-        readable = [name for name in names if name not in nested]
+        readable = [name for name in names if name not in getattr(table, "nested", ())]
         for first in islice(table.chunks(readable, _SAMPLE, BadRows("skip")), 1):
-            sample = first.frame.reindex(columns=names)
+            sample = first.reindex(columns=names)
     try:
         molecules = smiles_column(names, sample, smiles)
         rest = [name for name in names if name != molecules]
@@ -365,11 +333,6 @@ def _is_smiles(text: str) -> bool:
 
 def _folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
-
-
-def _open(path: str | Path) -> Table:
-    require_rdkit()
-    return open_table(expand_user(path))
 
 
 _OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit"

@@ -13,6 +13,9 @@ The rule, where the task is not given:
 
 The task can be given instead. ``"classification"`` takes any values as classes; ``"regression"``
 takes true/false as 1 and 0, and rows whose value is no number are bad.
+
+Numbers follow one strict pattern: Python's ``float`` also takes ``1_0`` and digits of other
+scripts, which are typing errors or ids in a table.
 """
 
 from __future__ import annotations
@@ -27,21 +30,32 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from legs.data.dataset import Task
 from legs.data.errors import BadRows, DataError, listed
-from legs.data.readers.text import is_censored, parse_numbers
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line reads numbers before it needs PyTorch
     import pandas as pd
+    from torch import Tensor
+
+    from legs.data.dataset import Task
 
 MOST_CLASSES = 20
 Array: TypeAlias = np.ndarray[Any, Any]
 Kind: TypeAlias = Literal["names", "truth", "integers", "floats", "mixed"]
 Table: TypeAlias = "pd.DataFrame | Mapping[str, Any]"  # columns by name
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_COMMA = re.compile(rf"[+-]?(?:[0-9]+,[0-9]*|,[0-9]+){_EXPONENT}")
+# 1,234 is 1.234 or 1234.
+_EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+_THOUSANDS = re.compile(
+    r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,}|"
+    r"(?:\.[0-9]{3})+,[0-9]*|(?:\.[0-9]{3}){2,})"
+)
+# A bound, such as >7.5, and no measurement.
+_CENSORED = re.compile(r"(?:[<>]=?|=[<>]|[≤≥⩽⩾~≈≲≳])\s*[+-]?(?:[0-9]|[.,][0-9]).*")
 _USUAL_NAMES = ("target", "targets", "label", "labels", "y", "class")
 
 
@@ -53,6 +67,7 @@ class Column(NamedTuple):
     raw: Array  # [rows], as given; None where missing
     number: Array  # [rows] float64, NaN where the value is not a number
     present: Array  # [rows] bool
+    where: Sequence[str]  # what messages call the rows
     comma: bool | None = None  # whether commas are decimal; None if undecided
     refusal: str = ""  # why its text cannot be read as numbers, although it looks like them
 
@@ -65,15 +80,22 @@ class Column(NamedTuple):
         """Whether the values are classes where the task is not given."""
         return self.kind in ("names", "truth") or (self.kind == "integers" and self.few())
 
+    def holds(self, row: int) -> str:
+        """What messages say of the value in a row."""
+        return f"the target column {self.name!r} holds {str(self.raw[row])[:40]!r}"
+
+    def not_finite(self, row: int) -> str:
+        """Why the value in a row cannot be regressed."""
+        if not _CENSORED.fullmatch(str(self.raw[row]).strip()):
+            return f"{self.holds(row)}, not a finite number"
+        what = "a censored value: a bound, not a measurement. Replace it or drop the row"
+        return f"{self.holds(row)}, {what}"
+
 
 def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | None = None) -> Column:
     """Finds out what a column, an array or a pandas Series, holds.
 
-    ``where`` is what messages call its rows; ``comma``, whether commas are decimal, if other parts
-    of the column have shown it.
-
-    >>> parse_column("size", np.array(["1", "2", ""]), ["a", "b", "c"]).kind
-    'integers'
+    ``comma`` says whether commas are decimal, if other parts of the column have shown it.
     """
     dtype = values.dtype
     if hasattr(values, "to_numpy"):  # pandas
@@ -81,14 +103,44 @@ def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | Non
     else:
         raw = np.asarray(values).astype(object)
     present = np.array([not _is_missing(value) for value in raw], dtype=bool)
-    if dtype.kind not in "biuf":
-        column = _parse_objects(name, raw, present, where, comma)
-        return column._replace(kind="names") if dtype == "category" else column
-    number = np.where(present, raw, math.nan).astype(float)
-    kind: Kind = "truth" if dtype.kind == "b" else "integers"
-    if dtype.kind == "f" and (present.all() or (number != np.floor(number))[present].any()):
-        kind = "floats"
-    return Column(name, kind, raw, number, present)
+    kind: Kind
+    if dtype.kind in "biuf":
+        number = np.where(present, raw, math.nan).astype(float)
+        kind = "truth" if dtype.kind == "b" else "integers"
+        if dtype.kind == "f" and (present.all() or (number != np.floor(number))[present].any()):
+            kind = "floats"
+        return Column(name, kind, raw, number, present, where)
+    number = np.full(len(raw), math.nan)
+    marked: dict[str, list[int]] = {"": [], ".": [], ",": [], "thousands": []}
+    for row in np.flatnonzero(present).tolist():
+        if isinstance(raw[row], str):
+            number[row], mark = read_number(raw[row])
+            marked[mark].append(row)
+        elif not isinstance(raw[row], (Real, Decimal, np.bool_)):
+            raise DataError(
+                f"{where[row]}: the target column {name!r} holds a "
+                f"{type(raw[row]).__name__}; targets are numbers, names or true/false"
+            )
+        else:
+            with suppress(ValueError, OverflowError):
+                number[row] = float(raw[row])
+    # "inf" is a number here, if a bad one; text that says "nan" is a name.
+    numeric = ~np.isnan(number[present])
+    truth = np.array([isinstance(value, (bool, np.bool_)) for value in raw[present]], dtype=bool)
+    if dtype == "category" or not numeric.any():
+        kind = "names"
+    elif truth.all():
+        kind = "truth"
+    elif truth.any() or not numeric.all():
+        kind = "mixed"
+    else:
+        whole = all(_INTEGER.fullmatch(str(value)) for value in raw[present])
+        kind = "integers" if whole else "floats"
+    column = Column(name, kind, raw, number, present, where)
+    return column._replace(
+        comma=True if marked[","] else False if marked["."] else comma,
+        refusal=_refusal(column, marked, comma),
+    )
 
 
 def _is_missing(value: Any) -> bool:
@@ -98,56 +150,49 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, Real | Decimal) and value != value)
 
 
-def _parse_objects(
-    name: str, raw: Array, present: Array, where: Sequence[str], comma: bool | None
-) -> Column:
-    number, texts = np.full(len(raw), math.nan), []
-    for row in np.flatnonzero(present).tolist():
-        if isinstance(raw[row], str):
-            texts.append(row)
-        elif not isinstance(raw[row], (Real, Decimal, np.bool_)):
-            raise DataError(
-                f"{where[row]}: the target column {name!r} holds a "
-                f"{type(raw[row]).__name__}; targets are numbers, names or true/false"
-            )
-        else:
-            with suppress(ValueError, OverflowError):
-                number[row] = float(raw[row])
-    number[texts], comma, fault = parse_numbers([raw[row] for row in texts], comma)
-    refusal = ""
-    if fault is not None:
-        place, reason, other = fault
-        row, beside = texts[place], ""
-        if other is not None:
-            beside = f" ({raw[texts[other]][:40]!r} in {where[texts[other]]})"
-        refusal = (
-            f"{where[row]}: the target column {name!r} holds {raw[row][:40]!r}, which "
-            f"{reason}{beside}; write all its numbers with a decimal point and nothing between "
-            "thousands"
-        )
-    # "inf" is a number here, if a bad one; text that says "nan" is a name.
-    numeric = ~np.isnan(number[present])
-    truth = np.array([isinstance(value, (bool, np.bool_)) for value in raw[present]], dtype=bool)
-    kind: Kind = "floats"
-    if not numeric.any():
-        kind = "names"
-    elif truth.all():
-        kind = "truth"
-    elif truth.any() or not numeric.all():
-        kind = "mixed"
-    elif all(_INTEGER.fullmatch(str(value)) for value in raw[present]):
-        kind = "integers"
-    return Column(name, kind, raw, number, present, comma, refusal)
+def _refusal(column: Column, marked: dict[str, list[int]], comma: bool | None) -> str:
+    """Why rows of numbers with these marks cannot be read: one decimal mark serves all."""
+    points, commas, thousands = (marked[mark] for mark in (".", ",", "thousands"))
+    if thousands:
+        row, reason = thousands[0], "has thousands separators"
+    elif commas and (points or comma is False):
+        row, reason = commas[0], "has a comma, others a point"
+        if points:
+            reason += f" ({column.raw[points[0]][:40]!r} in {column.where[points[0]]})"
+    elif points and comma:
+        row, reason = points[0], "has a point, others a comma"
+    elif commas and not comma and all(_EITHER.fullmatch(column.raw[row].strip()) for row in commas):
+        row, reason = commas[0], "has a decimal comma or a thousands separator"
+    else:
+        return ""
+    return (
+        f"{column.where[row]}: {column.holds(row)}, which {reason}; write all its numbers with a "
+        "decimal point and nothing between thousands"
+    )
+
+
+def read_number(text: str) -> tuple[float, str]:
+    """The number that a text is, or NaN, and its mark: ``"."``, ``","``, ``"thousands"``, none."""
+    bare = text.strip()
+    if _NUMBER.fullmatch(bare) or _INFINITE.fullmatch(bare):
+        return float(bare), "." if "." in bare else ""
+    if _COMMA.fullmatch(bare):
+        return float(bare.replace(",", ".")), ","
+    if _THOUSANDS.fullmatch(bare):  # looks like a number; never used as one
+        return float(re.sub("[.,]", "", bare)), "thousands"
+    return math.nan, ""
+
+
+def parse_number(text: str) -> float:
+    """The number that a text is, with a decimal point; infinite where it says so."""
+    value, mark = read_number(text)
+    if math.isnan(value) or mark in (",", "thousands"):
+        raise DataError(f"{text[:40]!r} is not a number")
+    return value
 
 
 def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
-    """A column by its name, or an error with the nearest name there is.
-
-    >>> find_column(["smiles", "logS"], "logs", "target column")
-    Traceback (most recent call last):
-    ...
-    legs.data.errors.DataError: there is no target column 'logs'; did you mean 'logS'? ...
-    """
+    """A column by its name, or an error with the nearest name there is."""
     count = list(columns).count(name)
     if count > 1:
         raise DataError(f"there are {count} columns named {name!r}; rename all but one")
@@ -185,22 +230,11 @@ def encode_targets(
 
     Call it on the rows whose graphs could be read, so that no class is left without a graph; then
     drop the graphs that are not ``kept``. In regression on several columns, rows with some targets
-    are kept, with NaN for the others.
-
-    Args:
-        table: a row per graph; a pandas DataFrame, or arrays by name.
-        columns: names of the target columns, at least one.
-        task: overrides the detection.
-        bad: collects rows with missing or infinite targets (default: the first one raises).
-        where: what to call each row in messages; default ``row 1``, ``row 2``, …
-
-    >>> table = {"kind": np.array(["b", "a", "b"]), "size": np.array([0.5, 1.5, np.nan])}
-    >>> encode_targets(table, ["kind"])[:3]
-    (tensor([1, 0, 1]), 'classification', ('a', 'b'))
-    >>> encode_targets(table, ["size"], bad=BadRows("skip")).y
-    tensor([[0.5000],
-            [1.5000]])
+    are kept, with NaN for the others. ``bad`` collects rows with missing or infinite targets
+    (default: the first one raises); messages call them ``where``, by default ``row 1``, …
     """
+    from torch import from_numpy
+
     if task not in (None, "classification", "regression"):
         raise DataError(f"the task is 'classification' or 'regression', not {task!r}")
     if not columns or len(set(columns)) < len(columns):
@@ -219,13 +253,22 @@ def encode_targets(
     present = np.stack([column.present for column in parsed], axis=1)
     kept: Array = np.asarray(present.any(axis=1))
     for row in np.flatnonzero(~kept).tolist():
-        absent = columns[int(np.flatnonzero(~present[row])[0])]
-        bad.add(names[row], f"no value in the target column {absent!r}")
-    for k, name in enumerate(columns):
-        if not present[kept, k].any():
-            raise DataError(f"no row has a value in the target column {name}")
-    if (task or _detect(parsed, names)) == "regression":
-        return _numbers(parsed, kept, names, bad)
+        bad.add(names[row], f"no value in the target column {columns[0]!r}")
+    for column in parsed:
+        if not column.present.any():
+            raise DataError(f"no row has a value in the target column {column.name}")
+    if (task or _detect(parsed)) == "regression":
+        for name in (column.name for column in parsed if column.kind == "names"):
+            raise DataError(f"the target column {name!r} holds names; regression takes numbers")
+        with np.errstate(over="ignore"):
+            y = np.stack([column.number for column in parsed], axis=1).astype(np.float32)
+        broken = ~np.isfinite(y) & present
+        for row in np.flatnonzero(broken.any(axis=1)).tolist():
+            bad.add(names[row], parsed[int(np.argmax(broken[row]))].not_finite(row))
+        kept &= ~broken.any(axis=1)
+        if not kept.any():
+            raise DataError(f"no row has a finite number in the target column(s) {listed(columns)}")
+        return Targets(from_numpy(y[kept]), "regression", (), tuple(columns), kept)
     if len(parsed) > 1:
         raise DataError(
             f"classification takes one target column, not {len(parsed)} "
@@ -236,8 +279,8 @@ def encode_targets(
         for row in np.flatnonzero(np.isinf(column.number)).tolist():
             bad.add(names[row], f"the target column {column.name!r} is infinite")
             kept[row] = column.present[row] = False
-    y, class_names = _classes(column, names, asked=task is not None)
-    return Targets(y, "classification", class_names, tuple(columns), kept)
+    classes, class_names = _classes(column, asked=task is not None)
+    return Targets(from_numpy(classes), "classification", class_names, tuple(columns), kept)
 
 
 def find_targets(
@@ -247,9 +290,6 @@ def find_targets(
 
     Without ``target``: the only column named target, label, y or class, or the only one besides
     ``other`` (ids, SMILES, file names); no further column: no targets (``[]``).
-
-    >>> find_targets(["file", "label", "note"], other=["file"])
-    ['label']
     """
     if target is not None:
         names = [target] if isinstance(target, str) else list(target)
@@ -266,7 +306,7 @@ def find_targets(
     return likely
 
 
-def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
+def _detect(columns: Sequence[Column]) -> Task:
     if len(columns) == 1:
         # _classes names the row of a mixed column.
         classes = columns[0].kind == "mixed" or columns[0].looks_like_classes()
@@ -279,7 +319,7 @@ def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
         )
     for column in columns:
         if column.kind == "mixed":
-            _refuse_mixture(column, names)
+            raise _mixture(column)
         if column.kind == "names":
             raise DataError(
                 f"the target column {column.name!r} holds names; several targets at once are "
@@ -288,20 +328,19 @@ def _detect(columns: Sequence[Column], names: Sequence[str]) -> Task:
     return "regression"
 
 
-def _classes(
-    column: Column, names: Sequence[str], *, asked: bool
-) -> tuple[Tensor, tuple[str, ...]]:
+def _classes(column: Column, *, asked: bool) -> tuple[Array, tuple[str, ...]]:
     if column.kind == "mixed" and not asked:
-        _refuse_mixture(column, names)
+        raise _mixture(column)
     if column.kind in ("integers", "floats"):
         number = column.number
         measured = np.flatnonzero(column.present & (number != np.floor(number)))
         if measured.size and not column.few():
             raise DataError(
-                f"{names[measured[0]]}: the target column {column.name!r} holds measurements "
-                f"({number[measured[0]]:g}), not classes; choose task='regression', or bin them"
+                f"{column.where[measured[0]]}: the target column {column.name!r} holds "
+                f"measurements ({number[measured[0]]:g}), not classes; choose task='regression', "
+                "or bin them"
             )
-        ordered, y = np.unique(column.number[column.present], return_inverse=True)
+        ordered, y = np.unique(number[column.present], return_inverse=True)
         class_names = tuple(str(int(v)) if v.is_integer() else str(v) for v in ordered.tolist())
     else:
         text = np.array([str(value) for value in column.raw[column.present]], dtype=object)
@@ -318,50 +357,25 @@ def _classes(
             f"{len(y)} rows: ids rather than classes? Name another column, or choose "
             "task='classification' if they are meant"
         )
-    return torch.from_numpy(y.astype(np.int64)), class_names
+    return y.astype(np.int64), class_names
 
 
-def _numbers(parsed: Sequence[Column], kept: Array, names: Sequence[str], bad: BadRows) -> Targets:
-    for name in (column.name for column in parsed if column.kind == "names"):
-        raise DataError(f"the target column {name!r} holds names; regression takes numbers")
-    with np.errstate(over="ignore"):
-        y = np.stack([column.number for column in parsed], axis=1).astype(np.float32)
-    broken = ~np.isfinite(y) & np.stack([column.present for column in parsed], axis=1)
-    for row in np.flatnonzero(broken.any(axis=1) & kept).tolist():
-        column = parsed[int(np.flatnonzero(broken[row])[0])]
-        bad.add(names[row], _not_finite(column, row))
-    fine = kept & ~broken.any(axis=1)
-    columns = tuple(column.name for column in parsed)
-    if not fine.any():
-        raise DataError(f"no row has a finite number in the target column(s) {listed(columns)}")
-    return Targets(torch.from_numpy(y[fine]), "regression", (), columns, fine)
-
-
-def _not_finite(column: Column, row: int) -> str:
-    text = str(column.raw[row])
-    what = f"the target column {column.name!r} holds {text[:40]!r}"
-    if is_censored(text):
-        return f"{what}, a censored value: a bound, not a measurement. Replace it or drop the row"
-    return f"{what}, not a finite number"
-
-
-def _refuse_mixture(column: Column, names: Sequence[str]) -> None:
+def _mixture(column: Column) -> DataError:
+    """Names a row of a column that mixes numbers and names."""
     rows = np.flatnonzero(column.present).tolist()
     for row in rows:
-        if is_censored(str(column.raw[row])):
-            raise DataError(
-                f"{names[row]}: {_not_finite(column, row)} (task='regression' with "
+        if _CENSORED.fullmatch(str(column.raw[row]).strip()):
+            return DataError(
+                f"{column.where[row]}: {column.not_finite(row)} (task='regression' with "
                 "on_error='skip' drops such rows)"
             )
-    sorts = [
-        "truth" if isinstance(column.raw[row], bool | np.bool_) else np.isnan(column.number[row])
-        for row in rows
-    ]
+    truth, missing = (bool, np.bool_), np.isnan(column.number)
+    sorts = ["truth" if isinstance(column.raw[row], truth) else missing[row] for row in rows]
     # The rarest sort is the odd one out; of equals, the one that comes later.
     odd = min(set(sorts), key=lambda sort: (sorts.count(sort), -sorts.index(sort)))
     row = rows[sorts.index(odd)]
-    raise DataError(
-        f"{names[row]}: the target column {column.name!r} mixes numbers and names (here "
+    return DataError(
+        f"{column.where[row]}: the target column {column.name!r} mixes numbers and names (here "
         f"{str(column.raw[row])[:40]!r}); correct it, or choose the task: task='classification' "
         "takes all as names, with task='regression' rows without a number are bad"
     )

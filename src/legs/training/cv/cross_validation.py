@@ -23,8 +23,7 @@ from typing import Any, Literal
 import torch
 
 from legs.data.dataset import GraphDataset
-from legs.data.grouping import GroupBy
-from legs.data.splits import Split, save_splits
+from legs.data.splits import GroupBy, Split, save_splits
 from legs.data.validate import check_values
 from legs.engine import Engine, LocalEngine
 from legs.io import one_writer
@@ -115,7 +114,7 @@ def cross_validate(
         splits: a user's own, one per test set; or ``"random"`` (default) or ``"scaffold"``:
             molecules with the same ring system stay together.
         group_by: which graphs belong in one part of a split, see
-            :func:`legs.data.grouping.find_groups` (default: duplicates, unless the data set was
+            :func:`legs.data.splits.find_groups` (default: duplicates, unless the data set was
             loaded by name). A user's own splits are checked, with a warning.
         model_options: options for every network.
         directory: where to keep results. A run that was killed resumes there. A folder that holds

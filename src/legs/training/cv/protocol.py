@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 
 from legs.data.dataset import GraphDataset
-from legs.data.grouping import GroupBy, find_groups, warn_about_leaks
 from legs.data.splits import (
+    GroupBy,
     Indices,
     Split,
     balanced_group_folds,
+    find_groups,
     rotations,
     scaffold_folds,
     stratified_folds,
+    warn_about_leaks,
 )
 from legs.models import available
 from legs.models.catalogue import _BUILDERS, _options_of

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.readers.node_data import attribute_names, number_block, one_hot_block, vector_block
+from legs.data.readers.base import (
+    Graph,
+    attribute_names,
+    number_block,
+    one_hot_block,
+    vector_block,
+)
 
-WHERE = "graph {}".format
+
+def graphs(*nodes: list[dict[str, Any]]) -> list[Graph]:
+    edges = np.empty((2, 0), dtype=np.int64)
+    return [Graph(len(own), edges, nodes=own, name=f"graph {i}") for i, own in enumerate(nodes)]
 
 
 def test_numeric_attributes_by_first_appearance() -> None:
-    nodes = [[{"b": 1, "label": 3, "x": 1.0}], [{"a": np.float32(2), "b": 1, "note": "n"}]]
-    assert attribute_names(nodes) == ["b", "a"]
-    assert attribute_names([[{"note": "n"}]]) == []
+    nodes = [{"b": 1, "label": 3, "x": 1.0}], [{"a": np.float32(2), "b": 1, "note": "n"}]
+    assert attribute_names(graphs(*nodes)) == ["b", "a"]
+    assert attribute_names(graphs([{"note": "n"}])) == []
 
 
 def test_numbers_become_columns() -> None:
-    block = number_block([[{"a": True, "b": 2}], [{"b": np.int64(4), "a": 0.5}]], ["b", "a"], WHERE)
+    block = number_block(graphs([{"a": True, "b": 2}], [{"b": np.int64(4), "a": 0.5}]), ["b", "a"])
     assert block.x.tolist() == [[2, 1], [4, 0.5]]
     assert block.names == ("b", "a")
 
@@ -34,19 +45,19 @@ def test_numbers_become_columns() -> None:
 )
 def test_an_attribute_that_one_node_lacks(node: dict[str, object], said: str) -> None:
     with pytest.raises(DataError, match=f"graph 1: .*{said}"):
-        number_block([[{"a": 1}], [{"a": 1}, node]], ["a"], WHERE)
+        number_block(graphs([{"a": 1}], [{"a": 1}, node]), ["a"])
 
 
 def test_vectors_become_rows() -> None:
-    block = vector_block([[{"x": np.array([1, 2])}], [{"x": (3, 4.5)}]], "x", WHERE)
+    block = vector_block(graphs([{"x": np.array([1, 2])}], [{"x": (3, 4.5)}]))
     assert block.x.tolist() == [[1, 2], [3, 4.5]]
-    assert vector_block([[{"x": 7}]], "x", WHERE).x.tolist() == [[7]]
+    assert vector_block(graphs([{"x": 7}])).x.tolist() == [[7]]
 
 
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        ({}, "node 0 has no attribute 'x'"),
+        ({}, "attribute 'x' of node 0 is missing"),
         ({"x": [1]}, "of node 0 has 1 numbers, that of the first node 2"),
         ({"x": "ab"}, "of node 0 is no vector of numbers"),
         ({"x": [1, float("inf")]}, "is NaN or infinite"),
@@ -54,12 +65,12 @@ def test_vectors_become_rows() -> None:
 )
 def test_vectors_that_do_not_fit(node: dict[str, object], said: str) -> None:
     with pytest.raises(DataError, match=f"graph 1: .*{said}"):
-        vector_block([[{"x": [1, 2]}], [node]], "x", WHERE)
+        vector_block(graphs([{"x": [1, 2]}], [node]))
 
 
 def test_labels_become_one_hot_numbers_first() -> None:
-    nodes = [[{"label": "N"}, {"label": 10}], [{"label": 9}, {"label": "C"}, {"label": "N"}]]
-    block = one_hot_block(nodes, "label", WHERE)
+    nodes = [{"label": "N"}, {"label": 10}], [{"label": 9}, {"label": "C"}, {"label": "N"}]
+    block = one_hot_block(graphs(*nodes))
     assert block.names == ("label=9", "label=10", "label=C", "label=N")
     assert block.x.argmax(dim=1).tolist() == [3, 1, 0, 2, 3]
     assert block.x.sum(dim=1).tolist() == [1] * 5
@@ -68,4 +79,4 @@ def test_labels_become_one_hot_numbers_first() -> None:
 @pytest.mark.parametrize("value", [None, float("nan"), ["C"]])
 def test_nodes_without_a_label_are_named(value: object) -> None:
     with pytest.raises(DataError, match=r"graph 0: node 1 has label .*; every node needs"):
-        one_hot_block([[{"label": "C"}, {"label": value}]], "label", WHERE)
+        one_hot_block(graphs([{"label": "C"}, {"label": value}]))
