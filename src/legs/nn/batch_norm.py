@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from legs.kernels.gpu import batch_norm
+from legs.kernels.gpu import launch, stacked
 
 
 class GraphBatchNorm(nn.Module):
@@ -81,10 +81,10 @@ class GraphBatchNorm(nn.Module):
         """
         if not self.training:
             mean, variance = self.running_mean, self.running_var
-        elif not self.synchronized and batch_norm.applies(x, self.weight):
+        elif self._fused(x):
             mask = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
             layer = (self.weight, self.bias, self.running_mean, self.running_var)
-            return batch_norm.batch_norm(x, mask, *layer, self.eps, self.momentum)
+            return stacked.batch_norm(x, mask, *layer, self.eps, self.momentum)
         else:
             mean, variance = self._statistics(x, mask)
         scale = self.weight * torch.rsqrt(variance + self.eps)
@@ -94,6 +94,11 @@ class GraphBatchNorm(nn.Module):
             # An overflow is not merely far away: it becomes NaN.
             away = torch.where(away.isfinite(), away.clamp(-most, most), torch.nan)
         return away * scale + self.bias
+
+    def _fused(self, x: Tensor) -> bool:
+        if self.synchronized or torch.compiler.is_compiling() or not x.numel():
+            return False
+        return launch.applies(x) and x.dtype == self.weight.dtype
 
     def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         share = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)

@@ -70,7 +70,7 @@ def _launch(
             if items and (shared > most_shared or items * bands > MAX_REGISTERS):
                 continue
             constants = (*common, ("CH", width), ("THREADS", threads), ("ITEMS", items))
-            kernel = compiled(("bank.cu",), "bank", x.dtype, device, constants, most_shared)
+            kernel = compiled("bank", "bank", x.dtype, device, constants, most_shared)
             scratch = null if items else x.new_empty(2 * models * chunks * nodes * width)
             partial = out
             if partial is None:

@@ -8,7 +8,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from legs.kernels.gpu import adam, launch
+from legs.kernels.gpu import launch, stacked
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -106,8 +106,8 @@ class StackedAdam:
         self.steps += active
         if launch.applies(grad):
             moments = (self.first_moments, self.second_moments)
-            tensors = (grad, self.lr, self.steps, active, self.weights, *moments)
-            adam.adam_step(*tensors, BETAS, EPS)
+            tensors = (grad, self.lr, self.steps, active, self.weights)
+            stacked.adam_step(*tensors, moments, BETAS, EPS)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         rest = 1 - self.betas ** self.steps.clamp_min(1)

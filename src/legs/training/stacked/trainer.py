@@ -29,9 +29,9 @@ from legs.training.inputs import Inputs, Known
 from legs.training.loop import CHECKPOINT_SECONDS, Report, TrainingError
 from legs.training.options import TrainingOptions
 from legs.training.stacked.adam import StackedAdam
-from legs.training.stacked.cuda_graph import Replay, replayable
 from legs.training.stacked.loss import StackedLoss
 from legs.training.stacked.mapped import Mapped, Pass, masks_of, passes
+from legs.training.stacked.replay import Replay, replayable
 from legs.training.task import Task
 
 

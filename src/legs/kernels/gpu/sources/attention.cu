@@ -1,15 +1,9 @@
 // Attention over the neighbors of a node, a warp per row and model.
 //
-// Constants: real, HEADS (a power of two up to 32), WIDTH (channels of a head), WARPS of a block.
+// Constants: real, THREADS, HEADS (a power of two up to 32), WIDTH (channels of a head).
 
-typedef long long index_t;
 #define LANES (32 / HEADS)  // of a head
-
-// Sum over lanes whose numbers differ in the bits from "from" to below "to".
-__device__ inline real sum_over(real value, int from, int to) {
-    for (int k = from; k < to; k *= 2) value += __shfl_xor_sync(~0u, value, k);
-    return value;
-}
+#define WARPS (THREADS / 32)
 
 struct Row {
     index_t model, i, first, last;
@@ -24,7 +18,7 @@ struct Row {
 
 // share[m, e, h]: softmax over the entries of a row of leaky_relu(source[m, col_e, h] +
 // target[m, i, h]), each of which counts weight_e times.
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(THREADS)
 attention_forward(const index_t* __restrict__ rowptr, const index_t* __restrict__ col,
                   const real* __restrict__ weight, const real* __restrict__ source,
                   const real* __restrict__ target, real* __restrict__ share, int models, int rows,
@@ -51,7 +45,7 @@ attention_forward(const index_t* __restrict__ rowptr, const index_t* __restrict_
 }
 
 // change[m, e, h]: gradient of the score before leaky_relu; of_target[m, i, h]: its sum over a row.
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(THREADS)
 attention_backward(const index_t* __restrict__ rowptr, const index_t* __restrict__ col,
                    const real* __restrict__ source, const real* __restrict__ target,
                    const real* __restrict__ share, const real* __restrict__ hidden,

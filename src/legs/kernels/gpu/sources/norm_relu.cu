@@ -1,15 +1,10 @@
 // relu(layer_norm(x + bias)) over the C channels of rows, for a stack of models: a warp per row.
 // Some blocks, "parts", share the rows of a model.
 //
-// Constants: real, C, WARPS of a block.
+// Constants: real, C, THREADS of a block.
 
-typedef long long index_t;
+#define WARPS (THREADS / 32)
 #define EACH ((C + 31) / 32)  // channels of a lane
-
-__device__ inline real over_warp(real value) {
-    for (int k = 16; k; k >>= 1) value += __shfl_xor_sync(~0u, value, k);
-    return value;
-}
 
 struct Lane {
     int model, part, warp, lane;
@@ -32,20 +27,20 @@ struct Lane {
         real sum = 0, squares = 0;
 #pragma unroll
         for (int k = 0; k < EACH; ++k) sum += value[k] = has(k) ? x[k * 32 + lane] + bias[k] : 0;
-        const real mean = over_warp(sum) / C;
+        const real mean = sum_over(sum, 1, 32) / C;
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
             value[k] = has(k) ? value[k] - mean : 0;
             squares += value[k] * value[k];
         }
-        const real scale = 1 / sqrt(over_warp(squares) / C + real(eps));
+        const real scale = 1 / sqrt(sum_over(squares, 1, 32) / C + real(eps));
 #pragma unroll
         for (int k = 0; k < EACH; ++k) value[k] *= scale;
         return scale;
     }
 };
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(THREADS)
 norm_relu_forward(const real* __restrict__ x, const real* __restrict__ bias,
                   const real* __restrict__ weight, const real* __restrict__ shift,
                   real* __restrict__ out, int rows, int parts, double eps) {
@@ -63,7 +58,7 @@ norm_relu_forward(const real* __restrict__ x, const real* __restrict__ bias,
 }
 
 // change: the gradient of x; sums[m, part]: those of bias, weight and shift over rows of a part.
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(THREADS)
 norm_relu_backward(const real* __restrict__ x, const real* __restrict__ bias,
                    const real* __restrict__ weight, const real* __restrict__ shift,
                    const real* __restrict__ grad, real* __restrict__ change,
@@ -84,7 +79,7 @@ norm_relu_backward(const real* __restrict__ x, const real* __restrict__ bias,
             mean += given[k];
             slope += given[k] * value[k];
         }
-        mean = over_warp(mean) / C, slope = over_warp(slope) / C;
+        mean = sum_over(mean, 1, 32) / C, slope = sum_over(slope, 1, 32) / C;
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
             const real moved = scale * (given[k] - mean - value[k] * slope);
@@ -99,7 +94,7 @@ norm_relu_backward(const real* __restrict__ x, const real* __restrict__ bias,
         for (int k = 0; k < EACH; ++k)
             if (me.has(k)) all[me.warp][k * 32 + me.lane] = total[n][k];
         __syncthreads();
-        for (int c = threadIdx.x; c < C; c += WARPS * 32) {
+        for (int c = threadIdx.x; c < C; c += THREADS) {
             real sum = 0;
             for (int w = 0; w < WARPS; ++w) sum += all[w][c];
             sums[((index_t)blockIdx.x * 3 + n) * C + c] = sum;

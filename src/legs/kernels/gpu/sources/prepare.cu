@@ -1,7 +1,5 @@
 // Degrees, places of neighbors in their graph, the share of a node in means and the floor of the
 // variance: one block per graph, for all models.
-typedef long long index_t;
-
 extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const index_t* col,
                                    const real* weight, const index_t* ptr, const real* multiplicity,
                                    real* inverse, real* floors, real* shares, unsigned short* near) {
@@ -20,7 +18,7 @@ extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const i
     __shared__ real sums[32];
     // Sums over all nodes, for the first thread.
     const auto summed = [&](real value) {
-        for (int k = 16; k; k >>= 1) value += __shfl_xor_sync(~0u, value, k);
+        value = sum_over(value, 1, 32);
         __syncthreads();
         if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
         __syncthreads();

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import torch
 
 from legs.training.inputs import Inputs
-from legs.training.stacked import cuda_graph as replay
-from legs.training.stacked.padded import FILLERS, FilledBatches
+from legs.training.stacked import replay
+from legs.training.stacked.replay import FILLERS, FilledBatches
 from tests.training.stacked.test_trainer import made_data
 
 
@@ -54,7 +54,7 @@ def test_steps_that_would_have_much_to_fill_up_are_done_as_they_are(monkeypatch)
         options=SimpleNamespace(batch_size=8),
         version=0,
         running=torch.arange(5),
-        step=lambda given, known, index, valid: steps.append((given[0], index, valid)),
+        step=lambda graphs, more, index, valid=None: steps.append((graphs[0], index, valid)),
     )
     one = replay.Replay(stack, Inputs(data, None, torch.device("cpu"), keep=False))
     assert one.filled.spare == one.filled.nodes - round(8 * float(data.sizes.double().mean()))
