@@ -55,14 +55,13 @@ class Replay:
 
     def __call__(self, index: Tensor) -> None:
         """One step on the graphs ``index``, on the host."""
-        moved = index.to(self.index.device, non_blocking=True)
         if self.filled is not None:
             if self.filled.spare * len(self.stack.running) > FILLED_AT_MOST:
-                self.stack.step(*self.inputs.gather(moved), moved)
+                self.stack.step_on(index)
                 return
             if self.filled.grow(index):
                 self.graph = None
-        self.index[: len(index)] = moved
+        self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
         if len(index) != self.used:
             self.valid[: len(index)] = True
             self.valid[len(index) :] = False
