@@ -2,15 +2,15 @@
 
 import pytest
 
-from legs.kernels.gpu import stacked
+from legs.training.stacked.replay import FilledBatches
 from tests.training import filled
 
 
 @pytest.fixture(autouse=True)
 def gather(monkeypatch):
-    kernel = stacked.gather
+    kernel = FilledBatches.gather
 
-    def choose(rows, ends, x, *rest):
-        return (kernel if x.is_cuda else filled.gather)(rows, ends, x, *rest)
+    def choose(self, index, valid):
+        return (kernel if index.is_cuda else filled.gather)(self, index, valid)
 
-    monkeypatch.setattr(stacked, "gather", choose)
+    monkeypatch.setattr(FilledBatches, "gather", choose)

@@ -1,26 +1,33 @@
-"""``legs.kernels.gpu.stacked.gather`` in PyTorch."""
+"""``FilledBatches.gather`` in PyTorch."""
 
 import torch
 
+from legs.data.dataset import GraphBatch
+from legs.training.stacked.replay import FILLERS
 
-def gather(rows, ends, x, row, col, weight, sizes):
-    nodes, edges, fillers = sizes
-    starts, (used, used_edges) = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]]), ends[-1]
-    free = nodes - used  # at least one
 
-    graph, place = owners(ends[:, 0].contiguous(), nodes)
+def gather(filled, index, valid):
+    data, rows = filled.data, filled.rows[index]
+    counts = rows[:, :2] * valid.unsqueeze(-1)
+    ends = counts.cumsum(0)
+    starts, (used, used_edges) = ends - counts, ends[-1]
+    free = filled.nodes - used  # at least one
+
+    graph, place = owners(ends[:, 0].contiguous(), filled.nodes)
     inside = place < used
     node = torch.where(inside, (rows[:, 2] - starts[:, 0])[graph] + place, 0)
-    new_x = torch.where(inside.unsqueeze(-1), x[node], 0)
-    batch = torch.where(inside, graph, len(rows) - fillers + (place - used) * fillers // free)
+    x = torch.where(inside.unsqueeze(-1), data.x[node], 0)
+    batch = torch.where(inside, graph, len(rows) - FILLERS + (place - used) * FILLERS // free)
 
-    graph, place = owners(ends[:, 1].contiguous(), edges)
+    graph, place = owners(ends[:, 1].contiguous(), filled.edges)
     inside = place < used_edges
     edge = torch.where(inside, (rows[:, 3] - starts[:, 1])[graph] + place, 0)
     shift = (starts[:, 0] - rows[:, 2])[graph]
-    filler = used + (place - used_edges) * free // (edges - used_edges).clamp_min(1)
-    edge_index = torch.where(inside, torch.stack([col[edge], row[edge]]) + shift, filler)
-    return new_x, batch, edge_index, None if weight is None else weight[edge]
+    filler = used + (place - used_edges) * free // (filled.edges - used_edges).clamp_min(1)
+    edges = torch.stack([data.col[edge], filled.row[edge]]) + shift
+    edge_index = torch.where(inside, edges, filler)
+    weight = None if filled.weight is None else filled.weight[edge]
+    return GraphBatch(x, edge_index, weight, batch, filled.slots, None)
 
 
 def owners(ends, capacity):

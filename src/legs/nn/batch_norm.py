@@ -84,7 +84,7 @@ class GraphBatchNorm(nn.Module):
         elif self._fused(x):
             mask = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
             layer = (self.weight, self.bias, self.running_mean, self.running_var)
-            return stacked.batch_norm(x, mask, *layer, self.eps, self.momentum)
+            return stacked.batch_norm(x, mask, *layer, eps=self.eps, momentum=self.momentum)
         else:
             mean, variance = self._statistics(x, mask)
         scale = self.weight * torch.rsqrt(variance + self.eps)

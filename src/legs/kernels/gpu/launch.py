@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
@@ -98,13 +97,11 @@ class Kernel:
         first = ctypes.addressof(values)
         places = (ctypes.c_int64 * len(args))(*range(first, first + 8 * len(args), 8))
         stream = torch._C._cuda_getCurrentRawStream(self.device)
-        packed = (blocks, 1, 1, threads, 1, 1, shared, stream, ctypes.addressof(places), None)
         driver, launch = _driver()
-        status = launch(self.function, *packed)
-        if status == NO_CONTEXT:  # a thread, such as autograd's, that has not used the GPU yet
-            _check(driver.cuCtxSetCurrent(self.context))
-            status = launch(self.function, *packed)
-        _check(status)
+        # A thread, such as autograd's, may not have used the GPU yet.
+        _check(driver.cuCtxSetCurrent(self.context))
+        grid = (blocks, 1, 1, threads, 1, 1)
+        _check(launch(self.function, *grid, shared, stream, ctypes.addressof(places), None))
 
 
 def _check(status: int) -> None:

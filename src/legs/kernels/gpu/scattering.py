@@ -29,7 +29,7 @@ BOUNDS = (1024, 768)
 
 
 class Sizes(NamedTuple):
-    """What kernels are compiled for."""
+    """What kernels are compiled for; ``scattering.cu`` computes the same."""
 
     channels: int
     scales: int
@@ -38,27 +38,18 @@ class Sizes(NamedTuple):
     bytes: int  # of a number
 
     @property
-    def wavelets(self) -> int:
-        """Number of wavelets that another may follow."""
-        return self.scales if self.all_paths else self.scales - 1
-
-    @property
     def lanes(self) -> int:
-        """What a node diffuses in the second order: wavelets times channels."""
-        return self.wavelets * self.channels
-
-    @property
-    def paths(self) -> int:
-        """Number of paths of order at most two."""
-        return 1 + self.scales + self.wavelets * self.scales // (1 if self.all_paths else 2)
+        """What a node diffuses in the second order: channels of wavelets that one may follow."""
+        return (self.scales if self.all_paths else self.scales - 1) * self.channels
 
     @property
     def coefficients(self) -> int:
-        """Numbers per node, and its degree: as ``FIRST`` and ``SECOND`` in ``graph.cuh``."""
-        return (self.scales * self.channels | 1) + (self.wavelets * self.lanes | 1) + 1
+        """Numbers per node, and its degree."""
+        pairs = self.lanes * self.lanes // self.channels
+        return (self.scales * self.channels | 1) + (pairs | 1) + 1
 
     def shared(self, nodes: int, backward: bool) -> int:
-        """Bytes of shared memory for a small graph: as ``lay_out`` in ``graph.cuh``."""
+        """Bytes of shared memory for a small graph."""
         state = -(-nodes * max(self.lanes, self.channels) // 32) * 32 + self.channels
         states = (max(self.steps, 2) if backward else 2) * state
         states = max(states, nodes * (self.steps * self.channels | 1))
@@ -114,64 +105,48 @@ def _plan(
     common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
     common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
     limit = max_shared(device)
-    by_size = classes(sizes, mean, backward, limit)
 
     def build(kind: Class) -> Kernel:
         small, bound = ("SMALL", int(kind.largest is not None)), ("BOUND", BOUNDS[backward])
         constants = (*common, ("THREADS", kind.threads), small, ("ITEMS", kind.items), bound)
         return compiled("scattering", "scattering", dtype, device, constants, limit)
 
+    by_size = classes(sizes, mean, backward, limit)
     with ThreadPoolExecutor(max_workers=8) as pool:
         kernels = pool.map(build, by_size)
         first = compiled("prepare", "prepare", dtype, device, (*common, *floors))
         return first, list(zip(kernels, by_size, strict=True))
 
 
-def _run(
-    batch: Batch,
-    filters: Tensor,
-    policy: str,
-    out: Tensor,
-    moments: Tensor | None = None,
-    grad: Tensor | None = None,
-) -> Tensor:
+def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Tensor) -> Tensor:
+    """Writes ``out``; backward from moments and their ``gradient``."""
     x, device = batch.x.contiguous(), batch.x.device.index
     models, channels, scales, steps = filters.shape
     sizes = Sizes(channels, scales, steps, policy == "all", x.element_size())
     graphs, nodes = batch.ptr.shape[0] - 1, x.shape[0]
-    powers, weight, multiplicity, moments, grad = (
-        None if tensor is None else tensor.contiguous()
-        for tensor in (batch.powers, batch.weight, batch.multiplicity, moments, grad)
-    )
+    optional = (batch.powers, batch.weight, batch.multiplicity)
+    powers, weight, multiplicity = (t if t is None else t.contiguous() for t in optional)
     inverse, shares = x.new_empty(nodes), x.new_empty(graphs)
     floors, near = x.new_empty(graphs, channels), torch.empty_like(batch.col, dtype=torch.int16)
     flags = (("WEIGHTED", int(weight is not None)), ("MERGED", int(multiplicity is not None)))
     mean = -(-nodes // max(graphs, 1))
-    prepare, kernels = _plan(sizes, mean, grad is not None, flags, x.dtype, device)
+    prepare, kernels = _plan(sizes, mean, bool(gradient), flags, x.dtype, device)
     per_block = min(MAX_MODELS, max(1, graphs * models // MIN_BLOCKS))
     above, (per_node, per_graph) = -1, sizes.scratch()
     each = nodes * per_node + graphs * per_graph
+    graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
+    derived = [near, inverse, floors, shares]
+    ends = [t.contiguous() for t in gradient] or [None, None]
     with torch.cuda.device(device):
-        graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
-        prepare(graphs, 128, [x, *graph, inverse, floors, shares, near])
+        prepare(graphs, 128, [x, *graph, *derived])
         for kernel, kind in kernels:
             blocks, scratch = -(-models // per_block), None  # blocks per graph
             if kind.largest is None:
                 blocks = max(1, min(blocks, MAX_SCRATCH // max(each * sizes.bytes, 1)))
                 scratch = x.new_empty(blocks * each)
-            args: list[Any] = [
-                x,
-                powers,
-                *graph,
-                near,
-                inverse,
-                floors,
-                shares,
-                filters.contiguous(),
-                scratch,
-            ]
+            args: list[Any] = [x, powers, *graph, *derived, filters.contiguous(), scratch]
             args += [graphs, models, blocks, per_node, per_graph, nodes]
-            args += [above, kind.largest or 2**31 - 1, moments, grad, out]
+            args += [above, kind.largest or 2**31 - 1, *ends, out]
             kernel(graphs * blocks, kind.threads, args, kind.shared)
             above = kind.largest or 0
     return out
@@ -179,9 +154,9 @@ def _run(
 
 def forward(batch: Batch, filters: Tensor, policy: str = "increasing") -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.op`."""
-    models, channels, scales, steps = filters.shape
-    paths = Sizes(channels, scales, steps, policy == "all", 0).paths
-    out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, paths, channels, 4)
+    models, channels, scales, _ = filters.shape
+    pairs = scales * scales if policy == "all" else scales * (scales - 1) // 2
+    out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, 1 + scales + pairs, channels, 4)
     return _run(batch, filters, policy, out)
 
 

@@ -1,4 +1,4 @@
-"""Layers, steps of Adam and batches for stacks of models: one pass over memory each.
+"""Layers for stacks of models: one pass over memory each.
 
 Tensors have an axis of models in front, into which :func:`torch.func.vmap` folds its own; graphs
 are the same for all models. Gradients are those of one derivative, unless stated otherwise.
@@ -19,7 +19,6 @@ from legs.kernels.mapped import Folded
 
 THREADS = 256  # per block
 WARPS = THREADS // 32
-EACH = 4  # numbers of a thread
 TILE = 32  # channels of a block in batch norm
 BLOCKS = 2048  # that fill a GPU
 # A weight's gradient is a sum over all rows, which a matrix product leaves to one block per tile of
@@ -30,12 +29,9 @@ PARTS, PART_ROWS = 64, 64
 def product(rowptr: Tensor, col: Tensor, order: Tensor | None, values: Tensor, x: Tensor) -> Tensor:
     """A sparse matrix times the states of all models, ``[models, rows, channels]``.
 
-    Args:
-        rowptr: ``[rows + 1]``.
-        col: ``[entries]``.
-        order: where the value of each entry is; ``None`` for the order of the entries.
-        values: ``[entries]``; or those of every model and head, ``[models, entries, heads]``.
-        x: ``[models, columns, channels]``; heads are equal parts of the channels.
+    ``x`` is ``[models, columns, channels]``; ``values`` are ``[entries]``, or those of every model
+    and head, ``[models, entries, heads]``, where heads are equal parts of the channels. ``order``:
+    where the value of each entry is, unless in the order of the entries.
     """
     models, columns, channels = x.shape
     rows, heads = rowptr.shape[0] - 1, values.shape[2] if values.dim() == 3 else 0
@@ -82,15 +78,10 @@ def attend(
 ) -> Tensor:
     """Sums over neighbors weighted by attention, ``[nodes, heads * channels]``.
 
-    The weights are the softmax over the entries of a row of ``leaky_relu(source + target)``.
-
-    Args:
-        hidden: ``[nodes, heads * channels]``.
-        source: scores of nodes as neighbors, ``[nodes, heads]``, a power of two up to 32.
-        target: scores of nodes as centers, ``[nodes, heads]``.
-        weight: how many times each entry counts, ``[entries]``.
-        pattern: where the entries are; every row needs one.
-        slope: of ``leaky_relu`` below zero.
+    The weights are the softmax over the entries of a row (every row needs one) of
+    ``leaky_relu(source + target)``: scores of nodes as neighbors and as centers,
+    ``[nodes, heads]``; heads are a power of two up to 32. ``weight`` is how many times each entry
+    counts, ``[entries]``.
     """
     tensors = (x.unsqueeze(0) for x in (hidden, source, target))
     out: Tensor = _Attend.call(*tensors, weight, slope, *pattern[:8])[0]
@@ -201,30 +192,14 @@ def _parts(x: Tensor) -> int:
     return max(1, min(BLOCKS // x.shape[0], -(-x.shape[1] // WARPS)))
 
 
-def batch_norm(
-    x: Tensor,
-    mask: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    eps: float,
-    momentum: float,
-) -> Tensor:
-    """Normalizes graph features in training, and updates the running averages in place.
+def batch_norm(x: Tensor, mask: Tensor, *layer: Tensor, eps: float, momentum: float) -> Tensor:
+    """Normalizes graph features ``[graphs, channels]`` in training.
 
-    Args:
-        x: ``[graphs, channels]``.
-        mask: ``[graphs]``, one where a graph enters the statistics, else zero.
-        weight: ``[channels]``, as are the next three.
-        bias: of the result.
-        running_mean: used in evaluation, and here with fewer than two graphs.
-        running_var: the same.
-        eps: added to variances.
-        momentum: of the running averages.
+    ``mask``, ``[graphs]``, is one where a graph enters the statistics, else zero; ``layer`` are
+    weight, bias, running mean and running variance, of which the last two are updated in place.
     """
-    tensors = (x, mask, weight, bias, running_mean, running_var)
-    out: Tensor = _BatchNorm.call(*(t.unsqueeze(0) for t in tensors), eps, momentum)[0]
+    tensors = (t.unsqueeze(0) for t in (x, mask, *layer))
+    out: Tensor = _BatchNorm.call(*tensors, eps, momentum)[0]
     return out.squeeze(0)
 
 
@@ -263,60 +238,3 @@ class _BatchNorm(Folded):
         args, blocks = [x, *args, graphs, channels, *numbers], models * -(-channels // TILE)
         constants = {"TILE": TILE, "SAME": int(len(x) < models)}
         launch.run("batch_norm", name, x, blocks, THREADS, args, **constants)
-
-
-def adam_step(
-    grad: Tensor,
-    lr: Tensor,
-    steps: Tensor,
-    active: Tensor,
-    weights: Tensor,
-    moments: tuple[Tensor, Tensor],
-    betas: tuple[float, float],
-    eps: float,
-) -> None:
-    """A step in place: :class:`legs.training.stacked.adam.StackedAdam`, whose rows may be apart."""
-    models, width = grad.shape
-    blocks = -(-width // (THREADS * EACH))
-    start = weights.as_strided((1,), (1,))
-    args: list[Any] = [grad, lr, steps, active, start, *moments, width, weights.stride(0), blocks]
-    launch.run("adam", "adam", grad, models * blocks, THREADS, [*args, *betas, eps])
-
-
-def gather(
-    rows: Tensor,
-    ends: Tensor,
-    x: Tensor,
-    row: Tensor,
-    col: Tensor,
-    weight: Tensor | None,
-    sizes: tuple[int, int, int],
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Graphs in a batch of fixed size: :class:`legs.training.stacked.replay.FilledBatches`.
-
-    Args:
-        rows: nodes, edges, first node and first edge of each graph, ``[slots, 4]``.
-        ends: nodes and edges of all graphs up to each, ``[slots, 2]``.
-        x: node features of the data set, ``[all nodes, channels]``.
-        row: of its edges, int32.
-        col: of its edges, int32.
-        weight: of its edges, or ``None``.
-        sizes: nodes and edges of the batch, and graphs at its end that take the nodes left over.
-
-    Returns:
-        Node features, the graph of each node, edges ``[2, edges]`` and their weights.
-    """
-    (nodes, edges, fillers), channels = sizes, x.shape[1]
-    new_x, batch, index = (
-        x.new_empty(nodes, channels),
-        rows.new_empty(nodes),
-        rows.new_empty(2, edges),
-    )
-    new_weight = None if weight is None else weight.new_empty(edges)
-    args: list[Any] = [rows, ends, x, row, col, weight, new_x, batch, index, new_weight]
-    args += [len(rows), nodes, edges]
-    constants = {"CHANNELS": channels, "FILLERS": fillers, "WEIGHTED": int(weight is not None)}
-    of_weights = launch.TYPES[x.dtype if weight is None else weight.dtype]
-    blocks = -(-(nodes * channels + edges) // (THREADS * EACH))
-    launch.run("gather", "gather", x, blocks, THREADS, args, of_weights=of_weights, **constants)
-    return new_x, batch, index, new_weight

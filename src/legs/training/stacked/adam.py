@@ -7,12 +7,13 @@ from math import prod
 import torch
 from torch import Tensor
 
-from legs.kernels.gpu import launch, stacked
+from legs.kernels.gpu import launch
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 # Numbers that kernels read at once: parameters start at multiples of it, those that can.
 ALIGNED = 4
+THREADS = 256
 
 
 class StackedAdam:
@@ -97,8 +98,12 @@ class StackedAdam:
         self.steps += active
         moments = (self.first_moments, self.second_moments)
         if launch.applies(grad):
-            rows = (grad, self.lr, self.steps, active, self.weights)
-            stacked.adam_step(*rows, moments, BETAS, EPS)
+            (models, width), start = grad.shape, self.weights.as_strided((1,), (1,))
+            blocks = -(-width // (4 * THREADS))  # of a model, four numbers per thread
+            args = [grad, self.lr, self.steps, active, start, *moments]
+            sizes = [width, self.weights.stride(0), blocks]
+            args = [*args, *sizes, *BETAS, EPS]
+            launch.run("adam", "adam", grad, models * blocks, THREADS, args)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         moving = active.to(grad.dtype).unsqueeze(-1)

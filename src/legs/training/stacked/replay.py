@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from legs.data.dataset import GraphBatch, GraphDataset
-from legs.kernels.gpu import launch, stacked
+from legs.kernels.gpu import launch
 from legs.models import GNN, MPLEGS, LEGSNet, Network, Snowball
 from legs.training.inputs import Inputs
 
@@ -23,6 +23,7 @@ FILLED_AT_MOST = 150_000
 # Graphs that take the nodes a batch is filled up with: one alone would be larger than any other,
 # and all would wait for it.
 FILLERS = 32
+THREADS = 256
 
 
 def replayable(network: Network, inputs: Inputs) -> bool:
@@ -102,7 +103,8 @@ class FilledBatches:
         self.data, self.slots = data, graphs + FILLERS
         nodes = torch.arange(data.num_nodes, device=data.ptr.device, dtype=data.col.dtype)
         self.row = torch.repeat_interleave(nodes, data.rowptr.diff())
-        edges = data.rowptr[data.ptr]
+        edges, weight = data.rowptr[data.ptr], data.edge_weight
+        self.weight = None if weight is None else weight.to(data.x.dtype)
         # Of each graph: nodes, edges, the first node and the first edge.
         self.rows = torch.stack([data.sizes, edges.diff(), data.ptr[:-1], edges[:-1]], dim=1)
         # On the host too: whether a batch fits must be known without asking the GPU.
@@ -125,10 +127,27 @@ class FilledBatches:
 
         The batch has ``slots`` graphs; those that are not valid have no nodes, or filling ones.
         """
-        data, rows = self.data, self.rows[index]
+        data, rows, old = self.data, self.rows[index], self.weight
         ends = (rows[:, :2] * valid.unsqueeze(-1)).cumsum(0)
-        edges, sizes = (self.row, data.col, data.edge_weight), (self.nodes, self.edges, FILLERS)
-        x, batch, edge_index, weight = stacked.gather(rows, ends, data.x, *edges, sizes)
+        x, batch = data.x.new_empty(self.nodes, data.x.shape[1]), rows.new_empty(self.nodes)
+        edge_index = rows.new_empty(2, self.edges)
+        weight = None if old is None else old.new_empty(self.edges)
+        args: list[Any] = [
+            rows,
+            ends,
+            data.x,
+            self.row,
+            data.col,
+            old,
+            x,
+            batch,
+            edge_index,
+            weight,
+        ]
+        args += [self.slots, self.nodes, self.edges]
+        blocks = -(-(x.numel() + self.edges) // (4 * THREADS))  # four numbers per thread
+        constants = {"CHANNELS": x.shape[1], "FILLERS": FILLERS}
+        launch.run("gather", "gather", x, blocks, THREADS, args, **constants)
         return GraphBatch(x, edge_index, weight, batch, self.slots, None)
 
 

@@ -1,7 +1,5 @@
-// Graphs of a data set side by side in a fixed room; see legs.training.stacked.padded.
-//
-// Compiled at run time with constants: real (float or double), THREADS of a block, CHANNELS of a
-// node, WEIGHTED (whether edges have weights) and the type of_weights, FILLERS.
+// Graphs of a data set side by side in tensors of fixed size; see legs.training.stacked.replay.
+// Compiled at run time with constants: real, THREADS of a block, CHANNELS of a node, FILLERS.
 
 // Which of the graphs has place i: the first that ends behind it.
 __device__ int owner(const index_t* ends, int slots, index_t i) {
@@ -19,8 +17,8 @@ __device__ int owner(const index_t* ends, int slots, index_t i) {
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const index_t* __restrict__ rows, const index_t* __restrict__ ends,
        const real* __restrict__ x, const int* __restrict__ row, const int* __restrict__ col,
-       const of_weights* __restrict__ weight, real* __restrict__ new_x, index_t* __restrict__ batch,
-       index_t* __restrict__ index, of_weights* __restrict__ new_weight,
+       const real* __restrict__ weight, real* __restrict__ new_x, index_t* __restrict__ batch,
+       index_t* __restrict__ index, real* __restrict__ new_weight,
        int slots, int nodes, int edges) {
     index_t *source = index, *target = index + edges;
     const index_t used = ends[2 * slots - 2], used_edges = ends[2 * slots - 1], spare = nodes - used;
@@ -42,11 +40,11 @@ gather(const index_t* __restrict__ rows, const index_t* __restrict__ ends,
             const index_t from = rows[4 * graph + 3] + e - (graph ? ends[2 * graph - 1] : 0);
             const index_t shift = (graph ? ends[2 * graph - 2] : 0) - rows[4 * graph + 2];
             source[e] = col[from] + shift, target[e] = row[from] + shift;
-            if (WEIGHTED) new_weight[e] = weight[from];
+            if (weight) new_weight[e] = weight[from];
         } else {
             // From a filling node to itself, no node with very many of them, in the order of nodes.
             source[e] = target[e] = used + (e - used_edges) * spare / (edges - used_edges);
-            if (WEIGHTED) new_weight[e] = weight[0];
+            if (weight) new_weight[e] = weight[0];
         }
     }
 }

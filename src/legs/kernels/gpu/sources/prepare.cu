@@ -2,7 +2,7 @@
 // variance: one block per graph, for all models.
 extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const index_t* col,
                                    const real* weight, const index_t* ptr, const real* multiplicity,
-                                   real* inverse, real* floors, real* shares, unsigned short* near) {
+                                   unsigned short* near, real* inverse, real* floors, real* shares) {
     const int g = blockIdx.x;
     const index_t begin = ptr[g], end = ptr[g + 1];
     for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
