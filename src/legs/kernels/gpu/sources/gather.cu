@@ -18,9 +18,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const index_t* __restrict__ rows, const index_t* __restrict__ ends,
        const real* __restrict__ x, const int* __restrict__ row, const int* __restrict__ col,
        const real* __restrict__ weight, real* __restrict__ new_x, index_t* __restrict__ batch,
-       index_t* __restrict__ index, real* __restrict__ new_weight,
-       int slots, int nodes, int edges) {
-    index_t *source = index, *target = index + edges;
+       index_t* __restrict__ source, real* __restrict__ new_weight, int slots, int nodes, int edges) {
+    index_t* target = source + edges;
     const index_t used = ends[2 * slots - 2], used_edges = ends[2 * slots - 1], spare = nodes - used;
     const index_t numbers = (index_t)nodes * CHANNELS, all = numbers + edges;
     const index_t step = (index_t)gridDim.x * THREADS;

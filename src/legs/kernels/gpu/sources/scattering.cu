@@ -10,7 +10,7 @@
 //   BACKWARD  1 for the gradient of the filters
 //   THREADS   per block
 //   SMALL     1 for graphs that fit into a block's registers and shared memory, 0 for any
-//   ITEMS     that a thread keeps in registers, for small graphs
+//   ITEMS     that a thread keeps in registers; 1 for graphs of any size
 //   BOUND     threads of a multiprocessor, which bounds the registers of each
 
 #define LANES ((ALL ? J : J - 1) * C)
@@ -39,14 +39,11 @@ __device__ inline place_t state_size(place_t items) { return (items + 31) / 32 *
 
 struct Graph {
     int nodes;
-    index_t first;          // its first node
-    const index_t* rowptr;  // of its first node
-    const index_t* col;
-    const unsigned short* near;  // the same, relative to the first node: fewer bytes
-    const real* weight;
-    const real* inverse;    // 1 / d of its first node
-    const real* multiplicity;  // of its first node
-    real share;             // of a node in means
+    index_t first;  // its first node
+    const index_t *rowptr, *col;
+    const unsigned short* near;  // col relative to the first node: fewer bytes
+    const real *weight, *inverse, *multiplicity;  // inverse: 1 / d
+    real share;  // of a node in means
 
     __device__ real edge(index_t e) const { return WEIGHTED ? weight[e] : real(1); }
     __device__ real times(int i) const { return MERGED ? multiplicity[i] : real(1); }
@@ -55,32 +52,20 @@ struct Graph {
 
 struct Memory {
     real *bank, *q, *first, *second, *degree;
+
+    // Filters are in shared memory always; what grows with the graph is for small graphs. The host
+    // computes the same sizes.
+    __device__ Memory(const Graph& g, real* shared, real* scratch) {
+        const int states = BACKWARD || !SMALL ? larger(M, 2) : 2;
+        const place_t nodes = g.nodes, size = states * state_size(nodes * larger(LANES, C));
+        bank = shared;
+        q = SMALL ? shared + BANK : scratch;
+        first = q + (size > nodes * STAGED ? size : nodes * STAGED);
+        second = first + nodes * FIRST;
+        degree = second + nodes * SECOND;
+        for (int i = threadIdx.x; i < g.nodes; i += THREADS) degree[i] = 1 / g.inverse[i];
+    }
 };
-
-// Filters are in shared memory always; what grows with the graph is for small graphs.
-__device__ Memory lay_out(const Graph& g, real* scratch) {
-    extern __shared__ char raw[];
-    real* shared = (real*)raw;
-    Memory memory;
-    memory.bank = shared;
-    // The host computes the same sizes.
-    const int nodes = g.nodes, states = BACKWARD || !SMALL ? larger(M, 2) : 2;
-    const place_t size = state_size((place_t)nodes * larger(LANES, C)), staged = (place_t)nodes * STAGED;
-    memory.q = SMALL ? shared + BANK : scratch;
-    memory.first = memory.q + (states * size > staged ? states * size : staged);
-    memory.second = memory.first + (place_t)nodes * FIRST;
-    memory.degree = memory.second + (place_t)nodes * SECOND;
-    for (int i = threadIdx.x; i < nodes; i += THREADS) memory.degree[i] = 1 / g.inverse[i];
-    return memory;
-}
-
-// The filters of a model, from [c][k][s] to [s][k][c].
-__device__ void load_bank(const Memory& mem, const real* filters) {
-    __syncthreads();  // the previous model is done with them
-    for (int k = threadIdx.x; k < BANK; k += THREADS)
-        mem.bank[(k % M * J + k / M % J) * C + k / M / J] = filters[k];
-    __syncthreads();
-}
 
 // Diffusion. The walk is P = (I + W D^-1) / 2. Everything is diffused as q = D^-1 h, because then
 //   D^-1 P D = (I + D^-1 W) / 2 = P^T   (W is symmetric):
@@ -233,21 +218,19 @@ __device__ void first_order(const Graph& g, const real* x, const real* powers, c
     __syncthreads();
 }
 
-// Moments of the columns of a graph.
-
-// Where the values of an output column lie.
+// Moments. Where the values of an output column lie:
 struct Column {
-    const real* values;  // null at order 0
+    real* values;  // null at order 0
     int stride, channel;
 };
 
-__device__ inline Column column_of(int column, const real* first, const real* second) {
+__device__ inline Column column_of(int column, const Memory& mem) {
     const int path = column / C, c = column % C;
     if (path == 0) return {nullptr, C, c};
-    if (path <= J) return {first + (path - 1) * C + c, FIRST, c};
+    if (path <= J) return {mem.first + (path - 1) * C + c, FIRST, c};
     int rest = path - 1 - J, j = 0;
     for (; rest >= J - CHILD(j); ++j) rest -= J - CHILD(j);
-    return {second + ROW(CHILD(j) + rest) * LANES + j * C + c, SECOND, c};
+    return {mem.second + ROW(CHILD(j) + rest) * LANES + j * C + c, SECOND, c};
 }
 
 // Threads to spare for each of so many sums: neighbors in a warp, a power of two of them.
@@ -272,49 +255,38 @@ __device__ inline Fade fade_of(real ratio) {
 // they neither overflow nor vanish where they count.
 __device__ void moments_of(const Graph& g, const real* x, Column column, real floor, int part, int parts,
                            real* out) {
-    const int n = g.nodes;
-    const real share = g.share;
-    const real* values = column.values ? column.values : x + g.first * C + column.channel;
-    const bool absolute = column.values != nullptr;
-    real sum = 0;
-    for (int i = part; i < n; i += parts) {
-        const real z = values[i * column.stride];
-        sum += g.times(i) * (absolute ? fabs(z) : z);
-    }
-    const real mean = sum_over(sum, 1, parts) * share, per_unit = 1 / sqrt(floor);
-    real square = 0, cube = 0, fourth = 0;
-    for (int i = part; i < n; i += parts) {
-        const real z = values[i * column.stride];
-        const real d = ((absolute ? fabs(z) : z) - mean) * per_unit;
-        const real weighed = g.times(i) * d * d;
+    const auto value = [&](int i) {
+        return column.values ? fabs(column.values[i * column.stride]) : x[(g.first + i) * C + column.channel];
+    };
+    real sum = 0, square = 0, cube = 0, fourth = 0;
+    for (int i = part; i < g.nodes; i += parts) sum += g.times(i) * value(i);
+    const real mean = sum_over(sum, 1, parts) * g.share, per_unit = 1 / sqrt(floor);
+    for (int i = part; i < g.nodes; i += parts) {
+        const real d = (value(i) - mean) * per_unit, weighed = g.times(i) * d * d;
         square += weighed;
         cube += weighed * d;
         fourth += weighed * (d * d);
     }
-    const real ratio = sum_over(square, 1, parts) * share;
+    const real ratio = sum_over(square, 1, parts) * g.share;
     const real per_scale = 1 / sqrt(ratio > 1 ? ratio : real(1)), fade = fade_of(ratio).fade;
-    cube = sum_over(cube, 1, parts) * share * per_scale * per_scale * per_scale;
-    fourth = sum_over(fourth, 1, parts) * share * per_scale * per_scale * per_scale * per_scale;
+    cube = sum_over(cube, 1, parts) * g.share * per_scale * per_scale * per_scale;
+    fourth = sum_over(fourth, 1, parts) * g.share * per_scale * per_scale * per_scale * per_scale;
     if (!out || part) return;
     out[0] = mean;
     out[1] = ratio * floor;
     out[2] = fade * cube;
-    out[3] = n ? fade * (fourth - 3) : real(0);
+    out[3] = g.nodes ? fade * (fourth - 3) : real(0);
 }
 
 #if BACKWARD
-
-// Backward: from gradients of the moments to the gradient of the filters.
-
 // Gradients of the signed coefficients of columns [from, to), written over these. Cube and fourth
 // follow from skewness and kurtosis, which the forward computed. The gradient from the next order,
 // by item, is added if there is one.
 __device__ void through_moments(const Graph& g, const Memory& mem, const real* floors, const real* moments,
                                 const real* grad, int from, int to, const real* next) {
     const int parts = parts_of(to - from), part = threadIdx.x % parts;
-    const real share = g.share;
     for (int column = from + threadIdx.x / parts; column < to; column += THREADS / parts) {
-        const Column where = column_of(column, mem.first, mem.second);
+        const Column where = column_of(column, mem);
         const real *moment = moments + column * 4, *given = grad + column * 4;
         const real floor = floors[where.channel], mean = moment[0], ratio = moment[1] / floor;
         const Fade f = fade_of(ratio);
@@ -329,14 +301,14 @@ __device__ void through_moments(const Graph& g, const Memory& mem, const real* f
                                                            above * (real(1.5) * g3 * cube + 2 * g4 * fourth));
         const real by_mean = given[0] - both * (3 * g3 * ratio * per_scale * per_scale + 4 * g4 * cube);
         const int lane = column - C;
-        real* values = const_cast<real*>(where.values);
         for (int i = part; i < g.nodes; i += parts) {
-            const real z = values[i * where.stride];
+            real& value = where.values[i * where.stride];
+            const real z = value;
             const real centred = (fabs(z) - mean) * unit, d = centred * per_scale;
             real slope = by_mean + 2 * centred * by_variance + both * d * d * (3 * g3 + 4 * g4 * d);
-            slope *= share;
+            slope *= g.share;
             if (next && lane < LANES) slope += next[i * LANES + lane];
-            values[i * where.stride] = z > 0 ? slope : z < 0 ? -slope : real(0);
+            value = z > 0 ? slope : z < 0 ? -slope : real(0);
         }
     }
     __syncthreads();
@@ -425,7 +397,6 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
     __syncthreads();
     return mem.q + size;
 }
-
 #endif
 
 // Moments of all paths, [models, graphs, COLUMNS, 4]; or, from their gradients, those of the filters,
@@ -445,11 +416,15 @@ scattering(const real* x, const real* powers, const index_t* rowptr, const index
                      multiplicity + (MERGED ? begin : 0), shares[number]};
     const index_t each = (index_t)nodes * per_node + (index_t)graphs * per_graph;
     const index_t place = start * each + begin * per_node + (index_t)number * per_graph;
-    const Memory mem = lay_out(g, scratch + place);
+    extern __shared__ char raw[];
+    const Memory mem(g, (real*)raw, scratch + place);
     const Held<LANES> held(g);
     const real* low = floors + number * C;
     for (int model = start; model < models; model += blocks) {
-        load_bank(mem, filters + model * BANK);
+        __syncthreads();  // the previous model is done with the filters
+        for (int k = threadIdx.x; k < BANK; k += THREADS)  // from [c][k][s] to [s][k][c]
+            mem.bank[(k % M * J + k / M % J) * C + k / M / J] = filters[model * BANK + k];
+        __syncthreads();
         first_order(g, x, powers, mem);
         filter<LANES, true, ALL ? 0 : 1>(g, held, mem.first, FIRST, mem, BACKWARD, mem.second, SECOND);
         const index_t row = (index_t)model * graphs + number;
@@ -467,7 +442,7 @@ scattering(const real* x, const real* powers, const index_t* rowptr, const index
         for (int base = 0; base < COLUMNS; base += THREADS / parts) {
             const int column = base + threadIdx.x / parts;
             const bool counts = column < COLUMNS;
-            const Column where = column_of(counts ? column : 0, mem.first, mem.second);
+            const Column where = column_of(counts ? column : 0, mem);
             real* cell = counts ? out + (row * COLUMNS + column) * 4 : nullptr;
             moments_of(g, x, where, low[where.channel], threadIdx.x % parts, parts, cell);
         }
