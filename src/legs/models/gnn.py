@@ -83,9 +83,9 @@ class GNN(Network):
                 adjacency = adjacency.mean_norm()
             compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
             for conv, norm in zip(convs, self.layers.norms, strict=False):
-                states = mp.convolved(compute(conv, states, adjacency), norm)
+                states = mp.convolve(compute(conv, states, adjacency), norm)
                 states = self.layers.dropout(states)
-            return mp.pooled(compute(last, states, adjacency), pool)
+            return pool(compute(last, states, adjacency))
 
     @property
     def counts_loops(self) -> bool:

@@ -81,8 +81,8 @@ class Adjacency(NamedTuple):
         degree = self.sums().clamp_min(1)
         return self._replace(values=self.values / degree.index_select(0, self.pattern.row))
 
-    def transposed_sums(self, weights: Tensor) -> Tensor:
-        r"""How much every node counts in :math:`\sum_i w_i (S h)_i`, ``[nodes]``."""
+    def transposed(self, weights: Tensor) -> Tensor:
+        r""":math:`S^\top w`, ``[nodes]``."""
         entries = self.values * weights.index_select(0, self.pattern.row)
         return torch.zeros_like(weights).index_add(0, self.pattern.col, entries)
 
@@ -113,57 +113,56 @@ class Pooling(NamedTuple):
         more = (0, nodes - len(batch))
         return Pooling(F.pad(batch, more), num_graphs, F.pad(weights, more))
 
-    def __call__(self, states: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Sums ``[graphs, channels]``, by default with the weights of this pooling."""
-        weights = self.weights if weights is None else weights
-        return fn.graph_sum(states, self.batch, self.num_graphs, weights)
+    def __call__(self, layer: Layer) -> Tensor:
+        """Pooled states of a layer, ``[graphs, channels]``."""
+        terms, bias = layer
+        total = fn.graph_sum(self.weights, self.batch, self.num_graphs).unsqueeze(-1) * bias
+        for adjacency, states, weight in terms:
+            # How much every node counts in the sums of weighted rows of S h.
+            counts = self.weights if adjacency is None else adjacency.transposed(self.weights)
+            sums = fn.graph_sum(states, self.batch, self.num_graphs, counts)
+            total = total + (sums if weight is None else F.linear(sums, weight))
+        return total
 
 
-class Term(NamedTuple):
-    """What a layer adds up: a sparse matrix times states times a weight, where there are such."""
-
-    adjacency: Adjacency | None
-    states: Tensor
-    weight: Tensor | None
-
-    def value(self) -> Tensor:
-        """``[nodes, channels]``; the sparse product comes where rows are narrow."""
-        adjacency, states, weight = self
-        if weight is None:
-            return states
-        if adjacency is None:
-            return linear(states, weight)
-        if weight.shape[1] < weight.shape[0]:
-            return linear(adjacency @ states, weight)
-        return adjacency @ linear(states, weight)
-
-    def pooled(self, pool: Pooling) -> Tensor:
-        """``[graphs, channels]``."""
-        adjacency, states, weight = self
-        counts = None if adjacency is None else adjacency.transposed_sums(pool.weights)
-        sums = pool(states, counts)
-        return sums if weight is None else F.linear(sums, weight)
+# What a layer adds up (a sparse matrix times states times a weight, where there are such), and its
+# bias.
+Layer = tuple[list[tuple[Adjacency | None, Tensor, Tensor | None]], Tensor]
 
 
-Layer = tuple[list[Term], Tensor]  # what is added up, and the bias
+def convolve(layer: Layer, norm: Any) -> Tensor:
+    """States of a layer followed by layer norm and ReLU, ``[nodes, channels]``."""
+    terms, bias = layer
+    parts = []
+    for adjacency, states, weight in terms:
+        # The sparse product comes where rows are narrow.
+        narrow = weight is not None and weight.shape[1] < weight.shape[0]
+        if adjacency is not None and narrow:
+            states = adjacency @ states
+        if weight is not None:
+            states = linear(states, weight)
+        if adjacency is not None and not narrow:
+            states = adjacency @ states
+        parts.append(states)
+    return normed(sum(parts[1:], parts[0]), bias, norm)
 
 
 def gcn(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.GCNConv`."""
-    return [Term(adjacency, states, conv.lin.weight)], conv.bias
+    return [(adjacency, states, conv.lin.weight)], conv.bias
 
 
 def sage(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.SAGEConv`."""
-    terms = [Term(adjacency, states, conv.lin_l.weight), Term(None, states, conv.lin_r.weight)]
-    return terms, conv.lin_l.bias
+    own = (None, states, conv.lin_r.weight)
+    return [(adjacency, states, conv.lin_l.weight), own], conv.lin_l.bias
 
 
 def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.GINConv`; the matrix has the node's own weight, 1."""
     first, last = conv.nn.lins
     hidden = normed(linear(adjacency @ states, first.weight), first.bias, conv.nn.norms[0])
-    return [Term(None, hidden, last.weight)], last.bias
+    return [(None, hidden, last.weight)], last.bias
 
 
 def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
@@ -177,7 +176,7 @@ def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     if launch.applies(states) and not drops and 32 % conv.heads == 0:
         matrix = (adjacency.values, adjacency.pattern)
         sums = stacked.attend(hidden, source, target, *matrix, conv.negative_slope)
-        return [Term(None, sums, None)], conv.bias
+        return [(None, sums, None)], conv.bias
     row, col = adjacency.pattern.row, adjacency.pattern.col
     score = source.index_select(0, col) + target.index_select(0, row)
     score = F.leaky_relu(score, conv.negative_slope)
@@ -190,22 +189,9 @@ def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     hidden = hidden.unflatten(-1, (conv.heads, -1))
     messages = share * hidden.index_select(0, col)
     sums = torch.zeros_like(hidden).index_add(0, row, messages).flatten(-2)
-    return [Term(None, sums, None)], conv.bias
+    return [(None, sums, None)], conv.bias
 
 
 def normed(states: Tensor, bias: Tensor, norm: Any) -> Tensor:
     """ReLU after layer norm (:class:`~torch_geometric.nn.LayerNorm` over channels) after a bias."""
     return norm_relu(states, bias, norm.weight, norm.bias, norm.eps)
-
-
-def convolved(layer: Layer, norm: Any) -> Tensor:
-    """States of a layer followed by layer norm and ReLU, ``[nodes, channels]``."""
-    (first, *rest), bias = layer
-    return normed(sum((term.value() for term in rest), first.value()), bias, norm)
-
-
-def pooled(layer: Layer, pool: Pooling) -> Tensor:
-    """Pooled states of a layer, ``[graphs, channels]``."""
-    (first, *rest), bias = layer
-    totals = fn.graph_sum(pool.weights, pool.batch, pool.num_graphs).unsqueeze(-1)
-    return sum((term.pooled(pool) for term in rest), first.pooled(pool)) + totals * bias

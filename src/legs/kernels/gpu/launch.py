@@ -40,15 +40,9 @@ def run(
 ) -> None:
     """Runs a kernel of ``sources/{part}.cu`` on the device of ``like``, compiled for its type.
 
-    Args:
-        part: name of the file.
-        name: of the kernel.
-        like: a tensor.
-        blocks: number of blocks; may be 0.
-        threads: per block, ``THREADS`` in the kernel.
-        args: tensors (those that are written to contiguous), ``None`` for null pointers, integers
-            (``int`` in the kernel) and floats (``double`` there).
-        constants: defined in front of the source.
+    ``args`` are tensors (those that are written to contiguous), ``None`` for null pointers,
+    integers (``int`` in the kernel) and floats (``double`` there); ``constants`` are defined in
+    front of the source, and ``THREADS`` too.
     """
     device, defined = like.device.index, (("THREADS", threads), *constants.items())
     kernel = compiled(part, name, like.dtype, device, defined)

@@ -52,14 +52,13 @@ class Sizes(NamedTuple):
         """Bytes of shared memory for a small graph."""
         state = -(-nodes * max(self.lanes, self.channels) // 32) * 32 + self.channels
         states = (max(self.steps, 2) if backward else 2) * state
-        states = max(states, nodes * (self.steps * self.channels | 1))
         bank = self.channels * self.scales * self.steps
         return (bank + states + nodes * self.coefficients) * self.bytes
 
     def scratch(self) -> tuple[int, int]:
         """Numbers in global memory for graphs of any size: per node, and per graph."""
         states = max(self.steps, 2)
-        per_node = states * max(self.lanes, self.channels) + self.coefficients + 1
+        per_node = states * max(self.lanes, self.channels) + self.coefficients
         return per_node, states * (32 + self.channels)
 
 

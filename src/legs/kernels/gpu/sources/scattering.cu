@@ -22,7 +22,6 @@
 // Odd distances from node to node: threads at neighboring nodes use different banks.
 #define FIRST ((J * C) | 1)                       // [j][c]
 #define SECOND (((ALL ? J : J - 1) * LANES) | 1)  // [wavelet][lane]; pairs that are no path: unused
-#define STAGED ((M * C) | 1)
 #define NEAR 4  // neighbors of an item whose places a thread keeps in registers
 
 #if SMALL
@@ -57,10 +56,10 @@ struct Memory {
     // computes the same sizes.
     __device__ Memory(const Graph& g, real* shared, real* scratch) {
         const int states = BACKWARD || !SMALL ? larger(M, 2) : 2;
-        const place_t nodes = g.nodes, size = states * state_size(nodes * larger(LANES, C));
+        const place_t nodes = g.nodes;
         bank = shared;
         q = SMALL ? shared + BANK : scratch;
-        first = q + (size > nodes * STAGED ? size : nodes * STAGED);
+        first = q + states * state_size(nodes * larger(LANES, C));
         second = first + nodes * FIRST;
         degree = second + nodes * SECOND;
         for (int i = threadIdx.x; i < g.nodes; i += THREADS) degree[i] = 1 / g.inverse[i];
@@ -200,15 +199,12 @@ __device__ void first_order(const Graph& g, const real* x, const real* powers, c
         filter<C, false, 0>(g, Held<C>(g), x + g.first * C, C, mem, false, mem.first, FIRST);
         return;
     }
-    for (int k = threadIdx.x; k < g.nodes * M * C; k += THREADS)
-        mem.q[k / (M * C) * STAGED + k % (M * C)] = powers[g.first * M * C + k];
-    __syncthreads();
     for (int item = threadIdx.x; item < g.nodes * C; item += THREADS) {
         const int i = item / C, c = item % C;
         real sums[J] = {};
 #pragma unroll 4
         for (int s = 0; s < M; ++s) {
-            const real state = mem.q[i * STAGED + s * C + c];
+            const real state = powers[((g.first + i) * M + s) * C + c];
 #pragma unroll
             for (int k = 0; k < J; ++k) sums[k] += mem.bank[(s * J + k) * C + c] * state;
         }
@@ -319,28 +315,24 @@ __device__ void through_moments(const Graph& g, const Memory& mem, const real* f
 template <bool SECOND_ORDER>
 __device__ void collect(const Graph& g, const Memory& mem, const real* powers, real* out) {
     const int parts = parts_of(C * M), part = threadIdx.x % parts;
-    const place_t size = state_size((place_t)g.nodes * (SECOND_ORDER ? LANES : C));
+    const int L = SECOND_ORDER ? LANES : C;
+    const place_t size = state_size((place_t)g.nodes * L);
     for (int base = 0; base < C * M; base += THREADS / parts) {
         const int place = base + threadIdx.x / parts;
         const bool counts = place < C * M;
         const int s = counts ? place / C : 0, c = counts ? place % C : 0;
         real sums[J] = {};
         for (int i = part; i < g.nodes; i += parts) {
-            if (SECOND_ORDER) {
-                const real degree = mem.degree[i] * g.times(i);
+            const real* values = (SECOND_ORDER ? mem.second + i * SECOND : mem.first + i * FIRST) + c;
+            const real degree = mem.degree[i] * g.times(i);
 #pragma unroll
-                for (int j = 0; j < LANES / C; ++j) {
-                    const real state = mem.q[s * size + i * LANES + j * C + c] * degree;
+            for (int j = 0; j < L / C; ++j) {
+                const bool given = powers && !SECOND_ORDER;
+                const real state = given ? powers[((g.first + i) * M + s) * C + c] * g.times(i)
+                                         : mem.q[s * size + i * L + j * C + c] * degree;
 #pragma unroll
-                    for (int k = CHILD(j); k < J; ++k)
-                        sums[k] += mem.second[i * SECOND + ROW(k) * LANES + j * C + c] * state;
-                }
-            } else {
-                const real once = powers ? powers[((g.first + i) * M + s) * C + c]
-                                         : mem.q[s * size + i * C + c] * mem.degree[i];
-                const real state = once * g.times(i);
-#pragma unroll
-                for (int k = 0; k < J; ++k) sums[k] += mem.first[i * FIRST + k * C + c] * state;
+                for (int k = SECOND_ORDER ? CHILD(j) : 0; k < J; ++k)
+                    sums[k] += values[SECOND_ORDER ? ROW(k) * L + j * C : k * C] * state;
             }
         }
 #pragma unroll
