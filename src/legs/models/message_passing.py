@@ -73,13 +73,11 @@ class Adjacency(NamedTuple):
         r"""GCN's :math:`D^{-1/2} (W + I) D^{-1/2}`."""
         degree = self.sums()
         scale = torch.where(degree > 0, degree, torch.inf).rsqrt()
-        edges = scale.index_select(0, self.pattern.row) * scale.index_select(0, self.pattern.col)
-        return self._replace(values=edges * self.values)
+        return self._replace(values=scale[self.pattern.row] * scale[self.pattern.col] * self.values)
 
     def mean_norm(self) -> Adjacency:
         """Rows divided by their sums."""
-        degree = self.sums().clamp_min(1)
-        return self._replace(values=self.values / degree.index_select(0, self.pattern.row))
+        return self._replace(values=self.values / self.sums().clamp_min(1)[self.pattern.row])
 
     def transposed(self, weights: Tensor) -> Tensor:
         r""":math:`S^\top w`, ``[nodes]``."""

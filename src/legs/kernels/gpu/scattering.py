@@ -135,7 +135,7 @@ def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Ten
     each = nodes * per_node + graphs * per_graph
     graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
     derived = [near, inverse, floors, shares]
-    ends = [t.contiguous() for t in gradient] or [None, None]
+    ends: list[Any] = [t.contiguous() for t in gradient] or [None, None]
     with torch.cuda.device(device):
         prepare(graphs, 128, [x, *graph, *derived])
         for kernel, kind in kernels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,9 +101,8 @@ class StackedAdam:
         if launch.applies(grad):
             (models, width), start = grad.shape, self.weights.as_strided((1,), (1,))
             blocks = -(-width // (4 * THREADS))  # of a model, four numbers per thread
-            args = [grad, self.lr, self.steps, active, start, *moments]
-            sizes = [width, self.weights.stride(0), blocks]
-            args = [*args, *sizes, *BETAS, EPS]
+            args: list[Any] = [grad, self.lr, self.steps, active, start, *moments, width]
+            args += [self.weights.stride(0), blocks, *BETAS, EPS]
             launch.run("adam", "adam", grad, models * blocks, THREADS, args)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.

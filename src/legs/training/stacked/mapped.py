@@ -27,7 +27,7 @@ class Mapped:
         self.inputs = inputs
         self.base = copy.deepcopy(network).to("meta")
         if inputs.features is not None or inputs.own_features is not None:
-            self.base.forward = self.base.predict_from  # type: ignore[method-assign]
+            self.base.forward = self.base.predict_from  # type: ignore[method-assign, assignment]
         for module in self.base.modules():
             if isinstance(module, Scattering):
                 module.validate = False  # the data set was checked once

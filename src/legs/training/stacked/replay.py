@@ -49,8 +49,8 @@ class Replay:
         self.filled = None if embedded else FilledBatches(inputs.data, size)
         slots = size if self.filled is None else self.filled.slots
         self.index = torch.zeros(slots, dtype=torch.long, device=stack.y.device)
-        self.valid = torch.zeros(slots, dtype=torch.bool, device=stack.y.device)
-        self.used = 0
+        self.places = torch.arange(slots, device=stack.y.device)
+        self.valid = self.places < 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.version, self.warm_up = -1, WARM_UP
 
@@ -63,10 +63,7 @@ class Replay:
             if self.filled.grow(index):
                 self.graph = None
         self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
-        if len(index) != self.used:
-            self.valid[: len(index)] = True
-            self.valid[len(index) :] = False
-            self.used = len(index)
+        torch.lt(self.places, len(index), out=self.valid)
         if self.version != self.stack.version:
             self.version, self.graph, self.warm_up = self.stack.version, None, self.warm_up or 1
         if self.warm_up:
