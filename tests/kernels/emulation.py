@@ -24,6 +24,7 @@ SHIM = """
 #include <functional>
 #include <vector>
 #define __device__
+#define __forceinline__ inline
 #define __global__ static
 #define __restrict__
 #define __launch_bounds__(...)

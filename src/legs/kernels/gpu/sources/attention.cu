@@ -16,7 +16,7 @@ struct Row {
     }
     // Calls f for the entries of this lane.
     template <class F>
-    __device__ void each(F f) const {
+    __device__ __forceinline__ void each(F f) const {
         for (index_t e = first + lane / HEADS; e < last; e += LANES) f(e);
     }
 };

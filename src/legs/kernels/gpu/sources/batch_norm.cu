@@ -1,9 +1,6 @@
 // Batch norm for a stack of models, each with the statistics of its own graphs; see
 // legs.nn.GraphBatchNorm. A block has a model and TILE of its channels; GROUPS of threads share the
-// graphs of a batch.
-//
-// Compiled at run time with constants: real (float or double), THREADS of a block, TILE, SAME
-// (whether all models have the same features).
+// graphs of a batch. Constants: real, THREADS, TILE, SAME (whether all models share the features).
 
 #define GROUPS (THREADS / TILE)
 
@@ -24,7 +21,7 @@ struct Column {
     }
     // The sum over all graphs, in a fixed order, for all threads of a channel.
     template <class F>
-    __device__ real total(F f) const {
+    __device__ __forceinline__ real total(F f) const {
         __shared__ real parts[THREADS];
         real sum = 0;
         for (int g = group; g < graphs; g += GROUPS) sum += f(g);

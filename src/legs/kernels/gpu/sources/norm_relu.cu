@@ -6,14 +6,14 @@
 
 // Calls f(register, channel) for all channels of a lane.
 template <class F>
-__device__ void each_channel(F f) {
+__device__ __forceinline__ void each_channel(F f) {
 #pragma unroll
     for (int k = 0; k < EACH; ++k)
         if (k * 32 + threadIdx.x % 32 < C) f(k, k * 32 + threadIdx.x % 32);
 }
 
 // The row x + bias, standardized; returns one over its deviation.
-__device__ real standardize(const real* x, const real* bias, real* value, double eps) {
+__device__ __forceinline__ real standardize(const real* x, const real* bias, real* value, double eps) {
     real sum = 0, squares = 0;
     each_channel([&](int k, int c) { sum += value[k] = x[c] + bias[c]; });
     const real mean = sum_over(sum, 1, 32) / C;

@@ -76,7 +76,7 @@ struct Memory {
 
 // Calls f(register, item) for all items of this thread.
 template <class F>
-__device__ void each_item(place_t items, F f) {
+__device__ __forceinline__ void each_item(place_t items, F f) {
     const place_t rounds = SMALL ? ITEMS : (items + THREADS - 1) / THREADS;
 #pragma unroll
     for (place_t r = 0; r < rounds; ++r) {
@@ -117,7 +117,8 @@ struct Held {
 
     // (1/d_i) sum_j W_ij in_j, or W_ij (in_i - in_j) for the difference: edge by edge, so that it is
     // exactly zero for constants. Nothing for a node without neighbors: its states are zero.
-    __device__ real gathered(const Graph& g, const real* in, int r, place_t item, bool difference) const {
+    __device__ __forceinline__ real gathered(const Graph& g, const real* in, int r, place_t item,
+                                             bool difference) const {
         const int i = item / L, degree = SMALL ? degrees[r] : int(g.rowptr[i + 1] - g.rowptr[i]);
         const real here = difference ? in[item] : real(0);
         real sum = 0;
@@ -137,7 +138,7 @@ struct Held {
     }
 
     // One step of the walk, for a thread that has the item's state itself.
-    __device__ real lazy(const Graph& g, const real* in, int r, place_t item, real own) const {
+    __device__ __forceinline__ real lazy(const Graph& g, const real* in, int r, place_t item, real own) const {
         return (own + gathered(g, in, r, item, false)) / 2;
     }
 };
