@@ -252,9 +252,9 @@ __device__ inline Fade fade_of(real ratio) {
 // they neither overflow nor vanish where they count.
 __device__ void moments_of(const Graph& g, const real* x, Column column, real floor, int part, int parts,
                            real* out) {
-    const auto value = [&](int i) {
-        return column.values ? fabs(column.values[i * column.stride]) : x[(g.first + i) * C + column.channel];
-    };
+    const bool absolute = column.values != nullptr;
+    const real* values = absolute ? column.values : x + g.first * C + column.channel;
+    const auto value = [&](int i) { return absolute ? fabs(values[i * column.stride]) : values[i * column.stride]; };
     real sum = 0, square = 0, cube = 0, fourth = 0;
     for (int i = part; i < g.nodes; i += parts) sum += g.times(i) * value(i);
     const real mean = sum_over(sum, 1, parts) * g.share, per_unit = 1 / sqrt(floor);
