@@ -11,6 +11,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from functools import partial
 
 import torch
 
@@ -23,6 +24,7 @@ SHIM = """
 #include <functional>
 #include <vector>
 #define __device__
+#define __forceinline__ inline
 #define __global__ static
 #define __restrict__
 #define __launch_bounds__(...)
@@ -110,9 +112,9 @@ def available():
 
 
 class Kernel:
-    """Takes what PyTorch's compiled kernels take, with tensors on the CPU."""
+    """A kernel as ``launch.Kernel``, with tensors on the CPU."""
 
-    def __init__(self, source, name, folder):
+    def __init__(self, folder, source, name, device, shared=None):
         arguments = re.search(name + r"\(([^)]*)\)", source).group(1).split(",")
         kinds = [" ".join(a.split()) for a in arguments]
         types = [re.sub(r"\b\w+$", "", kind).strip() for kind in kinds]
@@ -138,33 +140,30 @@ class Kernel:
             )
         self.library = ctypes.CDLL(str(path))
         self.kinds = types
-        self.most = 48 * 1024
+        self.most = shared or 48 * 1024
 
-    def set_shared_memory_config(self, size):
-        self.most = size
-
-    def __call__(self, grid, block, arguments, shared=0):
+    def __call__(self, blocks, threads, arguments, shared=0):
         assert shared <= self.most
         kept = []
         for kind, value in zip(self.kinds, arguments, strict=True):
             if isinstance(value, torch.Tensor):
                 assert value.is_contiguous()
                 kept.append(ctypes.c_void_p(value.data_ptr() or None))
+            elif value is None:
+                kept.append(ctypes.c_void_p())
             else:
                 number = ctypes.c_double(value) if kind == "double" else ctypes.c_int(value)
                 kept.append(number)
         given = (ctypes.c_void_p * len(kept))(
             *(k.value if isinstance(k, ctypes.c_void_p) else ctypes.addressof(k) for k in kept)
         )
-        self.library.run(grid[0], block[0], shared, given)
+        self.library.run(blocks, threads, shared, given)
 
 
 @contextlib.contextmanager
 def emulated(monkeypatch, folder):
     """Inside, ``legs.kernels.gpu`` compiles for the CPU and takes tensors there."""
-    monkeypatch.setattr(
-        torch.cuda, "_compile_kernel", lambda source, name: Kernel(source, name, folder)
-    )
+    monkeypatch.setattr(launch, "Kernel", partial(Kernel, folder))
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(scattering, "max_shared", lambda device: 200 * 1024)
     monkeypatch.setattr(launch, "applies", lambda x: x.dtype in launch.TYPES)

@@ -9,7 +9,7 @@ from legs.models import Ensemble, available, create
 from legs.nn import Scattering
 from legs.training import fit, inputs
 from legs.training.inputs import Inputs, embed, predict, unchecked
-from legs.training.stacked.padded import FilledBatches
+from legs.training.stacked.replay import FilledBatches
 from tests.backends import prefer
 from tests.training.made import QUICK, made_data, made_split, renumbered, weights_of
 

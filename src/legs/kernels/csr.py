@@ -132,9 +132,9 @@ def product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor | None:
 
         return spmm.product(pattern.rowptr, pattern.col, values, x)
     if x.device.type == "cuda" and launch.available():
-        from legs.kernels.gpu import spmm as gpu
+        from legs.kernels.gpu.stacked import product as multiply
 
-        return gpu.product(pattern.rowptr, pattern.col, None, values, x.unsqueeze(0)).squeeze(0)
+        return multiply(pattern.rowptr, pattern.col, None, values, x.unsqueeze(0)).squeeze(0)
     return None
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import models
 
-from legs.kernels.gpu.dense import padded_rows
+from legs.kernels.gpu.stacked import padded_rows
 from legs.models import message_passing as mp
 from legs.models.network import Graphs, Network
 from legs.nn import InputScale
@@ -17,10 +17,10 @@ Layer = Literal["gcn", "graphsage", "gat", "gin"]
 
 # PyG's network, which holds the parameters, and how its layers are computed.
 LAYERS: dict[str, tuple[Any, Any]] = {
-    "gcn": (models.GCN, mp.GCN),
-    "graphsage": (models.GraphSAGE, mp.GraphSAGE),
-    "gat": (models.GAT, mp.GAT),
-    "gin": (models.GIN, mp.GIN),
+    "gcn": (models.GCN, mp.gcn),
+    "graphsage": (models.GraphSAGE, mp.sage),
+    "gat": (models.GAT, mp.gat),
+    "gin": (models.GIN, mp.gin),
 }
 
 
@@ -75,18 +75,17 @@ class GNN(Network):
         with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
             rows = padded_rows(x)
             states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
-            pool = mp.Pooling.build(graphs, states.dtype, mean=layer != "gin").pad(rows)
+            pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
             adjacency = mp.Adjacency.build(graphs.edge_index, weight, rows, states.dtype, loops)
             if layer == "gcn":
                 adjacency = adjacency.symmetric_norm()
             elif layer == "graphsage":
                 adjacency = adjacency.mean_norm()
-            layers, (*convs, last) = LAYERS[layer][1], self.layers.convs
+            compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
             for conv, norm in zip(convs, self.layers.norms, strict=False):
-                states, bias = layers.convolve(conv, states, adjacency)
-                states = self.layers.dropout(mp.normed(states, bias, norm))
-            out: Tensor = layers.pooled(last, states, adjacency, pool)
-            return out
+                states = mp.convolve(compute(conv, states, adjacency), norm)
+                states = self.layers.dropout(states)
+            return pool(compute(last, states, adjacency))
 
     @property
     def counts_loops(self) -> bool:

@@ -20,9 +20,8 @@ from torch.nn import functional as F
 from legs import functional as fn
 from legs.functional.sparse import Pattern, build_pattern, spmm
 from legs.kernels.csr import product
-from legs.kernels.gpu import launch
-from legs.kernels.gpu import spmm as gpu
-from legs.kernels.gpu.dense import linear, norm_relu
+from legs.kernels.gpu import launch, stacked
+from legs.kernels.gpu.stacked import linear, norm_relu
 from legs.models.network import Graphs
 
 Loops = Literal["edges", "every", "more"]
@@ -49,12 +48,10 @@ class Adjacency(NamedTuple):
         graphs are edges to other nodes.
         """
         source, target = edge_index
-        if edge_weight is None:
-            weight = torch.ones(source.shape[0], dtype=dtype, device=source.device)
-        else:
-            weight = edge_weight.detach().to(dtype)
+        weight = torch.ones_like(source) if edge_weight is None else edge_weight.detach()
+        weight = weight.to(dtype)
         if loops != "edges":
-            own = torch.ones(nodes, dtype=dtype, device=source.device)
+            own = weight.new_ones(nodes)
             if loops == "every":
                 loop = (source == target).to(dtype)
                 zeros = torch.zeros_like(own)
@@ -76,21 +73,19 @@ class Adjacency(NamedTuple):
         r"""GCN's :math:`D^{-1/2} (W + I) D^{-1/2}`."""
         degree = self.sums()
         scale = torch.where(degree > 0, degree, torch.inf).rsqrt()
-        edges = scale.index_select(0, self.pattern.row) * scale.index_select(0, self.pattern.col)
-        return self._replace(values=edges * self.values)
+        return self._replace(values=scale[self.pattern.row] * scale[self.pattern.col] * self.values)
 
     def mean_norm(self) -> Adjacency:
         """Rows divided by their sums."""
-        degree = self.sums().clamp_min(1)
-        return self._replace(values=self.values / degree.index_select(0, self.pattern.row))
+        return self._replace(values=self.values / self.sums().clamp_min(1)[self.pattern.row])
 
-    def transposed_sums(self, weights: Tensor) -> Tensor:
-        r"""How much every node counts in :math:`\sum_i w_i (S h)_i`, ``[nodes]``."""
+    def transposed(self, weights: Tensor) -> Tensor:
+        r""":math:`S^\top w`, ``[nodes]``."""
         entries = self.values * weights.index_select(0, self.pattern.row)
         return torch.zeros_like(weights).index_add(0, self.pattern.col, entries)
 
     def __matmul__(self, states: Tensor) -> Tensor:
-        multiply = gpu.spmm if launch.applies(states) and states.numel() else spmm
+        multiply = stacked.spmm if launch.applies(states) and states.numel() else spmm
         return multiply(self.pattern, self.values, states)
 
 
@@ -102,125 +97,99 @@ class Pooling(NamedTuple):
     weights: Tensor  # [nodes]
 
     @staticmethod
-    def build(graphs: Graphs, dtype: torch.dtype, mean: bool = True) -> Pooling:
-        """Means over the nodes of each graph, zero without nodes; or sums."""
+    def build(graphs: Graphs, nodes: int, dtype: torch.dtype, mean: bool) -> Pooling:
+        """Means over the nodes of each graph, zero without nodes; or sums.
+
+        Nodes above those of ``graphs`` have weight zero.
+        """
         batch, num_graphs = graphs.segments()
         weights = torch.ones_like(batch) if graphs.multiplicity is None else graphs.multiplicity
-        pooling = Pooling(batch, num_graphs, weights.to(dtype))
+        weights = weights.to(dtype)
         if mean:
-            count = pooling.totals.squeeze(-1).clamp_min(1)
-            pooling = pooling._replace(weights=pooling.weights / count.index_select(0, batch))
-        return pooling
+            count = fn.graph_sum(weights, batch, num_graphs).clamp_min(1)
+            weights = weights / count.index_select(0, batch)
+        more = (0, nodes - len(batch))
+        return Pooling(F.pad(batch, more), num_graphs, F.pad(weights, more))
 
-    def pad(self, nodes: int) -> Pooling:
-        """Appends nodes of weight zero."""
-        more = (0, nodes - len(self.batch))
-        return self._replace(batch=F.pad(self.batch, more), weights=F.pad(self.weights, more))
+    def __call__(self, layer: Layer) -> Tensor:
+        """Pooled states of a layer, ``[graphs, channels]``."""
+        terms, bias = layer
+        total = fn.graph_sum(self.weights, self.batch, self.num_graphs).unsqueeze(-1) * bias
+        for adjacency, states, weight in terms:
+            # How much every node counts in the sums of weighted rows of S h.
+            counts = self.weights if adjacency is None else adjacency.transposed(self.weights)
+            sums = fn.graph_sum(states, self.batch, self.num_graphs, counts)
+            total = total + (sums if weight is None else F.linear(sums, weight))
+        return total
 
-    @property
-    def totals(self) -> Tensor:
-        """Sums of the weights, ``[graphs, 1]``."""
-        return fn.graph_sum(self.weights, self.batch, self.num_graphs).unsqueeze(-1)
 
-    def __call__(self, states: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Sums ``[graphs, channels]``, by default with the weights of this pooling."""
-        weights = self.weights if weights is None else weights
-        if launch.applies(states) and states.numel():
-            return gpu.pool(states, self.batch, self.num_graphs, weights)
-        return fn.graph_sum(states, self.batch, self.num_graphs, weights)
+# What a layer adds up (a sparse matrix times states times a weight, where there are such), and its
+# bias.
+Layer = tuple[list[tuple[Adjacency | None, Tensor, Tensor | None]], Tensor]
+
+
+def convolve(layer: Layer, norm: Any) -> Tensor:
+    """States of a layer followed by layer norm and ReLU, ``[nodes, channels]``."""
+    terms, bias = layer
+    parts = []
+    for adjacency, states, weight in terms:
+        # The sparse product comes where rows are narrow.
+        narrow = weight is not None and weight.shape[1] < weight.shape[0]
+        if adjacency is not None and narrow:
+            states = adjacency @ states
+        if weight is not None:
+            states = linear(states, weight)
+        if adjacency is not None and not narrow:
+            states = adjacency @ states
+        parts.append(states)
+    return normed(sum(parts[1:], parts[0]), bias, norm)
+
+
+def gcn(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
+    """:class:`~torch_geometric.nn.GCNConv`."""
+    return [(adjacency, states, conv.lin.weight)], conv.bias
+
+
+def sage(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
+    """:class:`~torch_geometric.nn.SAGEConv`."""
+    own = (None, states, conv.lin_r.weight)
+    return [(adjacency, states, conv.lin_l.weight), own], conv.lin_l.bias
+
+
+def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
+    """:class:`~torch_geometric.nn.GINConv`; the matrix has the node's own weight, 1."""
+    first, last = conv.nn.lins
+    hidden = normed(linear(adjacency @ states, first.weight), first.bias, conv.nn.norms[0])
+    return [(None, hidden, last.weight)], last.bias
+
+
+def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
+    """:class:`~torch_geometric.nn.GATConv`; edge weights are multiplicities."""
+    weight = conv.lin.weight
+    hidden, parts = linear(states, weight), weight.unflatten(0, (conv.heads, -1))
+    attention = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
+    scores = linear(states, (attention * parts).sum(2).flatten(0, 1))
+    source, target = scores.split(conv.heads, dim=-1)
+    drops = conv.training and conv.dropout > 0
+    if launch.applies(states) and not drops and 32 % conv.heads == 0:
+        matrix = (adjacency.values, adjacency.pattern)
+        sums = stacked.attend(hidden, source, target, *matrix, conv.negative_slope)
+        return [(None, sums, None)], conv.bias
+    row, col = adjacency.pattern.row, adjacency.pattern.col
+    score = source.index_select(0, col) + target.index_select(0, row)
+    score = F.leaky_relu(score, conv.negative_slope)
+    lowest = torch.full_like(source, -torch.inf)
+    rows = row.unsqueeze(-1).expand_as(score)
+    largest = lowest.scatter_reduce(0, rows, score.detach(), "amax")
+    share = (score - largest.index_select(0, row)).exp() * adjacency.values.unsqueeze(-1)
+    share = share / torch.zeros_like(source).index_add(0, row, share).index_select(0, row)
+    share = F.dropout(share, conv.dropout, conv.training).unsqueeze(-1)
+    hidden = hidden.unflatten(-1, (conv.heads, -1))
+    messages = share * hidden.index_select(0, col)
+    sums = torch.zeros_like(hidden).index_add(0, row, messages).flatten(-2)
+    return [(None, sums, None)], conv.bias
 
 
 def normed(states: Tensor, bias: Tensor, norm: Any) -> Tensor:
     """ReLU after layer norm (:class:`~torch_geometric.nn.LayerNorm` over channels) after a bias."""
     return norm_relu(states, bias, norm.weight, norm.bias, norm.eps)
-
-
-class GCN:
-    """Layers of :class:`~torch_geometric.nn.GCNConv`."""
-
-    @staticmethod
-    def convolve(conv: Any, states: Tensor, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
-        """New states, but for the bias, and the bias."""
-        weight = conv.lin.weight
-        if weight.shape[1] < weight.shape[0]:  # the sparse product comes where rows are narrow
-            return linear(adjacency @ states, weight), conv.bias
-        return adjacency @ linear(states, weight), conv.bias
-
-    @staticmethod
-    def pooled(conv: Any, states: Tensor, adjacency: Adjacency, pool: Pooling) -> Tensor:
-        """A layer and the pooling of its states, ``[graphs, channels]``."""
-        sums = pool(states, adjacency.transposed_sums(pool.weights))
-        out: Tensor = F.linear(sums, conv.lin.weight) + pool.totals * conv.bias
-        return out
-
-
-class GraphSAGE:
-    """Layers of :class:`~torch_geometric.nn.SAGEConv`."""
-
-    @staticmethod
-    def convolve(conv: Any, states: Tensor, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
-        neighbors = linear(adjacency @ states, conv.lin_l.weight)
-        return neighbors + linear(states, conv.lin_r.weight), conv.lin_l.bias
-
-    @staticmethod
-    def pooled(conv: Any, states: Tensor, adjacency: Adjacency, pool: Pooling) -> Tensor:
-        neighbors = pool(states, adjacency.transposed_sums(pool.weights))
-        own = F.linear(pool(states), conv.lin_r.weight) + pool.totals * conv.lin_l.bias
-        out: Tensor = F.linear(neighbors, conv.lin_l.weight) + own
-        return out
-
-
-class GIN:
-    """Layers of :class:`~torch_geometric.nn.GINConv`; the matrix has the node's own weight, 1."""
-
-    @staticmethod
-    def _hidden(conv: Any, states: Tensor, adjacency: Adjacency) -> Tensor:
-        first = conv.nn.lins[0]
-        return normed(linear(adjacency @ states, first.weight), first.bias, conv.nn.norms[0])
-
-    @staticmethod
-    def convolve(conv: Any, states: Tensor, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
-        last = conv.nn.lins[1]
-        return linear(GIN._hidden(conv, states, adjacency), last.weight), last.bias
-
-    @staticmethod
-    def pooled(conv: Any, states: Tensor, adjacency: Adjacency, pool: Pooling) -> Tensor:
-        last = conv.nn.lins[1]
-        sums = pool(GIN._hidden(conv, states, adjacency))
-        out: Tensor = F.linear(sums, last.weight) + pool.totals * last.bias
-        return out
-
-
-class GAT:
-    """Layers of :class:`~torch_geometric.nn.GATConv`; edge weights are multiplicities."""
-
-    @staticmethod
-    def convolve(conv: Any, states: Tensor, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
-        weight = conv.lin.weight
-        hidden, parts = linear(states, weight), weight.unflatten(0, (conv.heads, -1))
-        attention = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
-        scores = linear(states, (attention * parts).sum(2).flatten(0, 1))
-        source, target = scores.split(conv.heads, dim=-1)
-        drops = conv.training and conv.dropout > 0
-        if launch.applies(states) and not drops and 32 % conv.heads == 0:
-            from legs.kernels.gpu.attention import attend
-
-            matrix = (adjacency.values, adjacency.pattern)
-            return attend(hidden, source, target, *matrix, conv.negative_slope), conv.bias
-        row, col = adjacency.pattern.row, adjacency.pattern.col
-        score = source.index_select(0, col) + target.index_select(0, row)
-        score = F.leaky_relu(score, conv.negative_slope)
-        lowest = torch.full_like(source, -torch.inf)
-        rows = row.unsqueeze(-1).expand_as(score)
-        largest = lowest.scatter_reduce(0, rows, score.detach(), "amax")
-        share = (score - largest.index_select(0, row)).exp() * adjacency.values.unsqueeze(-1)
-        share = share / torch.zeros_like(source).index_add(0, row, share).index_select(0, row)
-        share = F.dropout(share, conv.dropout, conv.training).unsqueeze(-1)
-        hidden = hidden.unflatten(-1, (conv.heads, -1))
-        messages = share * hidden.index_select(0, col)
-        return torch.zeros_like(hidden).index_add(0, row, messages).flatten(-2), conv.bias
-
-    @staticmethod
-    def pooled(conv: Any, states: Tensor, adjacency: Adjacency, pool: Pooling) -> Tensor:
-        sums, bias = GAT.convolve(conv, states, adjacency)
-        return pool(sums) + pool.totals * bias

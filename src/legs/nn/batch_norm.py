@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from legs.kernels.gpu import batch_norm
+from legs.kernels.gpu import launch, stacked
 
 
 class GraphBatchNorm(nn.Module):
@@ -80,23 +80,20 @@ class GraphBatchNorm(nn.Module):
         ``mask`` (``[graphs]``): the graphs to take statistics of, by ``True`` or one; default all.
         """
         if not self.training:
-            mean, variance = self.running_mean, self.running_var
-        elif not self.synchronized and batch_norm.applies(x, self.weight):
-            mask = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
-            layer = (self.weight, self.bias, self.running_mean, self.running_var)
-            return batch_norm.batch_norm(x, mask, *layer, self.eps, self.momentum)
-        else:
-            mean, variance = self._statistics(x, mask)
-        scale = self.weight * torch.rsqrt(variance + self.eps)
-        away = x - mean
-        if not self.training:
-            most = self.reach * torch.sqrt(variance + self.eps)
+            away, variance = x - self.running_mean, self.running_var + self.eps
+            most = self.reach * torch.sqrt(variance)
             # An overflow is not merely far away: it becomes NaN.
             away = torch.where(away.isfinite(), away.clamp(-most, most), torch.nan)
-        return away * scale + self.bias
-
-    def _statistics(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+            return away * (self.weight * torch.rsqrt(variance)) + self.bias
         share = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
+        layer = (self.weight, self.bias, self.running_mean, self.running_var)
+        plain = self.synchronized or torch.compiler.is_compiling() or x.dtype != self.weight.dtype
+        if not plain and x.numel() and launch.applies(x):
+            return stacked.batch_norm(x, share, *layer, eps=self.eps, momentum=self.momentum)
+        mean, variance = self._statistics(x, share)
+        return (x - mean) * (self.weight * torch.rsqrt(variance + self.eps)) + self.bias
+
+    def _statistics(self, x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         count = self._total(share.sum())
         share = (share / count.clamp_min(1)).unsqueeze(-1)
         mean = self._total((share * x).sum(0))
@@ -108,10 +105,8 @@ class GraphBatchNorm(nn.Module):
             step = self.momentum * enough.to(x.dtype)
             self.running_mean += step * (mean - self.running_mean)
             self.running_var += step * (unbiased - self.running_var)
-        return (
-            torch.where(enough, mean, self.running_mean),
-            torch.where(enough, variance, self.running_var),
-        )
+        mean = torch.where(enough, mean, self.running_mean)
+        return mean, torch.where(enough, variance, self.running_var)
 
     def _total(self, part: Tensor) -> Tensor:
         """The sum over all processes."""

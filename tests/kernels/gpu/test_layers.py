@@ -8,7 +8,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from legs.functional.sparse import build_pattern
 from legs.functional.sparse import spmm as reference_spmm
-from legs.kernels.gpu import spmm
+from legs.kernels.gpu import stacked
 from tests.models.test_gnn import by_pyg, example, networks
 
 
@@ -27,7 +27,7 @@ def test_product_of_stacked_states(channels, gpu, launched):
     x = torch.randn(9, channels, 3, dtype=torch.float64, requires_grad=True)
     cotangent = torch.randn(3, 9, channels, dtype=torch.float64)
     outputs = []
-    for product, place in ((reference_spmm, "cpu"), (spmm.spmm, gpu)):
+    for product, place in ((reference_spmm, "cpu"), (stacked.spmm, gpu)):
         there = type(pattern)(*(t.to(place) if torch.is_tensor(t) else t for t in pattern))
         function = vmap(lambda z: product(there, values.to(place), z), in_dims=2)  # noqa: B023
         out = function(x.to(place))

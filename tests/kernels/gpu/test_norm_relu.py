@@ -7,7 +7,7 @@ import torch
 from torch.func import vmap
 from torch.nn import functional as F
 
-from legs.kernels.gpu import dense
+from legs.kernels.gpu import stacked
 from tests.kernels.gpu.test_layers import assert_close
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
@@ -17,7 +17,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 @pytest.mark.parametrize(("rows", "channels"), [(1, 64), (37, 5), (200, 40)])
 def test_norm_relu(rows, channels, dtype, gpu, launched, monkeypatch):
     """Rows that are constant but for a bias, and more rows than warps."""
-    monkeypatch.setattr(dense, "BLOCKS", 12)
+    monkeypatch.setattr(stacked, "BLOCKS", 12)
     torch.manual_seed(0)
     shapes = [(3, rows, channels), *[(3, channels)] * 3]
     tensors = [torch.randn(shape, dtype=dtype, device=gpu).requires_grad_() for shape in shapes]
@@ -28,7 +28,7 @@ def test_norm_relu(rows, channels, dtype, gpu, launched, monkeypatch):
         return F.layer_norm(x + bias, weight.shape, weight, shift, 1e-5).relu()
 
     outputs = []
-    for function in (plain, lambda *args: dense.norm_relu(*args, 1e-5)):
+    for function in (plain, lambda *args: stacked.norm_relu(*args, 1e-5)):
         out = vmap(function)(*tensors)
         cotangent = torch.linspace(-1, 1, out.numel(), dtype=dtype, device=gpu).view_as(out)
         outputs.append([out.detach(), *torch.autograd.grad(out, tensors, cotangent)])
@@ -40,16 +40,16 @@ def test_norm_relu_keeps_nan(gpu):
     x = torch.randn(4, 8, device=gpu)
     x[2, 3] = torch.nan
     ones = torch.ones(8, device=gpu)
-    rows = dense.norm_relu(x, ones, ones, ones, 1e-5).isnan().all(1)
+    rows = stacked.norm_relu(x, ones, ones, ones, 1e-5).isnan().all(1)
     assert rows.tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize("parts", [1, 4])
 def test_rows_in_parts(parts, gpu, monkeypatch):
-    monkeypatch.setattr(dense, "PARTS", parts)
-    monkeypatch.setattr(dense, "PART_ROWS", 2)
+    monkeypatch.setattr(stacked, "PARTS", parts)
+    monkeypatch.setattr(stacked, "PART_ROWS", 2)
     x, weight = torch.randn(13, 5, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
-    padded = F.pad(x, (0, 0, 0, dense.padded_rows(x.to(gpu)) - len(x)))
+    padded = F.pad(x, (0, 0, 0, stacked.padded_rows(x.to(gpu)) - len(x)))
     assert len(padded) % parts == 0
-    found = dense.linear(padded.to(gpu), weight.to(gpu))
+    found = stacked.linear(padded.to(gpu), weight.to(gpu))
     assert_close([found[: len(x)]], [x @ weight.mT], 1e-12)

@@ -11,9 +11,8 @@ from legs.models import Ensemble, create
 from legs.training import inputs as reading
 from legs.training.inputs import Inputs, embed
 from legs.training.options import TrainingOptions
-from legs.training.stacked.cuda_graph import replayable
 from legs.training.stacked.mapped import predict_stacked
-from legs.training.stacked.padded import FilledBatches
+from legs.training.stacked.replay import FilledBatches, replayable
 from legs.training.stacked.trainer import Member, train_single, train_stack
 from tests.backends import prefer
 from tests.kernels import emulation

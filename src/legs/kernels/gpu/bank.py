@@ -52,13 +52,12 @@ def _launch(
 ) -> Tensor:
     """Writes to ``out``; without it, returns the sum of what the blocks write."""
     (models, states, bands, own), (nodes, channels) = filters.shape, (x.shape[1], x.shape[-1])
-    graphs, device, null = graph.ptr.shape[0] - 1, x.device.index, x.new_empty(0)  # a null pointer
+    graphs, device = graph.ptr.shape[0] - 1, x.device.index
     common: tuple[tuple[str, Any], ...] = (("MODE", mode), ("B", bands), ("K", states))
     common += (("PER_CHANNEL", int(own > 1)), ("WEIGHTED", int(graph.weight is not None)))
     common += (("SCALED", int(scale is not None)),)
-    tensors = [x.contiguous(), grad.contiguous(), graph.rowptr, graph.col]
-    tensors += [null if t is None else t for t in (graph.weight, graph.ptr, graph.inverse, scale)]
-    tensors.append(filters.contiguous())
+    tensors = [x.contiguous(), grad.contiguous(), graph.rowptr, graph.col, graph.weight, graph.ptr]
+    tensors += [graph.inverse, scale, filters.contiguous()]
     most_shared, above, total = max_shared(device), -1, None
     with torch.cuda.device(device):
         for largest, width, threads in (*CLASSES, (None, *ANY)):
@@ -70,8 +69,8 @@ def _launch(
             if items and (shared > most_shared or items * bands > MAX_REGISTERS):
                 continue
             constants = (*common, ("CH", width), ("THREADS", threads), ("ITEMS", items))
-            kernel = compiled(("bank.cu",), "bank", x.dtype, device, constants, most_shared)
-            scratch = null if items else x.new_empty(2 * models * chunks * nodes * width)
+            kernel = compiled("bank", "bank", x.dtype, device, constants, most_shared)
+            scratch = None if items else x.new_empty(2 * models * chunks * nodes * width)
             partial = out
             if partial is None:
                 own_width = width if own > 1 else 1

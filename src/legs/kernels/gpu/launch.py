@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
@@ -25,7 +24,7 @@ def available() -> bool:
     if not torch.cuda.is_available() or torch.version.hip:
         return False
     try:
-        torch.cuda._compile_kernel('extern "C" __global__ void nothing() {}', "nothing")
+        Kernel('extern "C" __global__ void nothing() {}', "nothing", torch.cuda.current_device())
     except Exception:  # whatever is missing, the reference serves
         return False
     return True
@@ -36,47 +35,36 @@ def applies(x: Tensor) -> bool:
     return x.device.type == "cuda" and x.dtype in TYPES and available()
 
 
-def aligned(x: Tensor) -> Tensor:
-    """Contiguous, and fit to be read 16 bytes at a time."""
-    x = x.contiguous()
-    return x.clone() if x.data_ptr() % 16 else x
-
-
 def run(
     part: str, name: str, like: Tensor, blocks: int, threads: int, args: list[Any], **constants: Any
 ) -> None:
     """Runs a kernel of ``sources/{part}.cu`` on the device of ``like``, compiled for its type.
 
-    Args:
-        part: name of the file.
-        name: of the kernel.
-        like: a tensor.
-        blocks: number of blocks; may be 0.
-        threads: per block.
-        args: tensors (contiguous, on the device), integers (``int`` in the kernel) and floats
-            (``double`` there).
-        constants: defined in front of the source.
+    ``args`` are tensors (those that are written to contiguous), ``None`` for null pointers,
+    integers (``int`` in the kernel) and floats (``double`` there); ``constants`` are defined in
+    front of the source, and ``THREADS`` too.
     """
-    device = like.device.index
-    kernel = compiled((f"{part}.cu",), name, like.dtype, device, tuple(constants.items()))
+    device, defined = like.device.index, (("THREADS", threads), *constants.items())
+    kernel = compiled(part, name, like.dtype, device, defined)
+    args = [arg.contiguous() if isinstance(arg, Tensor) else arg for arg in args]
     with torch.cuda.device(device):
         kernel(blocks, threads, args)
 
 
 @cache
 def compiled(
-    parts: tuple[str, ...],
+    part: str,
     name: str,
     dtype: torch.dtype,
     device: int,
     constants: tuple[tuple[str, Any], ...],
     shared: int | None = None,
 ) -> Kernel:
-    """A kernel of some files in ``sources/``; ``shared``: bytes per block, if above 48 KiB."""
+    """A kernel of ``sources/{part}.cu``; ``shared``: bytes per block, if above 48 KiB."""
     source = "".join(f"#define {key} {value}\n" for key, value in constants)
     source += f"#define real {TYPES[dtype]}\n"
     folder = files("legs.kernels.gpu").joinpath("sources")
-    source += "".join(folder.joinpath(part).read_text() for part in parts)
+    source += "".join(folder.joinpath(file).read_text() for file in ("common.cuh", f"{part}.cu"))
     return Kernel(source, name, device, shared)
 
 
@@ -86,38 +74,33 @@ class Kernel:
     def __init__(self, source: str, name: str, device: int, shared: int | None = None) -> None:
         self.device = device
         with torch.cuda.device(device):
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()  # gives a new thread the context of the device
-            self.compiled: Any = torch.cuda._compile_kernel(source, name)
+            torch.cuda.synchronize()  # gives a new thread the context of the device
+            kernel = torch.cuda._compile_kernel(source, name)
             if shared is not None:
-                self.compiled.set_shared_memory_config(shared)
-        # What the driver launches, by PyTorch's name for it; without it, PyTorch's call serves.
-        self.function: Any = getattr(self.compiled, "func", None)
+                kernel.set_shared_memory_config(shared)
+        self.function = kernel.func  # what the driver launches
         self.context = ctypes.c_void_p()  # of the device in this thread
-        if self.function is not None:
-            get_context = _driver()[0].cuCtxGetCurrent
-            torch.cuda._utils._check_cuda(get_context(ctypes.byref(self.context)))
+        _check(_driver()[0].cuCtxGetCurrent(ctypes.byref(self.context)))
 
     def __call__(self, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
         """Launches it on the current stream of its device, which must be the current device."""
         if not blocks:
-            return
-        if self.function is None:
-            self.compiled((blocks, 1, 1), (threads, 1, 1), args, shared)
             return
         # Eight bytes for each: GPUs are little-endian, so an int is in the first four.
         values = (ctypes.c_int64 * len(args))(*map(_eight_bytes, args))
         first = ctypes.addressof(values)
         places = (ctypes.c_int64 * len(args))(*range(first, first + 8 * len(args), 8))
         stream = torch._C._cuda_getCurrentRawStream(self.device)
-        packed = (blocks, 1, 1, threads, 1, 1, shared, stream, ctypes.addressof(places), None)
         driver, launch = _driver()
-        status = launch(self.function, *packed)
-        if status == NO_CONTEXT:  # a thread, such as autograd's, that has not used the GPU yet
-            torch.cuda._utils._check_cuda(driver.cuCtxSetCurrent(self.context))
-            status = launch(self.function, *packed)
-        if status:
-            torch.cuda._utils._check_cuda(status)
+        # A thread, such as autograd's, may not have used the GPU yet.
+        _check(driver.cuCtxSetCurrent(self.context))
+        grid = (blocks, 1, 1, threads, 1, 1)
+        _check(launch(self.function, *grid, shared, stream, ctypes.addressof(places), None))
+
+
+def _check(status: int) -> None:
+    if status:
+        torch.cuda._utils._check_cuda(status)
 
 
 def _eight_bytes(value: Any) -> int:
@@ -125,7 +108,7 @@ def _eight_bytes(value: Any) -> int:
         return value.data_ptr()
     if isinstance(value, float):
         (value,) = struct.unpack("q", struct.pack("d", value))
-    return int(value)
+    return int(value or 0)
 
 
 @cache

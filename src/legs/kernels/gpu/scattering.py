@@ -26,11 +26,10 @@ MAX_THREADS = 512  # of a block for a small graph
 ANY_THREADS = 512  # of a block for one of any size
 # Threads of a multiprocessor, forward and backward; bounds the registers of each. Measured: H200.
 BOUNDS = (1024, 768)
-SOURCES = ("graph.cuh", "walk.cuh", "moments.cuh")
 
 
 class Sizes(NamedTuple):
-    """What kernels are compiled for."""
+    """What kernels are compiled for; ``scattering.cu`` computes the same."""
 
     channels: int
     scales: int
@@ -39,37 +38,27 @@ class Sizes(NamedTuple):
     bytes: int  # of a number
 
     @property
-    def wavelets(self) -> int:
-        """Number of wavelets that another may follow."""
-        return self.scales if self.all_paths else self.scales - 1
-
-    @property
     def lanes(self) -> int:
-        """What a node diffuses in the second order: wavelets times channels."""
-        return self.wavelets * self.channels
-
-    @property
-    def paths(self) -> int:
-        """Number of paths of order at most two."""
-        return 1 + self.scales + self.wavelets * self.scales // (1 if self.all_paths else 2)
+        """What a node diffuses in the second order: channels of wavelets that one may follow."""
+        return (self.scales if self.all_paths else self.scales - 1) * self.channels
 
     @property
     def coefficients(self) -> int:
-        """Numbers per node, and its degree: as ``FIRST`` and ``SECOND`` in ``graph.cuh``."""
-        return (self.scales * self.channels | 1) + (self.wavelets * self.lanes | 1) + 1
+        """Numbers per node, and its degree."""
+        pairs = self.lanes * self.lanes // self.channels
+        return (self.scales * self.channels | 1) + (pairs | 1) + 1
 
     def shared(self, nodes: int, backward: bool) -> int:
-        """Bytes of shared memory for a small graph: as ``lay_out`` in ``graph.cuh``."""
+        """Bytes of shared memory for a small graph."""
         state = -(-nodes * max(self.lanes, self.channels) // 32) * 32 + self.channels
         states = (max(self.steps, 2) if backward else 2) * state
-        states = max(states, nodes * (self.steps * self.channels | 1))
         bank = self.channels * self.scales * self.steps
         return (bank + states + nodes * self.coefficients) * self.bytes
 
     def scratch(self) -> tuple[int, int]:
         """Numbers in global memory for graphs of any size: per node, and per graph."""
         states = max(self.steps, 2)
-        per_node = states * max(self.lanes, self.channels) + self.coefficients + 1
+        per_node = states * max(self.lanes, self.channels) + self.coefficients
         return per_node, states * (32 + self.channels)
 
 
@@ -79,7 +68,7 @@ class Class(NamedTuple):
     largest: int | None  # number of nodes; None for any
     threads: int
     shared: int  # bytes of shared memory
-    constants: tuple[tuple[str, int], ...]
+    items: int  # of a thread, in registers
 
 
 def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[Class]:
@@ -89,17 +78,14 @@ def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[
     [32, 64, 128, None]
     """
     lanes, small = sizes.lanes, []
-    items = 2 if lanes <= 16 else 4 if lanes <= 64 else 8  # of a thread, in registers
-    common = (("ITEMS", items), ("BOUND", BOUNDS[backward]))
+    items = 2 if lanes <= 16 else 4 if lanes <= 64 else 8
     smallest = next((t for t in (64, 128, 256) if t * items >= mean * lanes), MAX_THREADS)
     for threads in (smallest, 2 * smallest, 4 * smallest):
         largest = items * threads // lanes
         shared = sizes.shared(largest, backward)
         if threads <= MAX_THREADS and largest and shared <= max_shared:
-            constants = (*common, ("THREADS", threads), ("SMALL", 1))
-            small.append(Class(largest, threads, shared, constants))
-    constants = (*common, ("THREADS", ANY_THREADS), ("SMALL", 0))
-    return [*small, Class(None, ANY_THREADS, sizes.shared(0, backward), constants)]
+            small.append(Class(largest, threads, shared, items))
+    return [*small, Class(None, ANY_THREADS, sizes.shared(0, backward), 1)]
 
 
 @cache
@@ -117,49 +103,49 @@ def _plan(
     floors = (("RELATIVE_FLOOR", RELATIVE_FLOOR), ("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR))
     common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
     common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
-    by_size = classes(sizes, mean, backward, max_shared(device))
-    parts, place = (*SOURCES, *["gradient.cuh"] * backward, "scattering.cu"), (dtype, device)
+    limit = max_shared(device)
+
+    def build(kind: Class) -> Kernel:
+        small, bound = ("SMALL", int(kind.largest is not None)), ("BOUND", BOUNDS[backward])
+        constants = (*common, ("THREADS", kind.threads), small, ("ITEMS", kind.items), bound)
+        return compiled("scattering", "scattering", dtype, device, constants, limit)
+
+    by_size = classes(sizes, mean, backward, limit)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        first = pool.submit(compiled, ("prepare.cu",), "prepare", *place, (*common, *floors))
-        jobs = []
-        for c in by_size:
-            args = (parts, "scattering", *place, (*common, *c.constants), max_shared(device))
-            jobs.append(pool.submit(compiled, *args))
-        return first.result(), [(job.result(), c) for job, c in zip(jobs, by_size, strict=True)]
+        kernels = pool.map(build, by_size)
+        first = compiled("prepare", "prepare", dtype, device, (*common, *floors))
+        return first, list(zip(kernels, by_size, strict=True))
 
 
-def _run(
-    batch: Batch, filters: Tensor, policy: str, backward: bool, inputs: list[Tensor], out: Tensor
-) -> Tensor:
+def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Tensor) -> Tensor:
+    """Writes ``out``; backward from moments and their ``gradient``."""
     x, device = batch.x.contiguous(), batch.x.device.index
     models, channels, scales, steps = filters.shape
     sizes = Sizes(channels, scales, steps, policy == "all", x.element_size())
     graphs, nodes = batch.ptr.shape[0] - 1, x.shape[0]
-    null = x.new_empty(0)  # a null pointer
-    powers, weight, multiplicity = (
-        null if tensor is None else tensor.contiguous()
-        for tensor in (batch.powers, batch.weight, batch.multiplicity)
-    )
+    optional = (batch.powers, batch.weight, batch.multiplicity)
+    powers, weight, multiplicity = (t if t is None else t.contiguous() for t in optional)
     inverse, shares = x.new_empty(nodes), x.new_empty(graphs)
     floors, near = x.new_empty(graphs, channels), torch.empty_like(batch.col, dtype=torch.int16)
-    flags = (("WEIGHTED", int(weight is not null)), ("MERGED", int(multiplicity is not null)))
+    flags = (("WEIGHTED", int(weight is not None)), ("MERGED", int(multiplicity is not None)))
     mean = -(-nodes // max(graphs, 1))
-    prepare, kernels = _plan(sizes, mean, backward, flags, x.dtype, device)
+    prepare, kernels = _plan(sizes, mean, bool(gradient), flags, x.dtype, device)
     per_block = min(MAX_MODELS, max(1, graphs * models // MIN_BLOCKS))
     above, (per_node, per_graph) = -1, sizes.scratch()
     each = nodes * per_node + graphs * per_graph
+    graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
+    derived = [near, inverse, floors, shares]
+    ends: list[Any] = [t.contiguous() for t in gradient] or [None, None]
     with torch.cuda.device(device):
-        graph = [batch.rowptr, batch.col, weight, batch.ptr, multiplicity]
-        prepare(graphs, 128, [x, *graph, inverse, floors, shares, near])
+        prepare(graphs, 128, [x, *graph, *derived])
         for kernel, kind in kernels:
-            blocks, scratch = -(-models // per_block), null  # blocks per graph
+            blocks, scratch = -(-models // per_block), None  # blocks per graph
             if kind.largest is None:
                 blocks = max(1, min(blocks, MAX_SCRATCH // max(each * sizes.bytes, 1)))
                 scratch = x.new_empty(blocks * each)
-            args: list[Any] = [x, powers, batch.rowptr, batch.col, near, weight, batch.ptr]
-            args += [multiplicity, inverse, floors, shares, filters.contiguous(), scratch]
+            args: list[Any] = [x, powers, *graph, *derived, filters.contiguous(), scratch]
             args += [graphs, models, blocks, per_node, per_graph, nodes]
-            args += [above, kind.largest or 2**31 - 1, *(inputs or [null, null]), out]
+            args += [above, kind.largest or 2**31 - 1, *ends, out]
             kernel(graphs * blocks, kind.threads, args, kind.shared)
             above = kind.largest or 0
     return out
@@ -167,10 +153,10 @@ def _run(
 
 def forward(batch: Batch, filters: Tensor, policy: str = "increasing") -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.op`."""
-    models, channels, scales, steps = filters.shape
-    paths = Sizes(channels, scales, steps, policy == "all", 0).paths
-    out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, paths, channels, 4)
-    return _run(batch, filters, policy, False, [], out)
+    models, channels, scales, _ = filters.shape
+    pairs = scales * scales if policy == "all" else scales * (scales - 1) // 2
+    out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, 1 + scales + pairs, channels, 4)
+    return _run(batch, filters, policy, out)
 
 
 def backward(
@@ -179,5 +165,4 @@ def backward(
     """Gradient of the filters, ``[models, channels, scales, steps]``; ``out`` is the forward's."""
     # One partial sum per graph, added in a fixed order: no atomics, the same bits every time.
     partial = batch.x.new_empty(filters.shape[0], batch.ptr.shape[0] - 1, *filters.shape[1:])
-    inputs = [out.contiguous(), grad.contiguous()]
-    return _run(batch, filters, policy, True, inputs, partial).sum(1)
+    return _run(batch, filters, policy, partial, out, grad).sum(1)

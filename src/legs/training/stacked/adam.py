@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from legs.kernels.gpu import adam, launch
+from legs.kernels.gpu import launch
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 # Numbers that kernels read at once: parameters start at multiples of it, those that can.
 ALIGNED = 4
+THREADS = 256
 
 
 class StackedAdam:
@@ -36,27 +37,32 @@ class StackedAdam:
         weight_decay: float = 0.0,
         clip: float | None = None,
     ) -> None:
-        self.lr, self.weight_decay, self.clip = lr, weight_decay, clip
-        self.betas = lr.new_tensor(BETAS).unsqueeze(-1)
-        self.shares = lr.new_tensor([1 - beta for beta in BETAS]).unsqueeze(-1)
+        self.weight_decay, self.clip = weight_decay, clip
         self.shapes = {name: p.shape[1:] for name, p in parameters.items()}
-        self.order = sorted(parameters, key=lambda name: prod(self.shapes[name]) % ALIGNED > 0)
-        self.sizes = [prod(self.shapes[name]) for name in self.order]
-        self.width = sum(self.sizes)
-        first, second = (lr.new_zeros(len(lr), self.width) for _ in range(2))
-        self._set(self._rows(parameters), first, second, lr, torch.zeros_like(lr))
+        self.sizes = {name: prod(shape) for name, shape in self.shapes.items()}
+        self.order = sorted(parameters, key=lambda name: self.sizes[name] % ALIGNED > 0)
+        self.restore([parameters, {}, {}], lr, torch.zeros_like(lr))
 
     def parts(self, rows: Tensor) -> dict[str, Tensor]:
         """Views of some rows, ``[models, width]``, by parameter; for example of ``weights``."""
-        columns = dict(zip(self.order, rows.split(self.sizes, dim=1), strict=True))
-        return {name: columns[name].view(-1, *shape) for name, shape in self.shapes.items()}
+        columns = rows.split([self.sizes[name] for name in self.order], dim=1)
+        by_name = dict(zip(self.order, columns, strict=True))
+        return {name: by_name[name].view(-1, *shape) for name, shape in self.shapes.items()}
 
     def step(self, loss: Tensor, active: Tensor) -> None:
         """One step of the models under ``active`` (``[models]``) on the sum of their losses."""
         grads = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True)
-        by_name = {k: g for k, g in zip(self.parameters, grads, strict=True) if g is not None}
+        used = {k: g for k, g in zip(self.parameters, grads, strict=True) if g is not None}
         with torch.no_grad():
-            self._update(self._prepared(self._rows(by_name), by_name), active)
+            grad = self._rows(used, self.lr)
+            if self.clip is not None:  # as torch.nn.utils.clip_grad_norm_ does
+                norm = grad.square().sum(1, keepdim=True).sqrt()
+                grad = grad * (self.clip / (norm + 1e-6)).clamp_max(1.0)
+            if self.weight_decay:
+                grad = grad + self.weight_decay * self.weights
+                for name in self.parameters.keys() - used.keys():
+                    self.parts(grad)[name].zero_()
+            self._update(grad, active)
 
     def keep(self, models: Tensor) -> None:
         """Continues with some of the models only; the others cost nothing more."""
@@ -64,58 +70,46 @@ class StackedAdam:
         self._set(*(row[models] for row in rows))
 
     def restore(self, groups: list[dict[str, Tensor]], lr: Tensor, steps: Tensor) -> None:
-        """Continues from other parameters and two moments, of as many models."""
-        weights, first, second = map(self._rows, groups)
+        """Continues from other parameters and two moments, of as many models as ``lr`` has."""
+        weights, first, second = (self._rows(parts, lr) for parts in groups)
         self._set(weights, first, second, lr, steps)
 
     def _set(
         self, weights: Tensor, first: Tensor, second: Tensor, lr: Tensor, steps: Tensor
     ) -> None:
         # Every row of the weights starts at an address that can be read in large pieces.
-        wide = weights.new_empty(len(weights), self.width + -self.width % ALIGNED)
-        self.weights = wide[:, : self.width].copy_(weights)
+        models, width = weights.shape
+        wide = weights.new_empty(models, width + -width % ALIGNED)
+        self.weights = wide[:, :width].copy_(weights)
         self.first_moments, self.second_moments, self.lr, self.steps = first, second, lr, steps
         parts = self.parts(self.weights)
         self.parameters = {name: part.requires_grad_() for name, part in parts.items()}
 
-    def _rows(self, parts: dict[str, Tensor]) -> Tensor:
+    def _rows(self, parts: dict[str, Tensor], lr: Tensor) -> Tensor:
         """Parts of parameters side by side, one row per model; zero where there is no part."""
-        models = len(self.lr)
         rows = [
-            parts[name].detach().reshape(models, -1)
+            parts[name].detach().reshape(len(lr), -1)
             if name in parts
-            else self.lr.new_zeros(models, size)
-            for name, size in zip(self.order, self.sizes, strict=True)
+            else lr.new_zeros(len(lr), self.sizes[name])
+            for name in self.order
         ]
         return torch.cat(rows, dim=1)
 
-    def _prepared(self, grad: Tensor, used: Container[str]) -> Tensor:
-        """Clipped, and with the decay of the weights."""
-        if self.clip is not None:
-            # As torch.nn.utils.clip_grad_norm_ does.
-            norm = grad.square().sum(1, keepdim=True).sqrt()
-            grad = grad * (self.clip / (norm + 1e-6)).clamp_max(1.0)
-        if self.weight_decay:
-            grad = grad + self.weight_decay * self.weights
-            for name, part in self.parts(grad).items():
-                if name not in used:
-                    part.zero_()
-        return grad
-
     def _update(self, grad: Tensor, active: Tensor) -> None:
         self.steps += active
+        moments = (self.first_moments, self.second_moments)
         if launch.applies(grad):
-            moments = (self.first_moments, self.second_moments)
-            tensors = (grad, self.lr, self.steps, active, self.weights, *moments)
-            adam.adam_step(*tensors, BETAS, EPS)
+            (models, width), start = grad.shape, self.weights.as_strided((1,), (1,))
+            blocks = -(-width // (4 * THREADS))  # of a model, four numbers per thread
+            args: list[Any] = [grad, self.lr, self.steps, active, start, *moments, width]
+            args += [self.weights.stride(0), blocks, *BETAS, EPS]
+            launch.run("adam", "adam", grad, models * blocks, THREADS, args)
             return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
-        rest = 1 - self.betas ** self.steps.clamp_min(1)
-        size = (self.lr / rest[0] * active).unsqueeze(-1)
-        root = rest[1].sqrt().unsqueeze(-1)
-        moving = (self.shares * active).unsqueeze(-1)
-        self.first_moments.lerp_(grad, moving[0])
-        self.second_moments.lerp_(grad.square(), moving[1])
-        update = self.second_moments.sqrt().div_(root).add_(EPS)
-        torch.div(self.first_moments, update, out=update)
-        self.weights.sub_(update.mul_(size))
+        moving = active.to(grad.dtype).unsqueeze(-1)
+        first, second = (1 - beta ** self.steps.clamp_min(1).unsqueeze(-1) for beta in BETAS)
+        for moment, power, beta in zip(moments, (grad, grad.square()), BETAS, strict=True):
+            moment.lerp_(power, (1 - beta) * moving)
+        update = moments[1].sqrt().div_(second.sqrt()).add_(EPS)
+        torch.div(moments[0], update, out=update)
+        self.weights.sub_(update.mul_(self.lr.unsqueeze(-1) / first * moving))

@@ -26,6 +26,8 @@ class Mapped:
     def __init__(self, network: Network, inputs: Inputs) -> None:
         self.inputs = inputs
         self.base = copy.deepcopy(network).to("meta")
+        if inputs.features is not None or inputs.own_features is not None:
+            self.base.forward = self.base.predict_from  # type: ignore[method-assign, assignment]
         for module in self.base.modules():
             if isinstance(module, Scattering):
                 module.validate = False  # the data set was checked once
@@ -38,7 +40,7 @@ class Mapped:
         keywords: Known,
         mask: Tensor,
         training: bool,
-        models: Tensor | None = None,
+        models: Tensor,
     ) -> Tensor:
         """Outputs of all models, ``[models, graphs, out_channels]``.
 
@@ -48,17 +50,14 @@ class Mapped:
         has features of its own.
         """
         self.base.train(training)
-        features, over = (arguments[0] if len(arguments) == 1 else None), None  # else graphs
-        if features is not None and features.dim() == 3:
-            features, over = features if models is None else features[models], 0
+        over = None
+        if self.inputs.own_features is not None:
+            arguments, over = (arguments[0][models],), 0
 
-        def run(state: dict[str, Tensor], mask: Tensor, features: Tensor | None) -> Any:
-            if features is not None:
-                head = {f"network.{name}": value for name, value in state.items()}
-                return functional_call(Head(self.base), head, (features, mask))
+        def run(state: dict[str, Tensor], mask: Tensor, arguments: tuple[Any, ...]) -> Any:
             return functional_call(self.base, state, arguments, keywords | {"mask": mask})
 
-        mapped: Tensor = vmap(run, (0, 0, over), randomness="different")(state, mask, features)
+        mapped: Tensor = vmap(run, (0, 0, over), randomness="different")(state, mask, arguments)
         return mapped
 
     def evaluate(self, state: dict[str, Tensor], parts: Iterable[Tensor], models: Tensor) -> Tensor:
@@ -82,7 +81,7 @@ def predict_stacked(
     device = inputs.data.x.device
     parameters, buffers = stack_module_state(list(networks))
     mapped = Mapped(networks[0], inputs)
-    masks = masks_of(list(parts), len(inputs.data), device)
+    masks = masks_of(parts, len(inputs.data)).to(device)
     outputs: dict[int, Tensor] = {}
     for models, graphs, cut in passes(masks, inputs.rows):
         state = {k: v[models] for k, v in {**parameters, **buffers}.items()}
@@ -91,18 +90,6 @@ def predict_stacked(
             index = torch.as_tensor(parts[model]).to(device)
             outputs[model] = row[torch.searchsorted(graphs, index)]
     return [outputs[model] for model in range(len(networks))]
-
-
-class Head(torch.nn.Module):
-    """A network that starts from its embedding."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
-        """Predictions, ``[graphs, out_channels]``."""
-        return self.network.predict_from(features, mask)
 
 
 class Pass(NamedTuple):
@@ -129,10 +116,7 @@ def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
     sets, group = torch.unique(masks, dim=0, return_inverse=True)
     everyone = torch.arange(len(masks), device=masks.device)
     every = masks.any(0).nonzero().flatten()
-    sharing = [
-        ((group == number).nonzero().flatten(), own.nonzero().flatten())
-        for number, own in enumerate(sets)
-    ]
+    sharing = [(everyone[group == k], own.nonzero().flatten()) for k, own in enumerate(sets)]
     needed = sum(len(models) * rows[graphs].sum() for models, graphs in sharing)
     wasted = len(everyone) * rows[every].sum() - needed
     if wasted < PASS_COSTS.get(masks.device.type, 0) * (len(sharing) - 1):
@@ -145,9 +129,9 @@ def passes(masks: Tensor, rows: Tensor) -> list[Pass]:
     return result
 
 
-def masks_of(parts: list[Any], graphs: int, device: torch.device) -> Tensor:
+def masks_of(parts: Sequence[Any], graphs: int) -> Tensor:
     """Which graphs are in each part, ``[parts, graphs]``."""
     masks = torch.zeros(len(parts), graphs, dtype=torch.bool)
     for row, part in zip(masks, parts, strict=True):
         row[torch.as_tensor(part)] = True
-    return masks.to(device)
+    return masks

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.func import stack_module_state
-from torch.nn.functional import pad
 
 from legs.data.splits import Split
 from legs.models import Network
@@ -29,9 +28,9 @@ from legs.training.inputs import Inputs, Known
 from legs.training.loop import CHECKPOINT_SECONDS, Report, TrainingError
 from legs.training.options import TrainingOptions
 from legs.training.stacked.adam import StackedAdam
-from legs.training.stacked.cuda_graph import Replay, replayable
 from legs.training.stacked.loss import StackedLoss
-from legs.training.stacked.mapped import Mapped, Pass, masks_of, passes
+from legs.training.stacked.mapped import Mapped, masks_of, passes
+from legs.training.stacked.replay import Replay, replayable
 from legs.training.task import Task
 
 
@@ -58,11 +57,9 @@ def shared_batches(graphs: int, options: TrainingOptions, epoch: int) -> tuple[T
     return loop.random_batches(torch.arange(graphs), options, epoch)
 
 
-def own_batches(train: Tensor, graphs: int, options: TrainingOptions, epoch: int) -> list[Tensor]:
-    """Of the shared batches of an epoch, what one model sees: its own training graphs."""
-    mask = torch.zeros(graphs, dtype=torch.bool)
-    mask[train] = True
-    batches = [index[mask[index]] for index in shared_batches(graphs, options, epoch)]
+def own_batches(mask: Tensor, options: TrainingOptions, epoch: int) -> list[Tensor]:
+    """Of the shared batches of an epoch, what one model sees: graphs under its mask."""
+    batches = (index[mask[index]] for index in shared_batches(len(mask), options, epoch))
     return [index for index in batches if len(index)]
 
 
@@ -75,8 +72,8 @@ def train_single(
 ) -> State:
     """Trains one member alone, on the batches it would see in a stack, to the same weights."""
     network, split, task, lr = member
-    batches = partial(own_batches, torch.as_tensor(split.train), len(y), options)
-    own = replace(options, lr=lr)
+    mask, own = masks_of([split.train], len(y))[0], replace(options, lr=lr)
+    batches = partial(own_batches, mask, options)
     return loop.train(network, inputs, y, split, task, own, report=report, batches=batches)
 
 
@@ -100,17 +97,15 @@ def train_stack(
         stack.restore(state)
     done, last_saved = (state.epoch if state else 0), time.monotonic()
     report(stack.standing(done))
-    replay = Replay(stack, inputs) if replayable(stack.network.base, inputs) else None
+    recorded = replayable(stack.network.base, inputs)
+    step: Callable[[Tensor], None] = Replay(stack, inputs) if recorded else stack.step_on
     with loop.matrix_products(options):
         for epoch in range(done + 1, options.max_epochs + 1):
             if not len(stack.running):
                 break
             with loop.seeded(options.seed, epoch, y.device):
                 for index in shared_batches(len(y), options, epoch):
-                    if replay is not None:
-                        replay(index)
-                    else:
-                        stack.step(*inputs.gather(index.to(y.device)), index.to(y.device))
+                    step(index)
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 stack.validate(epoch)
                 report(stack.standing(epoch))
@@ -126,27 +121,30 @@ class Stack:
     def __init__(
         self, members: list[Member], inputs: Inputs, y: Tensor, options: TrainingOptions
     ) -> None:
-        device = y.device
+        device, networks = y.device, [member.network for member in members]
         self.members, self.options, self.y = members, options, y
-        networks = [member.network for member in members]
         parameters, buffers = stack_module_state(networks)
         learned = {k for k, p in networks[0].named_parameters() if p.requires_grad}
-        parameters = {k: p.detach().to(device) for k, p in parameters.items()}
-        self.frozen = {k: p for k, p in parameters.items() if k not in learned}
-        self.buffers = {k: b.to(device) for k, b in buffers.items()}
-        dtype = next(iter(parameters.values())).dtype
+        state = {k: t.detach().to(device) for k, t in {**parameters, **buffers}.items()}
+        self.fixed = {k: t for k, t in state.items() if k not in learned}  # buffers too
+        dtype = state[next(iter(parameters))].dtype
         lr = torch.tensor([member.lr for member in members], device=device, dtype=dtype)
-        trained = {k: p for k, p in parameters.items() if k in learned}
+        trained = {k: t for k, t in state.items() if k in learned}
         self.adam = StackedAdam(trained, lr, options.weight_decay, options.clip)
         self.network = Mapped(networks[0], inputs)
-        self.train_mask = masks_of([m.split.train for m in members], len(y), device).to(dtype)
-        self.validation_mask = masks_of([m.split.validation for m in members], len(y), device)
+        self.train_mask = masks_of([m.split.train for m in members], len(y)).to(device, dtype)
+        self.validation_mask = masks_of([m.split.validation for m in members], len(y)).to(device)
+        self.passes = passes(self.validation_mask, inputs.rows)
         self.loss = StackedLoss([m.task for m in members], y, dtype)
         self.running = torch.arange(len(members), device=device)
         self.version = 0  # of the tensors: a recorded step is good for one version
-        self._passes: tuple[int, list[Pass]] = (-1, [])  # of a version, too
-        self.best = {k: v.clone() for k, v in {**parameters, **self.buffers}.items()}
+        self.best = {k: t.clone() for k, t in state.items()}
         self.outcomes = [State() for _ in members]
+
+    def step_on(self, index: Tensor) -> None:
+        """One step on the graphs ``index``."""
+        index = index.to(self.y.device, non_blocking=True)
+        self.step(*self.network.inputs.gather(index), index)
 
     def step(
         self, arguments: Any, keywords: Known, index: Tensor, valid: Tensor | None = None
@@ -155,7 +153,7 @@ class Stack:
         mask = self.train_mask[:, index]
         if valid is not None:
             mask = mask * valid
-        state = {**self.adam.parameters, **self.frozen, **self.buffers}
+        state = {**self.adam.parameters, **self.fixed}
         out = self.network(state, arguments, keywords, mask, True, self.running)
         loss, count = self.loss.total(out, index, mask)
         self.adam.step(loss, count > 0)
@@ -164,62 +162,49 @@ class Stack:
     def validate(self, epoch: int) -> None:
         """Keeps the best weights and losses; drops models that have stopped."""
         scale, loss = self._validation()
-        members = self.running.tolist()
         if not bool(loss.isfinite().all()):
             raise TrainingError(
                 f"the validation loss of {int((~loss.isfinite()).sum())} of {len(loss)} models is "
                 f"not finite in epoch {epoch}. Try a smaller learning rate, or clipping"
             )
         better, keep = [], []
-        for place, value in enumerate(loss.tolist()):
-            outcome = self.outcomes[members[place]]
+        for model, value in zip(self.running.tolist(), loss.tolist(), strict=True):
+            outcome = self.outcomes[model]
             outcome.epoch = epoch
-            if value < outcome.best_loss:
+            better.append(value < outcome.best_loss)
+            if better[-1]:
                 outcome.best_loss, outcome.best_epoch = value, epoch
-                better.append(place)
-            if epoch - outcome.best_epoch < self.options.patience:
-                keep.append(place)
-        places = torch.tensor(better, dtype=torch.long, device=self.y.device)
-        for name, tensor in {**self.adam.parameters, **self.buffers}.items():
+            keep.append(epoch - outcome.best_epoch < self.options.patience)
+        places = torch.tensor(better, device=self.y.device).nonzero().flatten()
+        for name, tensor in {**self.adam.parameters, **self.fixed}.items():
             best = tensor.detach()[places]
-            if scale is not None and name.rpartition(".")[0] == self.network.base.output_layer:
+            if name.rpartition(".")[0] == self.network.base.output_layer:
                 best = best * scale[places].to(best).view(-1, *[1] * (best.dim() - 1))
             self.best[name][self.running[places]] = best
-        if len(keep) < len(self.running):
-            self._keep(torch.tensor(keep, dtype=torch.long, device=self.y.device))
+        if not all(keep):
+            self._keep(torch.tensor(keep, device=self.y.device).nonzero().flatten())
 
-    def _validation(self) -> tuple[Tensor | None, Tensor]:
-        """The best scale of the scores if they are calibrated, and the loss, for every model."""
-        if self._passes[0] != self.version:
-            rows = self.network.inputs.rows
-            self._passes = (self.version, passes(self.validation_mask, rows))
+    def _validation(self) -> tuple[Tensor, Tensor]:
+        """The best scale of the scores, 1 unless they are calibrated, and the loss, by model."""
         calibrated = loop.calibrates(self.members[0].task, self.network.base, self.options)
-        columns: list[tuple[Tensor, ...]] = []
-        for models, graphs, parts in self._passes[1]:
+        scale, loss = self.y.new_ones(2, len(self.running), dtype=torch.float64)
+        for models, graphs, parts in self.passes:
             state = self.adam.parts(self.adam.weights[models])
-            state |= {k: v[models] for k, v in {**self.frozen, **self.buffers}.items()}
+            state |= {k: v[models] for k, v in self.fixed.items()}
             out = self.network.evaluate(state, parts, self.running[models])
             mask = self.validation_mask[models][:, graphs]
-            terms, weights = self.loss.terms(out, graphs, models)
-            weights = weights * mask.to(weights.dtype)
+            losses, weights = self.loss.terms(out, graphs, models)
+            weights = weights * mask
             if not calibrated:
-                weighed = (terms * mask.to(terms.dtype)).double()
-                columns.append((weighed.sum(1) / weights.double().sum(1),))
+                loss[models] = (losses * mask).double().sum(1) / weights.double().sum(1)
                 continue
-            # Every model's own graphs side by side: models of many kinds may be together.
+            # Every model's own graphs side by side, filled up with graphs of weight zero.
             own = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)
             own = own[:, : int(mask.sum(1).max())]
             scores = out.gather(1, own.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
-            columns.append((scores, self.y[graphs][own], weights.gather(1, own)))
-        if calibrated:  # filled up with graphs of weight zero
-            most = max(target.shape[1] for _, target, _ in columns)
-            columns = [
-                tuple(pad(x, (0, 0) * (x.dim() - 2) + (0, most - x.shape[1])) for x in some)
-                for some in columns
-            ]
-        order = torch.cat([models for models, *_ in self._passes[1]]).argsort()
-        joined = [torch.cat(some)[order] for some in zip(*columns, strict=True)]
-        return calibrate(*joined) if calibrated else (None, joined[0])
+            best = calibrate(scores, self.y[graphs][own], weights.gather(1, own))
+            scale[models], loss[models] = best
+        return scale, loss
 
     def state(self, epoch: int) -> State:
         """Everything that the next epoch depends on."""
@@ -228,8 +213,7 @@ class Stack:
             "parameters": adam.parameters,
             "first": adam.parts(adam.first_moments),
             "second": adam.parts(adam.second_moments),
-            "frozen": self.frozen,
-            "buffers": self.buffers,
+            "buffers": self.fixed,
             "best": self.best,
             "own": {"running": self.running, "lr": adam.lr, "steps": adam.steps},
         }
@@ -241,15 +225,16 @@ class Stack:
 
     def restore(self, state: State) -> None:
         """Goes back to a state of :meth:`state`."""
-        groups: dict[str, dict[str, Tensor]] = {}
-        for name, tensors in state.tensors.items():
-            groups[name] = {key: tensor.to(self.y.device) for key, tensor in tensors.items()}
+        groups = {
+            name: {key: tensor.to(self.y.device) for key, tensor in tensors.items()}
+            for name, tensors in state.tensors.items()
+        }
         own = groups["own"]
         self._keep(own["running"])
         rows = [groups[name] for name in ("parameters", "first", "second")]
         self.adam.restore(rows, own["lr"], own["steps"])
-        self.frozen = groups.get("frozen", {})
-        self.buffers |= groups.get("buffers", {})  # a state may be older than a buffer
+        # A state may be older than a buffer; frozen parameters were once apart.
+        self.fixed |= groups.get("frozen", {}) | groups.get("buffers", {})
         self.best |= groups["best"]
         self.outcomes = [
             State(row["epochs"], row["best_epoch"], row["best_loss"]) for row in state.history
@@ -275,7 +260,7 @@ class Stack:
         self.version += 1
         self.adam.keep(places)
         self.loss.keep(places)
-        self.frozen = {k: v[places] for k, v in self.frozen.items()}
-        self.buffers = {k: v[places] for k, v in self.buffers.items()}
+        self.fixed = {k: v[places] for k, v in self.fixed.items()}
         rows = (self.train_mask, self.validation_mask, self.running)
         self.train_mask, self.validation_mask, self.running = (row[places] for row in rows)
+        self.passes = passes(self.validation_mask, self.network.inputs.rows)

@@ -1,7 +1,5 @@
-// A step of Adam for a stack of models, whose parameters are a row each; see legs.training.stacked.adam.
-//
-// Compiled at run time with constants: real (float or double), THREADS of a block.
-
+// A step of Adam for a stack of models, whose parameters are a row each; see
+// legs.training.stacked.adam. Constants: real, THREADS of a block.
 extern "C" __global__ void __launch_bounds__(THREADS)
 adam(const real* __restrict__ grad, const real* __restrict__ lr, const real* __restrict__ steps,
      const bool* __restrict__ active, real* __restrict__ weights, real* __restrict__ first,

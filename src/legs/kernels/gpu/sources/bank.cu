@@ -18,7 +18,6 @@
 //   THREADS      per block, a multiple of CH
 //   ITEMS        of a thread, in registers; 0 for graphs of any size
 
-typedef long long index_t;
 #define OWN (PER_CHANNEL ? CH : 1)
 #define FORWARD 0
 #define ADJOINT 1
@@ -61,8 +60,8 @@ __device__ void add_up(real* values, real* room, real* sums) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int b = 0; b < B; ++b) {
-        for (int k = 16; k >= OWN; k /= 2) values[b] += __shfl_xor_sync(~0u, values[b], k);
-        if (lane < OWN) room[(b * WARPS + warp) * OWN + lane] = values[b];
+        const real sum = sum_over(values[b], OWN, 32);
+        if (lane < OWN) room[(b * WARPS + warp) * OWN + lane] = sum;
     }
     __syncthreads();
     for (int k = threadIdx.x; k < B * OWN; k += THREADS) {

@@ -1,27 +1,20 @@
-// The filters of learned scales, and the gradient of what is learned: one block per model.
+// The filters of learned scales or, with grad, the gradient of what is learned: one block per model.
 //
 // rows = softmax(theta); sums of a row up to each time; those of a time sorted, largest first;
 // differences of neighbours. Compiled with J scales, M steps and C channels that share the filters.
-
-// Softmax of row j, by one thread.
-__device__ void softmax(const real* logits, real* row) {
-    real top = logits[0], sum = 0;
-    for (int t = 1; t < M; ++t) top = logits[t] > top ? logits[t] : top;
-    for (int t = 0; t < M; ++t) sum += row[t] = exp(logits[t] - top);
-    for (int t = 0; t < M; ++t) row[t] /= sum;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
-filters_forward(const real* theta, real* filters, real* rows, int* order) {
+filters(const real* theta, const real* grad, real* filters, real* rows, int* order) {
     const int me = threadIdx.x, model = blockIdx.x;
     theta += model * J * M, filters += model * C * J * M, rows += model * J * M, order += model * J * M;
     __shared__ real sums[J * M];
     for (int j = me; j < J; j += THREADS) {
-        softmax(theta + j * M, rows + j * M);
-        real sum = 0;
+        const real* logits = theta + j * M;
+        real *row = rows + j * M, top = logits[0], all = 0, sum = 0;
+        for (int t = 1; t < M; ++t) top = logits[t] > top ? logits[t] : top;
+        for (int t = 0; t < M; ++t) all += row[t] = exp(logits[t] - top);
         for (int t = 0; t < M; ++t) {
             sums[j * M + t] = sum;
-            sum += rows[j * M + t];
+            sum += row[t] /= all;
         }
     }
     __syncthreads();
@@ -37,19 +30,14 @@ filters_forward(const real* theta, real* filters, real* rows, int* order) {
             sums[k * M + t] = value;
             order[k * M + t] = j;
         }
-        for (int j = 0; j < J; ++j) {
+        for (int j = 0; j < J && !grad; ++j) {
             const real value = (j ? sums[(j - 1) * M + t] : real(1)) - sums[j * M + t];
             for (int c = 0; c < C; ++c) filters[(c * J + j) * M + t] = value;
         }
     }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-filters_backward(const real* grad, const real* rows, const int* order, real* out) {
-    const int me = threadIdx.x, model = blockIdx.x;
-    grad += model * C * J * M, out += model * J * M, rows += model * J * M, order += model * J * M;
-    __shared__ real sums[J * M];  // gradients of the sums, then of the softmax
-    for (int t = me; t < M; t += THREADS) {
+    if (!grad) return;
+    grad += model * C * J * M;
+    for (int t = me; t < M; t += THREADS) {  // gradients of the sums
         real above = 0;
         for (int j = J - 1; j >= 0; --j) {
             real here = 0;
@@ -59,14 +47,14 @@ filters_backward(const real* grad, const real* rows, const int* order, real* out
         }
     }
     __syncthreads();
-    for (int j = me; j < J; j += THREADS) {
-        real *own = sums + j * M, later = 0, mean = 0;
+    for (int j = me; j < J; j += THREADS) {  // of the softmax, then of the logits
+        real *own = sums + j * M, *row = rows + j * M, later = 0, mean = 0;
         for (int t = M - 1; t >= 0; --t) {  // what is chosen for a time counts in all later sums
             const real change = later;
             later += own[t];
             own[t] = change;
-            mean += change * rows[j * M + t];
+            mean += change * row[t];
         }
-        for (int t = 0; t < M; ++t) out[j * M + t] = rows[j * M + t] * (own[t] - mean);
+        for (int t = 0; t < M; ++t) row[t] *= own[t] - mean;
     }
 }

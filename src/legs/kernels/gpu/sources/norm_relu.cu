@@ -1,105 +1,77 @@
 // relu(layer_norm(x + bias)) over the C channels of rows, for a stack of models: a warp per row.
-// Some blocks, "parts", share the rows of a model.
-//
-// Constants: real, C, WARPS of a block.
+// Some blocks, "parts", share the rows of a model. Constants: real, C, THREADS of a block.
 
-typedef long long index_t;
+#define WARPS (THREADS / 32)
 #define EACH ((C + 31) / 32)  // channels of a lane
 
-__device__ inline real over_warp(real value) {
-    for (int k = 16; k; k >>= 1) value += __shfl_xor_sync(~0u, value, k);
-    return value;
+// Calls f(register, channel) for all channels of a lane.
+template <class F>
+__device__ __forceinline__ void each_channel(F f) {
+#pragma unroll
+    for (int k = 0; k < EACH; ++k)
+        if (k * 32 + threadIdx.x % 32 < C) f(k, k * 32 + threadIdx.x % 32);
 }
 
-struct Lane {
-    int model, part, warp, lane;
-    real bias[EACH], weight[EACH], shift[EACH];
+// The row x + bias, standardized; returns one over its deviation.
+__device__ __forceinline__ real standardize(const real* x, const real* bias, real* value, double eps) {
+    real sum = 0, squares = 0;
+    each_channel([&](int k, int c) { sum += value[k] = x[c] + bias[c]; });
+    const real mean = sum_over(sum, 1, 32) / C;
+    each_channel([&](int k, int) { value[k] -= mean, squares += value[k] * value[k]; });
+    const real scale = 1 / sqrt(sum_over(squares, 1, 32) / C + real(eps));
+    each_channel([&](int k, int) { value[k] *= scale; });
+    return scale;
+}
 
-    __device__ Lane(const real* biases, const real* weights, const real* shifts, int parts)
-        : model(blockIdx.x / parts), part(blockIdx.x % parts), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) {
-            const index_t place = (index_t)model * C + k * 32 + lane;
-            bias[k] = has(k) ? biases[place] : 0;
-            weight[k] = has(k) ? weights[place] : 0;
-            shift[k] = has(k) ? shifts[place] : 0;
-        }
-    }
-    __device__ bool has(int k) const { return k * 32 + lane < C; }
-
-    // The row of x, standardized in place; returns one over its deviation.
-    __device__ real standardize(const real* x, real* value, double eps) const {
-        real sum = 0, squares = 0;
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) sum += value[k] = has(k) ? x[k * 32 + lane] + bias[k] : 0;
-        const real mean = over_warp(sum) / C;
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) {
-            value[k] = has(k) ? value[k] - mean : 0;
-            squares += value[k] * value[k];
-        }
-        const real scale = 1 / sqrt(over_warp(squares) / C + real(eps));
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) value[k] *= scale;
-        return scale;
-    }
-};
-
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(THREADS)
 norm_relu_forward(const real* __restrict__ x, const real* __restrict__ bias,
                   const real* __restrict__ weight, const real* __restrict__ shift,
                   real* __restrict__ out, int rows, int parts, double eps) {
-    const Lane me(bias, weight, shift, parts);
-    for (int i = me.part * WARPS + me.warp; i < rows; i += parts * WARPS) {
-        const index_t place = ((index_t)me.model * rows + i) * C;
+    const index_t model = blockIdx.x / parts;
+    bias += model * C, weight += model * C, shift += model * C;
+    for (int i = blockIdx.x % parts * WARPS + threadIdx.x / 32; i < rows; i += parts * WARPS) {
+        const index_t place = (model * rows + i) * C;
         real value[EACH];
-        me.standardize(x + place, value, eps);
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) {
-            const real y = value[k] * me.weight[k] + me.shift[k];
-            if (me.has(k)) out[place + k * 32 + me.lane] = y < 0 ? real(0) : y;  // NaN stays
-        }
+        standardize(x + place, bias, value, eps);
+        each_channel([&](int k, int c) {
+            const real y = value[k] * weight[c] + shift[c];
+            out[place + c] = y < 0 ? real(0) : y;  // NaN stays
+        });
     }
 }
 
 // change: the gradient of x; sums[m, part]: those of bias, weight and shift over rows of a part.
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(THREADS)
 norm_relu_backward(const real* __restrict__ x, const real* __restrict__ bias,
                    const real* __restrict__ weight, const real* __restrict__ shift,
                    const real* __restrict__ grad, real* __restrict__ change,
                    real* __restrict__ sums, int rows, int parts, double eps) {
-    const Lane me(bias, weight, shift, parts);
+    const index_t model = blockIdx.x / parts;
+    bias += model * C, weight += model * C, shift += model * C;
     real total[3][EACH] = {};
-    for (int i = me.part * WARPS + me.warp; i < rows; i += parts * WARPS) {
-        const index_t place = ((index_t)me.model * rows + i) * C;
+    for (int i = blockIdx.x % parts * WARPS + threadIdx.x / 32; i < rows; i += parts * WARPS) {
+        const index_t place = (model * rows + i) * C;
         real value[EACH], given[EACH], mean = 0, slope = 0;
-        const real scale = me.standardize(x + place, value, eps);
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) {
-            const real y = value[k] * me.weight[k] + me.shift[k];
-            const real passed = me.has(k) && y > 0 ? grad[place + k * 32 + me.lane] : real(0);
+        const real scale = standardize(x + place, bias, value, eps);
+        each_channel([&](int k, int c) {
+            const real passed = value[k] * weight[c] + shift[c] > 0 ? grad[place + c] : real(0);
             total[1][k] += passed * value[k];
             total[2][k] += passed;
-            given[k] = passed * me.weight[k];
+            given[k] = passed * weight[c];
             mean += given[k];
             slope += given[k] * value[k];
-        }
-        mean = over_warp(mean) / C, slope = over_warp(slope) / C;
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) {
-            const real moved = scale * (given[k] - mean - value[k] * slope);
-            if (me.has(k)) change[place + k * 32 + me.lane] = moved;
-            total[0][k] += moved;
-        }
+        });
+        mean = sum_over(mean, 1, 32) / C, slope = sum_over(slope, 1, 32) / C;
+        each_channel([&](int k, int c) {
+            total[0][k] += change[place + c] = scale * (given[k] - mean - value[k] * slope);
+        });
     }
     __shared__ real all[WARPS][C];
     for (int n = 0; n < 3; ++n) {
         __syncthreads();
-#pragma unroll
-        for (int k = 0; k < EACH; ++k)
-            if (me.has(k)) all[me.warp][k * 32 + me.lane] = total[n][k];
+        each_channel([&](int k, int c) { all[threadIdx.x / 32][c] = total[n][k]; });
         __syncthreads();
-        for (int c = threadIdx.x; c < C; c += WARPS * 32) {
+        for (int c = threadIdx.x; c < C; c += THREADS) {
             real sum = 0;
             for (int w = 0; w < WARPS; ++w) sum += all[w][c];
             sums[((index_t)blockIdx.x * 3 + n) * C + c] = sum;

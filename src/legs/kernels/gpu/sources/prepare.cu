@@ -1,10 +1,8 @@
 // Degrees, places of neighbors in their graph, the share of a node in means and the floor of the
 // variance: one block per graph, for all models.
-typedef long long index_t;
-
 extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const index_t* col,
                                    const real* weight, const index_t* ptr, const real* multiplicity,
-                                   real* inverse, real* floors, real* shares, unsigned short* near) {
+                                   unsigned short* near, real* inverse, real* floors, real* shares) {
     const int g = blockIdx.x;
     const index_t begin = ptr[g], end = ptr[g + 1];
     for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
@@ -18,40 +16,33 @@ extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const i
     }
     __syncthreads();
     __shared__ real sums[32];
-    // Sums over all nodes, for the first thread.
-    const auto summed = [&](real value) {
-        for (int k = 16; k; k >>= 1) value += __shfl_xor_sync(~0u, value, k);
+    // The sum of f over all nodes, for all threads.
+    const auto total = [&](auto f) {
+        real value = 0;
+        for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) value += f(i);
+        value = sum_over(value, 1, 32);
         __syncthreads();
         if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
         __syncthreads();
-        real all = 0;
-        for (int k = 0; k < (blockDim.x + 31) / 32; ++k) all += sums[k];
-        return all;
+        value = 0;
+        for (int k = 0; k < (blockDim.x + 31) / 32; ++k) value += sums[k];
+        return value;
     };
-    real nodes = real(end - begin);
-    if (MERGED) {
-        real own = 0;
-        for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) own += multiplicity[i];
-        nodes = summed(own);
-    }
-    const real share = 1 / (nodes > 1 ? nodes : real(1));
+    const auto times = [&](index_t i) { return MERGED ? multiplicity[i] : real(1); };
+    const real nodes = total(times), share = 1 / (nodes > 1 ? nodes : real(1));
     if (threadIdx.x == 0) shares[g] = share;
     for (int c = 0; c < C; ++c) {
-        real energy = 0;
-        for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-            real reach = 0, spread = 0, total = 0;
+        const real energy = total([&](index_t i) {
+            real reach = 0, spread = 0, degree = 0;
             for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
-                const index_t j = col[e];
-                const real w = WEIGHTED ? weight[e] : real(1);
-                const real a = w * inverse[j];
-                total += w;
+                const real w = WEIGHTED ? weight[e] : real(1), a = w * inverse[col[e]], z = x[col[e] * C + c];
+                degree += w;
                 reach += a;
-                spread += a * x[j * C + c] * x[j * C + c];
+                spread += a * z * z;
             }
             const real square = x[i * C + c] * x[i * C + c];
-            energy += (MERGED ? multiplicity[i] : real(1)) * (square + (total > 0 ? reach * spread : square));
-        }
-        const real all = summed(energy);
-        if (threadIdx.x == 0) floors[g * C + c] = real(RELATIVE_FLOOR) * all * share + real(ABSOLUTE_FLOOR);
+            return times(i) * (square + (degree > 0 ? reach * spread : square));
+        });
+        if (threadIdx.x == 0) floors[g * C + c] = real(RELATIVE_FLOOR) * energy * share + real(ABSOLUTE_FLOOR);
     }
 }

@@ -9,14 +9,12 @@ struct alignas(sizeof(real) * WIDTH) Piece {
     real part[WIDTH];
 };
 
-typedef long long index_t;
-
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(THREADS)
 spmm(const index_t* __restrict__ rowptr, const index_t* __restrict__ col,
      const index_t* __restrict__ order, const real* __restrict__ value,
      const Piece* __restrict__ x, Piece* __restrict__ out, int models, int rows, int columns,
      int entries, int pieces) {
-    const index_t place = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const index_t place = (index_t)blockIdx.x * THREADS + threadIdx.x;
     const int lane = int(place % pieces), i = int(place / pieces % rows);
     const index_t model = place / pieces / rows;
     if (model >= models) return;

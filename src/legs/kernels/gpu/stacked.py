@@ -1,0 +1,240 @@
+"""Layers for stacks of models: one pass over memory each.
+
+Tensors have an axis of models in front, into which :func:`torch.func.vmap` folds its own; graphs
+are the same for all models. Gradients are those of one derivative, unless stated otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from legs.functional.sparse import Pattern
+from legs.kernels.gpu import launch
+from legs.kernels.mapped import Folded
+
+THREADS = 256  # per block
+WARPS = THREADS // 32
+TILE = 32  # channels of a block in batch norm
+BLOCKS = 2048  # that fill a GPU
+# A weight's gradient is a sum over all rows, which a matrix product leaves to one block per tile of
+# the weight. With rows in parts there are enough blocks, and parts are added in a fixed order.
+PARTS, PART_ROWS = 64, 64
+
+
+def product(rowptr: Tensor, col: Tensor, order: Tensor | None, values: Tensor, x: Tensor) -> Tensor:
+    """A sparse matrix times the states of all models, ``[models, rows, channels]``.
+
+    ``x`` is ``[models, columns, channels]``; ``values`` are ``[entries]``, or those of every model
+    and head, ``[models, entries, heads]``, where heads are equal parts of the channels. ``order``:
+    where the value of each entry is, unless in the order of the entries.
+    """
+    models, columns, channels = x.shape
+    rows, heads = rowptr.shape[0] - 1, values.shape[2] if values.dim() == 3 else 0
+    width = next(w for w in (4, 2, 1) if channels // max(heads, 1) % w == 0)
+    pieces, out, x = channels // width, x.new_empty(models, rows, channels), x.contiguous()
+    if x.data_ptr() % 16:  # it is read 16 bytes at a time
+        x = x.clone()
+    args = [rowptr, col, order, values, x, out, models, rows, columns, col.shape[0], pieces]
+    blocks = -(-models * rows * pieces // THREADS)
+    launch.run("spmm", "spmm", x, blocks, THREADS, args, WIDTH=width, HEADS=heads)
+    return out
+
+
+def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
+    """:func:`legs.functional.sparse.spmm` for values that need no gradient, ``[rows, channels]``.
+
+    Differentiable in ``x`` any number of times.
+    """
+    out: Tensor = _Product.call(x.unsqueeze(0), values, *pattern[:8])
+    return out.squeeze(0)
+
+
+class _Product(Folded):
+    @staticmethod
+    def forward(x: Tensor, values: Tensor, *tensors: Any) -> Tensor:
+        pattern = Pattern(*tensors)
+        return product(pattern.rowptr, pattern.col, None, values, x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        values, *tensors = ctx.saved_tensors
+        pattern = Pattern(*tensors)
+        values = values.index_select(0, pattern.to_columns)
+        change = _Product.call(grads[0], values, *pattern.transpose()[:8])
+        return change, *[None] * 9
+
+
+def attend(
+    hidden: Tensor, source: Tensor, target: Tensor, weight: Tensor, pattern: Pattern, slope: float
+) -> Tensor:
+    """Sums over neighbors weighted by attention, ``[nodes, heads * channels]``.
+
+    The weights are the softmax over the entries of a row (every row needs one) of
+    ``leaky_relu(source + target)``: scores of nodes as neighbors and as centers,
+    ``[nodes, heads]``; heads are a power of two up to 32. ``weight`` is how many times each entry
+    counts, ``[entries]``.
+    """
+    tensors = (x.unsqueeze(0) for x in (hidden, source, target))
+    out: Tensor = _Attend.call(*tensors, weight, slope, *pattern[:8])[0]
+    return out.squeeze(0)
+
+
+class _Attend(Folded):
+    mapped = 3
+
+    @staticmethod
+    def forward(
+        hidden: Tensor, source: Tensor, target: Tensor, weight: Tensor, slope: float, *tensors: Any
+    ) -> tuple[Tensor, Tensor]:
+        pattern = Pattern(*tensors)
+        share = source.new_empty(len(source), len(weight), source.shape[2])
+        args = [pattern.rowptr, pattern.col, weight, source, target, share]
+        _Attend.run("attention_forward", hidden, share, args, slope)
+        return product(pattern.rowptr, pattern.col, None, share, hidden), share
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        hidden, source, target, _, ctx.slope, *tensors = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(hidden, source, target, output[1], *tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, source, target, share, *tensors = ctx.saved_tensors
+        pattern = Pattern(*tensors)
+        change, of_target = torch.empty_like(share), source.new_empty(source.shape)
+        args = [pattern.rowptr, pattern.col, source, target, share, hidden, grads[0]]
+        _Attend.run("attention_backward", hidden, share, [*args, change, of_target], ctx.slope)
+        columns = (pattern.rowptr_t, pattern.col_t, pattern.to_columns)
+        of_hidden = product(*columns, share, grads[0])
+        of_source = product(*columns, change, source.new_ones(source.shape))
+        return of_hidden, of_source, of_target, *[None] * 10
+
+    @staticmethod
+    def run(name: str, hidden: Tensor, share: Tensor, args: list[Any], slope: float) -> None:
+        (models, nodes, channels), (_, entries, heads) = hidden.shape, share.shape
+        args, blocks = [*args, models, nodes, entries, slope], -(-models * nodes // WARPS)
+        constants = {"HEADS": heads, "WIDTH": channels // heads}
+        launch.run("attention", name, hidden, blocks, THREADS, args, **constants)
+
+
+def padded_rows(x: Tensor) -> int:
+    """The number of rows to pad ``x`` to, so that :func:`linear` can cut them into parts."""
+    return -(-x.shape[0] // PARTS) * PARTS if launch.applies(x) else x.shape[0]
+
+
+def linear(x: Tensor, weight: Tensor) -> Tensor:
+    """``x @ weight.mT``, ``[rows, outputs]``; on GPUs with rows in parts where that is possible.
+
+    >>> linear(torch.ones(3, 2), torch.eye(2)).shape
+    torch.Size([3, 2])
+    """
+    parts = PARTS
+    while parts > 1 and (x.shape[0] % parts or x.shape[0] < parts * PART_ROWS):
+        parts //= 2
+    if parts == 1 or not launch.applies(x):
+        return x @ weight.mT
+    cut = x.unflatten(0, (parts, -1))
+    return torch.bmm(cut, weight.mT.expand(parts, -1, -1)).flatten(0, 1)
+
+
+def norm_relu(x: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float) -> Tensor:
+    """``relu(layer_norm(x + bias, weight, shift))`` over the channels, ``[rows, channels]``."""
+    if not launch.applies(x) or not x.numel():
+        return F.layer_norm(x + bias, weight.shape, weight, shift, eps).relu()
+    out: Tensor = _NormRelu.call(*(t.unsqueeze(0) for t in (x, bias, weight, shift)), eps)
+    return out.squeeze(0)
+
+
+class _NormRelu(Folded):
+    mapped = 4
+
+    @staticmethod
+    def forward(x: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float) -> Tensor:
+        out = x.new_empty(x.shape)
+        _NormRelu.run("norm_relu_forward", [x, bias, weight, shift, out], eps)
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, ctx.eps = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x = ctx.saved_tensors[0]
+        change, sums = x.new_empty(x.shape), x.new_empty(len(x), _parts(x), 3, x.shape[2])
+        tensors = [*ctx.saved_tensors, grads[0], change, sums]
+        _NormRelu.run("norm_relu_backward", tensors, ctx.eps)
+        return change, *sums.sum(1).unbind(1), None
+
+    @staticmethod
+    def run(name: str, tensors: list[Tensor], eps: float) -> None:
+        x, parts = tensors[0], _parts(tensors[0])
+        args = [*tensors, x.shape[1], parts, eps]
+        launch.run("norm_relu", name, x, len(x) * parts, THREADS, args, C=x.shape[2])
+
+
+def _parts(x: Tensor) -> int:
+    """Blocks that share the rows of a model."""
+    return max(1, min(BLOCKS // x.shape[0], -(-x.shape[1] // WARPS)))
+
+
+def batch_norm(x: Tensor, mask: Tensor, *layer: Tensor, eps: float, momentum: float) -> Tensor:
+    """Normalizes graph features ``[graphs, channels]`` in training.
+
+    ``mask``, ``[graphs]``, is one where a graph enters the statistics, else zero; ``layer`` are
+    weight, bias, running mean and running variance, of which the last two are updated in place.
+    """
+    tensors = (t.unsqueeze(0) for t in (x, mask, *layer))
+    out: Tensor = _BatchNorm.call(*tensors, eps, momentum)[0]
+    return out.squeeze(0)
+
+
+class _BatchNorm(Folded):
+    """The result, and for backward ``[models, 2, channels]``: means and one over deviations."""
+
+    mapped, shared = 6, 1
+
+    @staticmethod
+    def forward(x: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        *layer, eps, momentum = rest
+        out = x.new_empty(*mask.shape, x.shape[2])
+        stats = x.new_empty(len(mask), 2, x.shape[2])
+        _BatchNorm.run("norm_forward", x, out, [mask, *layer, out, stats], eps, momentum)
+        return out, stats
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:3], output[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x, mask, weight, stats), grad = ctx.saved_tensors, grads[0]
+        change = grad.new_empty(grad.shape) if ctx.needs_input_grad[0] else None
+        terms = torch.empty_like(stats)  # gradients of weight and bias
+        _BatchNorm.run("norm_backward", x, grad, [mask, weight, stats, grad, change, terms])
+        of_x = None if change is None else change.sum_to_size(x.shape)
+        return of_x, None, terms[:, 0], terms[:, 1], *[None] * 4
+
+    @staticmethod
+    def run(name: str, x: Tensor, out: Tensor, args: list[Any], *numbers: float) -> None:
+        models, graphs, channels = out.shape
+        args, blocks = [x, *args, graphs, channels, *numbers], models * -(-channels // TILE)
+        constants = {"TILE": TILE, "SAME": int(len(x) < models)}
+        launch.run("batch_norm", name, x, blocks, THREADS, args, **constants)
