@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from legs import functional as fn
 from legs.kernels.bank import prepare
-from legs.kernels.gpu.dense import linear, norm_relu
+from legs.kernels.gpu.stacked import linear, norm_relu
 from legs.models.network import Graphs, Network
 from legs.nn import FCN, GraphBatchNorm, InputScale, Readout, WaveletConv
 from legs.nn.head import arguments

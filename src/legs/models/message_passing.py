@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from legs import functional as fn
-from legs.functional.sparse import Pattern, build_pattern, spmm
+from legs.functional.sparse import Pattern, build_pattern, row_pointers, sort_indices, spmm
 from legs.kernels.csr import product
 from legs.kernels.gpu import launch, stacked
 from legs.kernels.gpu.stacked import linear, norm_relu
@@ -93,7 +93,7 @@ class Pooling(NamedTuple):
     """Weighted sums over the nodes of graphs."""
 
     batch: Tensor  # [nodes]
-    num_graphs: int
+    pattern: Pattern  # of the matrix [graphs, nodes] that adds up nodes
     weights: Tensor  # [nodes]
 
     @staticmethod
@@ -109,16 +109,22 @@ class Pooling(NamedTuple):
             count = fn.graph_sum(weights, batch, num_graphs).clamp_min(1)
             weights = weights / count.index_select(0, batch)
         more = (0, nodes - len(batch))
-        return Pooling(F.pad(batch, more), num_graphs, F.pad(weights, more))
+        batch, weights = F.pad(batch, more), F.pad(weights, more)
+        row, order = sort_indices(batch, num_graphs)
+        every = torch.arange(nodes + 1, device=batch.device)
+        place = every[:-1].scatter(0, order, every[:-1])
+        by_row = (row_pointers(row, num_graphs), row, order, place)
+        return Pooling(batch, Pattern(*by_row, every, every[:-1], batch, order, product), weights)
 
     def __call__(self, layer: Layer) -> Tensor:
         """Pooled states of a layer, ``[graphs, channels]``."""
         terms, bias = layer
-        total = fn.graph_sum(self.weights, self.batch, self.num_graphs).unsqueeze(-1) * bias
+        graphs = self.pattern.rowptr.shape[0] - 1
+        total = fn.graph_sum(self.weights, self.batch, graphs).unsqueeze(-1) * bias
         for adjacency, states, weight in terms:
             # How much every node counts in the sums of weighted rows of S h.
             counts = self.weights if adjacency is None else adjacency.transposed(self.weights)
-            sums = fn.graph_sum(states, self.batch, self.num_graphs, counts)
+            sums = Adjacency(self.pattern, counts.index_select(0, self.pattern.col)) @ states
             total = total + (sums if weight is None else F.linear(sums, weight))
         return total
 
@@ -165,11 +171,11 @@ def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
 
 def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.GATConv`; edge weights are multiplicities."""
-    weight = conv.lin.weight
-    hidden, parts = linear(states, weight), weight.unflatten(0, (conv.heads, -1))
+    weight, heads = conv.lin.weight, conv.heads
     attention = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
-    scores = linear(states, (attention * parts).sum(2).flatten(0, 1))
-    source, target = scores.split(conv.heads, dim=-1)
+    scores = (attention * weight.unflatten(0, (heads, -1))).sum(2).flatten(0, 1)
+    joint = linear(states, torch.cat([weight, scores]))  # one product for both
+    hidden, source, target = joint.split([len(weight), heads, heads], dim=-1)
     drops = conv.training and conv.dropout > 0
     if launch.applies(states) and not drops and 32 % conv.heads == 0:
         matrix = (adjacency.values, adjacency.pattern)

@@ -12,7 +12,7 @@ from legs.functional.bank import OPERATORS, Operator
 from legs.functional.diffusion import Walk
 from legs.kernels.bank import Graph, bank_filters, difference_bank, prepare
 from legs.kernels.gpu import launch
-from legs.kernels.gpu.mix import mix
+from legs.kernels.gpu.stacked import mix
 from legs.kernels.op import Backend, check_backend
 from legs.nn.scale_selection import ScaleSelection
 

@@ -15,7 +15,7 @@ from legs.data.dataset import GraphBatch, GraphDataset
 from legs.data.merge import longest_first, merge_equivalent, without_loops
 from legs.kernels.csr import accelerated
 from legs.models import GNN, LEGSNet, Network, Snowball
-from legs.nn import Moments, Scattering
+from legs.nn import Moments, Scattering, WaveletConv
 
 # Bytes of walk powers that are kept for a data set; more are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
@@ -147,7 +147,8 @@ class Inputs:
 @contextmanager
 def unchecked(network: Network) -> Iterator[None]:
     """Layers skip their checks inside: the data set was checked once."""
-    layers = [m for m in network.modules() if isinstance(m, Scattering) and m.validate]
+    kinds = (Scattering, WaveletConv)
+    layers = [m for m in network.modules() if isinstance(m, kinds) and m.validate]
     for layer in layers:
         layer.validate = False
     try:

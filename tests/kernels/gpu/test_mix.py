@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.func import vmap
 
-from legs.kernels.gpu.mix import mix
+from legs.kernels.gpu.stacked import mix
 
 
 def formula(x, bands, weight, absolute):

@@ -238,3 +238,42 @@ class _BatchNorm(Folded):
         args, blocks = [x, *args, graphs, channels, *numbers], models * -(-channels // TILE)
         constants = {"TILE": TILE, "SAME": int(len(x) < models)}
         launch.run("batch_norm", name, x, blocks, THREADS, args, **constants)
+
+
+def mix(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:
+    """``weight[0] * x + (weight[1:] * phi(bands)).sum(1)``, ``[rows, channels]``.
+
+    ``bands`` are ``[rows, bands, channels]``, ``weight`` is ``[1 + bands, channels]``; ``phi`` is
+    the absolute value of the first ``absolute`` bands, and leaves others as they are.
+    """
+    out: Tensor = _Mix.call(*(t.unsqueeze(0) for t in (x, bands, weight)), absolute)
+    return out.squeeze(0)
+
+
+class _Mix(Folded):
+    mapped = 3
+
+    @staticmethod
+    def forward(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:
+        out, constants = x.new_empty(x.shape), {"B": bands.shape[2], "ABSOLUTE": absolute}
+        args, blocks = [x, bands, weight, out, *x.shape], -(-x.numel() // THREADS)
+        launch.run("mix", "mix_forward", x, blocks, THREADS, args, **constants)
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, ctx.absolute = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, bands, weight = ctx.saved_tensors
+        (models, rows, channels), parts = x.shape, min(PARTS, _parts(x))
+        of_x, of_bands = x.new_empty(x.shape), bands.new_empty(bands.shape)
+        sums = x.new_empty(models, parts, *weight.shape[1:])
+        args = [grads[0], x, bands, weight, of_x, of_bands, sums, parts, rows, channels]
+        blocks, constants = models * parts * -(-channels // 32), {"ABSOLUTE": ctx.absolute}
+        constants["B"] = bands.shape[2]
+        launch.run("mix", "mix_backward", x, blocks, THREADS, args, **constants)
+        return of_x, of_bands, sums.sum(1), None

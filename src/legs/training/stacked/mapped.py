@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from legs.models import Network
-from legs.nn import Scattering
+from legs.nn import Scattering, WaveletConv
 from legs.training.inputs import Inputs, Known
 
 # One more pass over graphs costs as much as so many rows of a model, by type of device.
@@ -29,7 +29,7 @@ class Mapped:
         if inputs.features is not None or inputs.own_features is not None:
             self.base.forward = self.base.predict_from  # type: ignore[method-assign, assignment]
         for module in self.base.modules():
-            if isinstance(module, Scattering):
+            if isinstance(module, Scattering | WaveletConv):
                 module.validate = False  # the data set was checked once
                 module.is_sorted = True  # edges of its batches are, by target
 

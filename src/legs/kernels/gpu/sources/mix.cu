@@ -3,7 +3,6 @@
 //
 // Constants: real, B (bands), ABSOLUTE, THREADS: of a block, 32 channels times some rows.
 
-typedef long long index_t;
 #define ROWS (THREADS / 32)
 
 __device__ inline real phi(int b, real value) { return b < ABSOLUTE ? fabs(value) : value; }
