@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
-from legs.kernels.cpu.graph import times
 from legs.kernels.cpu.jit import inlined, inner
 from legs.kernels.cpu.simd import len_of, load, maximum, minimum, multiply_add, square_root
+from legs.kernels.cpu.walk import times
 
 FLOOR = RELATIVE_FLOOR
 MIN_ENERGY = ABSOLUTE_FLOOR / RELATIVE_FLOOR
@@ -41,7 +41,7 @@ def centred_means(space: Any, z: int, n: int, share: float, mean: Any, flip: Any
         for i in range(begin, min(n, begin + PIECE)):
             value = (magnitude(load(zero, space.data, z + i * lanes), flip) - mean) * unit
             square = value * value
-            counted = times(space.counts, space.node_count + i, square)
+            counted = times(space.counts, space.count + i, square)
             two = two + counted
             three = multiply_add(counted, value, three)
             four = multiply_add(counted, square, four)

@@ -176,80 +176,61 @@ def address(context: Any, builder: Any, array: Any, value: Any, index: Any) -> A
     return builder.gep(context.make_array(array)(context, builder, value).data, [index])
 
 
-def _part_addresses(builder: Any, start: Any, kind: Any) -> list[Any]:
-    pointer, lanes = kind.element.as_pointer(), kind.element.count
-    places = [builder.gep(start, [_INDEX(k * lanes)]) for k in range(kind.count)]
-    return [builder.bitcast(place, pointer) for place in places]
+def _fits(vector: Any, array: Any) -> bool:
+    return isinstance(vector, Vector) and _is_flat(array) and array.dtype == vector.dtype
 
 
-def _row_addresses(builder: Any, start: Any, kind: Any, stride: Any) -> list[Any]:
-    steps = [builder.mul(stride, ir.Constant(ir.IntType(64), k)) for k in range(kind.count)]
-    pointer = kind.element.as_pointer()
-    return [builder.bitcast(builder.gep(start, [step]), pointer) for step in steps]
+def _places(
+    context: Any, builder: Any, array: Any, kind: Any, value: Any, index: Any, *stride: Any
+) -> list[Any]:
+    """Pointers to the parts of a vector in a flat array, one after another or a stride apart."""
+    start, pointer = address(context, builder, array, value, index), kind.element.as_pointer()
+    apart = stride[0] if stride else _INDEX(kind.element.count)
+    offsets = [builder.mul(apart, _INDEX(k)) for k in range(kind.count)]
+    return [builder.bitcast(builder.gep(start, [offset]), pointer) for offset in offsets]
+
+
+def _load(like: Any, array: Any, *stride: Any) -> Any:
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        places = _places(context, builder, array, args[0].type, *args[1:])
+        align = array.dtype.bitwidth // 8
+        return _unite(builder, [builder.load(place, align=align) for place in places])
+
+    return (like(like, array, types.intp, *stride), build) if _fits(like, array) else None
+
+
+def _store(value: Any, array: Any, *stride: Any) -> Any:
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        places = _places(context, builder, array, args[0].type, *args[1:])
+        for part, place in zip(_split(builder, args[0]), places, strict=True):
+            builder.store(part, place, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return (types.void(value, array, types.intp, *stride), build) if _fits(value, array) else None
 
 
 @intrinsic
 def load(typingctx: Any, like: Any, array: Any, index: Any) -> Any:
     """The elements of a flat array from ``index`` on; not bounds-checked."""
-    if not (isinstance(like, Vector) and _is_flat(array) and array.dtype == like.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        places = _part_addresses(builder, start, context.get_value_type(like))
-        align = array.dtype.bitwidth // 8
-        return _unite(builder, [builder.load(place, align=align) for place in places])
-
-    return like(like, array, types.intp), build
-
-
-@intrinsic
-def store(typingctx: Any, value: Any, array: Any, index: Any) -> Any:
-    """Writes a vector to a flat array from ``index`` on; not bounds-checked."""
-    if not (isinstance(value, Vector) and _is_flat(array) and array.dtype == value.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        places = _part_addresses(builder, start, args[0].type)
-        for part, place in zip(_split(builder, args[0]), places, strict=True):
-            builder.store(part, place, align=array.dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    return types.void(value, array, types.intp), build
+    return _load(like, array)
 
 
 @intrinsic
 def load_rows(typingctx: Any, like: Any, array: Any, index: Any, stride: Any) -> Any:
     """Part k from ``index + k * stride`` on of a flat array; not bounds-checked."""
-    if not (isinstance(like, Vector) and _is_flat(array) and array.dtype == like.dtype):
-        return None
+    return _load(like, array, types.intp)
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        kind = context.get_value_type(like)
-        parts = [builder.load(place) for place in _row_addresses(builder, start, kind, args[3])]
-        for part in parts:
-            part.align = array.dtype.bitwidth // 8
-        return _unite(builder, parts)
 
-    return like(like, array, types.intp, types.intp), build
+@intrinsic
+def store(typingctx: Any, value: Any, array: Any, index: Any) -> Any:
+    """Writes a vector to a flat array from ``index`` on; not bounds-checked."""
+    return _store(value, array)
 
 
 @intrinsic
 def store_rows(typingctx: Any, value: Any, array: Any, index: Any, stride: Any) -> Any:
     """Writes part k to a flat array from ``index + k * stride`` on; not bounds-checked."""
-    if not (isinstance(value, Vector) and _is_flat(array) and array.dtype == value.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        places = _row_addresses(builder, start, args[0].type, args[3])
-        for part, place in zip(_split(builder, args[0]), places, strict=True):
-            builder.store(part, place).align = array.dtype.bitwidth // 8
-        return context.get_dummy_value()
-
-    return types.void(value, array, types.intp, types.intp), build
+    return _store(value, array, types.intp)
 
 
 @intrinsic
@@ -274,25 +255,20 @@ def put(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def gather(
-    typingctx: Any, like: Any, array: Any, offset: Any, rows: Any, first: Any, stride: Any
-) -> Any:
-    """Part k is ``array[offset + rows[first + k] * stride]`` in every lane; not bounds-checked."""
-    if not (_is_flat(array) and _is_flat(rows) and array.dtype == like.dtype):
+def spread(typingctx: Any, like: Any, array: Any, index: Any, stride: Any) -> Any:
+    """Part k is ``array[index + k * stride]`` in every lane; not bounds-checked."""
+    if not _fits(like, array):
         return None
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        part, parts = args[0].type.element, []
+        parts = []
         for k in range(like.parts):
-            place = builder.add(args[4], _INDEX(k))
-            row = builder.load(address(context, builder, rows, args[3], place))
-            row = row if row.type == _INDEX else builder.sext(row, _INDEX)
-            index = builder.add(args[2], builder.mul(row, args[5]))
-            value = builder.load(address(context, builder, array, args[1], index))
-            parts.append(_broadcast(builder, part, value))
+            place = builder.add(args[2], builder.mul(args[3], _INDEX(k)))
+            value = builder.load(address(context, builder, array, args[1], place))
+            parts.append(_broadcast(builder, args[0].type.element, value))
         return _unite(builder, parts)
 
-    return like(like, array, types.intp, rows, types.intp, types.intp), build
+    return like(like, array, types.intp, types.intp), build
 
 
 @intrinsic
@@ -308,19 +284,3 @@ def fold_product(typingctx: Any, start: Any, a: Any, b: Any) -> Any:
         return _unite(builder, [total])
 
     return start(start, a, b), build
-
-
-@intrinsic
-def resize(typingctx: Any, like: Any, vector: Any) -> Any:
-    """A vector of one part, truncated or padded with zeros to the length of another."""
-    if like.parts != 1 or vector.parts != 1:
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        (part,) = _split(builder, args[1])
-        padding = ir.Constant(part.type, [0.0] * vector.lanes)
-        lanes = [min(lane, vector.lanes) for lane in range(like.lanes)]
-        places = ir.Constant(ir.VectorType(ir.IntType(32), like.lanes), lanes)
-        return _unite(builder, [builder.shuffle_vector(part, padding, places)])
-
-    return like(like, vector), build
