@@ -27,7 +27,15 @@ from legs.kernels.cpu.simd import (
     store_rows,
     zeros,
 )
-from legs.kernels.cpu.walk import difference, load_graph, make_graphs, make_workspace, step, walk
+from legs.kernels.cpu.walk import (
+    difference,
+    load_graph,
+    make_graphs,
+    make_workspace,
+    step,
+    times,
+    walk,
+)
 
 if TYPE_CHECKING:
     from legs.kernels.bank import Graph
@@ -143,17 +151,12 @@ def _prepare(
 
 
 @inlined
-def _times(scale: Any, node: int, value: Any) -> Any:
-    return value if scale is None else value * at(scale, node)
-
-
-@inlined
-def _over(scale: Any, node: int, value: Any) -> Any:
+def _over(scale, node, value):
     return value if scale is None else value / at(scale, node)
 
 
 @inlined
-def _filters(block: Any, filters: Any, like: Any, k: int, channel: int, channels: int) -> Any:
+def _filters(block, filters, like, k, channel, channels):
     """The filters of all bands for state ``k`` and the channels from ``channel`` on."""
     if block.own:
         return load_rows(like, filters, k * block.bands * channels + channel, channels)
@@ -161,17 +164,7 @@ def _filters(block: Any, filters: Any, like: Any, k: int, channel: int, channels
 
 
 @inner
-def _diffuse(
-    block: Any,
-    x: Any,
-    scale: Any,
-    states: int,
-    channels: int,
-    first: int,
-    n: int,
-    c: int,
-    space: Any,
-) -> None:
+def _diffuse(block, x, scale, states, channels, first, n, c, space):
     """All states of the channels from ``c`` on."""
     wide = zeros(space.data, block.lanes, block.parts)
     for i in range(n):
@@ -182,19 +175,7 @@ def _diffuse(
 
 
 @entry
-def _forward(
-    block: Any,
-    graphs: Any,
-    x: Any,
-    scale: Any,
-    filters: Any,
-    states: int,
-    channels: int,
-    space: Any,
-    begin: int,
-    end: int,
-    out: Any,
-) -> None:
+def _forward(block, graphs, x, scale, filters, states, channels, space, begin, end, out):
     data, lanes, width = space.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     for g in range(begin, end):
@@ -211,23 +192,11 @@ def _forward(
                         mine = _filters(block, filters, total, k, channel, channels)
                         total = multiply_add(state, mine, total)
                     target = node * block.bands * channels + channel
-                    store_rows(_times(scale, node, total), out, target, channels)
+                    store_rows(times(scale, node, total), out, target, channels)
 
 
 @entry
-def _adjoint(
-    block: Any,
-    graphs: Any,
-    x: Any,
-    scale: Any,
-    filters: Any,
-    states: int,
-    channels: int,
-    space: Any,
-    begin: int,
-    end: int,
-    out: Any,
-) -> None:
+def _adjoint(block, graphs, x, scale, filters, states, channels, space, begin, end, out):
     data, lanes, width = space.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     wide = zeros(data, block.lanes, block.parts)
@@ -257,24 +226,11 @@ def _adjoint(
             for i in range(n):
                 node = first + at(space.order, i)
                 value = load(wide, data, space.states + i * width)
-                store(_times(scale, node, value), out, node * channels + c)
+                store(times(scale, node, value), out, node * channels + c)
 
 
 @entry
-def _gradient(
-    block: Any,
-    graphs: Any,
-    x: Any,
-    scale: Any,
-    filters: Any,
-    states: int,
-    channels: int,
-    space: Any,
-    begin: int,
-    end: int,
-    grad: Any,
-    out: Any,
-) -> None:
+def _gradient(block, graphs, x, scale, filters, states, channels, space, begin, end, grad, out):
     data, lanes, width, grads = space.data, block.lanes, block.width, space.second
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     mask = np.ones(2 * width, data.dtype)
@@ -288,16 +244,16 @@ def _gradient(
                 node = first + at(space.order, i)
                 for k in range(0, width, lanes):
                     source = node * block.bands * channels + c + k
-                    value = _times(scale, node, load_rows(all_bands, grad, source, channels))
+                    value = times(scale, node, load_rows(all_bands, grad, source, channels))
                     # Channels that were counted before count no more.
                     value = value * load(one, mask, width - (done - c) + k)
                     store(value, data, grads + (i * width + k) * block.bands)
-            for k in range(states):
-                for channel in range(c, c + width, lanes):
-                    target, part = k * block.bands * channels + channel, channel - c
+            for channel in range(c, c + width, lanes):
+                for k in range(states):
+                    target = k * block.bands * channels + channel
                     total = load_rows(all_bands, out, target, channels)
                     for i in range(n):
-                        place = i * width + part
+                        place = i * width + channel - c
                         state = load(one, data, space.states + k * n * width + place)
                         slope = load(all_bands, data, grads + place * block.bands)
                         total = multiply_add(state, slope, total)

@@ -62,7 +62,7 @@ def sorted_rows(
 
 
 @entry
-def _sort_edges(edges: Any, rows: Any, check_weights: bool, check_symmetry: bool) -> int:
+def _sort_edges(edges, rows, check_weights, check_symmetry):
     """Writes ``rowptr``, ``col``, ``value`` and ``ptr``, the ``rows``; returns a status."""
     (source, target, weight, batch), (rowptr, col, value, ptr) = edges, rows
     nodes, graphs, number, valid = rowptr.size - 1, ptr.size - 1, 0, True
@@ -109,7 +109,7 @@ def _sort_edges(edges: Any, rows: Any, check_weights: bool, check_symmetry: bool
 
 
 @inner
-def _is_symmetric(rowptr: Any, colptr: Any, col: Any, value: Any) -> bool:
+def _is_symmetric(rowptr, colptr, col, value):
     """Whether every entry has its reverse, of equal weight; parallel edges are not summed up."""
     symmetric = True
     for i in range(rowptr.size):

@@ -4,16 +4,18 @@ First order: a node has one vector per unit, a *row*, of the unit's wavelets and
 in the lane after them. Second order: the lanes of a block are diffused together, and all children
 of a lane are computed at once, as a vector with one part per child; those that are no path have
 zero filters.
+
+Moments are as in :func:`legs.functional.moments`, but in units of the signal: with
+:math:`\kappa^{-2} = e + 10^{-24}` for the energy :math:`e`, the floor of the variance of
+:math:`\kappa z` is :math:`10^{-6}`, and no power of a small signal leaves the range of float32.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
 from legs.kernels.cpu.jit import inlined, inner, merged
-from legs.kernels.cpu.moments import MIN_ENERGY, PIECE, centred_means, gradient_at, magnitude
 from legs.kernels.cpu.simd import (
     absolute,
     at,
@@ -21,9 +23,12 @@ from legs.kernels.cpu.simd import (
     len_of,
     load,
     load_rows,
+    maximum,
+    minimum,
     multiply_add,
     put,
     spread,
+    square_root,
     store,
     store_rows,
     with_sign_of,
@@ -31,11 +36,14 @@ from legs.kernels.cpu.simd import (
 )
 from legs.kernels.cpu.walk import add_times, difference, step, times, walk
 
+MIN_ENERGY = ABSOLUTE_FLOOR / RELATIVE_FLOOR
+# Sums run over pieces of this many nodes: a long sum in float32 would lose its last digits.
+PIECE = 256
 UNROLL = 8  # independent sums of the first order: each has to wait for its own additions
 
 
 @inner
-def load_signals(shape: Any, x: Any, powers: Any, first: int, n: int, space: Any) -> None:
+def load_signals(shape, x, powers, first, n, space):
     """Copies the signals and walk powers of a graph; without powers, computes them."""
     lanes, steps, channels, data = shape.lanes, shape.steps, shape.channels, space.data
     zero, piece, size = zeros(data, shape.lanes, 1), zeros(data, shape.steps, 1), steps * channels
@@ -63,7 +71,7 @@ def load_signals(shape: Any, x: Any, powers: Any, first: int, n: int, space: Any
 
 
 @inner
-def _walk(shape: Any, n: int, space: Any) -> None:
+def _walk(shape, n, space):
     r"""States :math:`D^{-1} P^s (I - P) u` of the signals ``u``, which are divided by the degrees.
 
     Then a step needs the weights alone.
@@ -77,7 +85,7 @@ def _walk(shape: Any, n: int, space: Any) -> None:
 
 
 @inner
-def energy_weights(n: int, lanes: int, space: Any) -> None:
+def energy_weights(n, lanes, space):
     r"""How much a square :math:`x_j^2` counts in the energy: :math:`1 + \sum_i \rho_i A_{ij}`.
 
     See :func:`legs.functional.signal_energy`; its two sums can be exchanged, and what is left
@@ -100,7 +108,95 @@ def energy_weights(n: int, lanes: int, space: Any) -> None:
 
 
 @inlined
-def _apply_first(shape: Any, n: int, share: float, c: int, bank: int, z: int, space: Any) -> Any:
+def magnitude(z, flip):
+    """``|z|`` in lanes where ``flip`` is -1, ``z`` where it is 1."""
+    return maximum(z, z * flip)
+
+
+@inner
+def centred_means(space, z, n, share, mean, flip, unit):
+    """Means of the second, third and fourth power of the centred lanes, in units of the signal.
+
+    Args:
+        z: where in the workspace the values are, ``[n, lanes]``.
+        share: of one node in a mean.
+    """
+    zero, lanes = flip - flip, len_of(flip)
+    second, third, fourth = zero, zero, zero
+    for begin in range(0, n, PIECE):
+        two, three, four = zero, zero, zero
+        for i in range(begin, min(n, begin + PIECE)):
+            value = (magnitude(load(zero, space.data, z + i * lanes), flip) - mean) * unit
+            square = value * value
+            counted = times(space.counts, space.count + i, square)
+            two = two + counted
+            three = multiply_add(counted, value, three)
+            four = multiply_add(counted, square, four)
+        second, third, fourth = second + two, third + three, fourth + four
+    return second * share, third * share, fourth * share
+
+
+@inlined
+def _fade(variance):
+    """The factor of skewness and kurtosis near the floor, and its derivative in the variance."""
+    ratio = maximum(minimum((variance * (1 / RELATIVE_FLOOR) - 1.0) * (1.0 / 3.0), 1.0), 0.0)
+    square = ratio * ratio
+    left = 1.0 - ratio
+    fade = square * ratio * (square * 6.0 - ratio * 15.0 + 10.0)
+    return fade, square * left * left * (10 / RELATIVE_FLOOR)
+
+
+@inlined
+def _standardized(powers):
+    """Root of the floored variance, its inverse, skewness and excess kurtosis before fading."""
+    second, third, fourth = powers
+    root = square_root(maximum(second, RELATIVE_FLOOR))
+    inverse = 1.0 / root
+    square = inverse * inverse
+    return root, inverse, third * square * inverse, fourth * square * square - 3.0
+
+
+@inlined
+def moments_of(mean, powers, energy):
+    """Mean, variance, skewness and kurtosis of every lane."""
+    _, _, skewness, kurtosis = _standardized(powers)
+    fade, _ = _fade(powers[0])
+    return mean, powers[0] * energy, skewness * fade, kurtosis * fade
+
+
+@inlined
+def gradient_cubic(grads, share, powers, root_energy):
+    r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients.
+
+    ``grads`` are the gradients of the four moments; ``share`` is that of a node in a mean. Of
+    merged nodes this is the gradient in each one.
+    """
+    by_mean, by_variance, by_skewness, by_kurtosis = grads
+    root, inverse, skewness, kurtosis = _standardized(powers)
+    fade, slope = _fade(powers[0])
+    unit = 1.0 / root_energy
+    scale = inverse * unit
+    three = by_skewness * scale * fade * (3.0 * share)
+    four = by_kurtosis * scale * fade * (4.0 * share)
+    fading = (by_skewness * skewness + by_kurtosis * kurtosis) * slope
+    one = root * (by_variance * root_energy + fading * unit) * (2.0 * share)
+    one = one - three * skewness - four * (kurtosis + 3.0)
+    constant = by_mean * share - three - four * skewness
+    return scale, (constant, one, three, four)
+
+
+@inlined
+def gradient_at(z, mean, flip, cubic):
+    """The gradient in ``|z|`` (or ``z``, see :func:`magnitude`) of one node."""
+    scale, coefficients = cubic
+    value = (magnitude(z, flip) - mean) * scale
+    total = multiply_add(value, coefficients[3], coefficients[2])
+    total = multiply_add(value, total, coefficients[1])
+    return multiply_add(value, total, coefficients[0])
+
+
+@inlined
+def _apply_first(shape, n, share, c, bank, z, space):
     """Writes the rows ``[n, row]`` of channel ``c``; returns mean magnitudes and energies.
 
     Up to seven rows more than there are nodes may be written.
@@ -129,9 +225,7 @@ def _apply_first(shape: Any, n: int, share: float, c: int, bank: int, z: int, sp
 
 
 @merged
-def first_order(
-    shape: Any, n: int, share: float, low: int, high: int, bank: int, space: Any
-) -> None:
+def first_order(shape, n, share, low, high, bank, space):
     """Rows, means and energies of the units ``low`` to ``high``, and the signals of the parents."""
     lanes, row, parents, data = shape.lanes, shape.row, shape.parents, space.data
     data[space.signal : space.signal + n * lanes] = 0
@@ -149,7 +243,7 @@ def first_order(
 
 
 @merged
-def first_moments(shape: Any, n: int, share: float, k: int, space: Any) -> Any:
+def first_moments(shape, n, share, k, space):
     """Mean, centred powers and root of the energy of a block's unit ``k``."""
     line = zeros(space.data, shape.row, 1)
     flip = load(line, space.data, space.flip)
@@ -160,12 +254,10 @@ def first_moments(shape: Any, n: int, share: float, k: int, space: Any) -> Any:
 
 
 @merged
-def gradient_first(
-    shape: Any, n: int, c: int, k: int, bank: int, mean: Any, cubic: Any, space: Any
-) -> None:
+def gradient_first(shape, n, c, k, bank, mean, cubic, space):
     """Adds to the gradient of the bank of a block's unit ``k``, which is of channel ``c``.
 
-    ``mean`` and ``cubic``: see :func:`~legs.kernels.cpu.moments.gradient_at`.
+    ``mean`` and ``cubic``: see :func:`gradient_at`.
     """
     data, lanes, parents, channels = space.data, shape.row, shape.parents, shape.channels
     line, size = zeros(data, shape.row, 1), shape.steps * shape.channels
@@ -192,7 +284,7 @@ def gradient_first(
 
 
 @inlined
-def _apply_second(shape: Any, n: int, share: float, bank: int, space: Any) -> Any:
+def _apply_second(shape, n, share, bank, space):
     """Writes the children ``[n, children, lanes]`` of a block; returns their mean magnitudes."""
     data, zero = space.data, zeros(space.data, shape.lanes, 1)
     wide = zeros(data, shape.lanes, shape.parents)
@@ -217,7 +309,7 @@ def _apply_second(shape: Any, n: int, share: float, bank: int, space: Any) -> An
 
 
 @merged
-def second_order(shape: Any, n: int, share: float, bank: int, space: Any) -> Any:
+def second_order(shape, n, share, bank, space):
     """Children of a block: mean magnitudes, centred powers, roots of the energy."""
     zero, wide = zeros(space.data, shape.lanes, 1), zeros(space.data, shape.lanes, shape.parents)
     _walk(shape, n, space)
@@ -228,9 +320,7 @@ def second_order(shape: Any, n: int, share: float, bank: int, space: Any) -> Any
 
 
 @inner
-def gradient_second(
-    shape: Any, n: int, mean: Any, cubic: Any, bank: int, grad: int, space: Any
-) -> None:
+def gradient_second(shape, n, mean, cubic, bank, grad, space):
     r"""From the gradient of the moments to those of the bank and, as signals, of the parents.
 
     Backwards in :math:`s`, :math:`g_s = \sum_k f_{ks} \bar g_k + P^\top g_{s+1}`; then

@@ -20,15 +20,16 @@ from legs.functional.scattering import PathPolicy
 from legs.kernels.cpu import threads
 from legs.kernels.cpu.graph import flat
 from legs.kernels.cpu.jit import Constants, entry, inlined, merged
-from legs.kernels.cpu.moments import gradient_cubic, moments_of
 from legs.kernels.cpu.orders import (
     UNROLL,
     energy_weights,
     first_moments,
     first_order,
+    gradient_cubic,
     gradient_first,
     gradient_second,
     load_signals,
+    moments_of,
     second_order,
 )
 from legs.kernels.cpu.simd import at, load, put, store, zeros
@@ -150,6 +151,7 @@ def _prepare(
 
     def space(begin: int, end: int) -> Workspace:
         made = make_workspace(graphs, begin, end, x.dtype, sizes)
+        made.data[made.x :] = 0
         made.data[made.flip : made.flip + scales] = -1
         made.data[made.flip + scales] = 1
         made.data[made.root : made.root + shape.lanes] = 1
@@ -159,18 +161,7 @@ def _prepare(
 
 
 @entry
-def _scatter(
-    shape: Any,
-    places: Any,
-    graphs: Any,
-    x: Any,
-    powers: Any,
-    filters: Any,
-    space: Any,
-    part: Any,
-    grad: Any,
-    out: Any,
-) -> None:
+def _scatter(shape, places, graphs, x, powers, filters, space, part, grad, out):
     """Moments of some graphs and blocks.
 
     Args:
@@ -204,7 +195,7 @@ def _scatter(
 
 
 @inlined
-def _node_share(counts: Any, place: int, n: int) -> Any:
+def _node_share(counts, place, n):
     """The share of one node in means over the graph."""
     if counts is None:
         return 1.0 / n
@@ -215,9 +206,7 @@ def _node_share(counts: Any, place: int, n: int) -> Any:
 
 
 @inlined
-def _move_filters(
-    shape: Any, lane: Any, wavelet: Any, filters: Any, bank: int, data: Any, back: bool
-) -> None:
+def _move_filters(shape, lane, wavelet, filters, bank, data, back):
     """Copies filters ``[units, scales, steps]`` to the banks, or adds the banks to them."""
     for u in range(filters.size // (shape.scales * shape.steps)):
         block, k = u // shape.group, u % shape.group
@@ -232,17 +221,7 @@ def _move_filters(
 
 
 @inlined
-def _move_moments(
-    shape: Any,
-    lane: Any,
-    graphs: int,
-    g: int,
-    low: int,
-    high: int,
-    out: Any,
-    space: Any,
-    back: bool,
-) -> None:
+def _move_moments(shape, lane, graphs, g, low, high, out, space, back):
     """Copies the moments of a block to a graph's place in the output, or back."""
     paths = lane.shape[1]
     for k in range(high - low):
@@ -259,7 +238,7 @@ def _move_moments(
 
 
 @merged
-def _moments(shape: Any, n: int, share: float, low: int, high: int, bank: int, space: Any) -> None:
+def _moments(shape, n, share, low, high, bank, space):
     """Writes the moments of a block to the workspace."""
     first_order(shape, n, share, low, high, bank, space)
     for k in range(high - low):
@@ -274,7 +253,7 @@ def _moments(shape: Any, n: int, share: float, low: int, high: int, bank: int, s
 
 
 @inlined
-def _slopes(shape: Any, like: Any, place: int, space: Any) -> Any:
+def _slopes(shape, like, place, space):
     """The gradients of the four moments of the lanes from ``place`` on."""
     data, size = space.data, shape.size
     start = space.moments + place
@@ -284,9 +263,7 @@ def _slopes(shape: Any, like: Any, place: int, space: Any) -> Any:
 
 
 @merged
-def _gradients(
-    shape: Any, n: int, share: float, low: int, high: int, bank: int, grad: int, space: Any
-) -> None:
+def _gradients(shape, n, share, low, high, bank, grad, space):
     """Adds what a block on one graph contributes to ``grad``, the gradient of its bank."""
     line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.lanes, shape.parents)
     first_order(shape, n, share, low, high, bank, space)

@@ -73,14 +73,14 @@ def make_graphs(*tensors: Tensor | None) -> Graphs:
 def make_workspace(
     graphs: Graphs, begin: int, end: int, dtype: Any, sizes: Callable[[int], dict[str, int]]
 ) -> Workspace:
-    """Buffers for the largest of the graphs ``begin`` to ``end``, which are zero.
+    """Buffers for the largest of the graphs ``begin`` to ``end``.
 
     ``sizes`` returns those of the kernel's own buffers, given a number of nodes.
     """
     nodes, entries = _largest(graphs.ptr, graphs.rowptr, begin, end)
     lengths = {"weight": entries, "count": nodes, "degree": nodes, "inverse": nodes, **sizes(nodes)}
     *starts, total = accumulate((-(-length // 16) * 16 for length in lengths.values()), initial=0)
-    memory: NDArray[Any] = np.zeros(total + ALIGNMENT // dtype.itemsize, dtype)
+    memory: NDArray[Any] = np.empty(total + ALIGNMENT // dtype.itemsize, dtype)
     skip = -memory.ctypes.data % ALIGNMENT // dtype.itemsize
     data = memory[skip : skip + total]
     return Workspace(
@@ -93,7 +93,7 @@ def make_workspace(
 
 
 @entry
-def _largest(ptr: Any, rowptr: Any, begin: int, end: int) -> Any:
+def _largest(ptr, rowptr, begin, end):
     """Nodes and entries of the largest graph; a node may get an entry more."""
     nodes, entries = 1, 1
     for g in range(begin, end):
@@ -104,25 +104,25 @@ def _largest(ptr: Any, rowptr: Any, begin: int, end: int) -> Any:
 
 
 @inlined
-def times(weights: Any, place: int, value: Any) -> Any:
+def times(weights, place, value):
     """A value times a weight, if there are any."""
     return value if weights is None else value * at(weights, place)
 
 
 @inlined
-def add_times(weights: Any, place: int, value: Any, total: Any) -> Any:
+def add_times(weights, place, value, total):
     """``total`` plus a vector times a weight."""
     return total + value if weights is None else multiply_add(at(weights, place), value, total)
 
 
 @inlined
-def _put_if(weights: Any, place: int, weight: Any) -> None:
+def _put_if(weights, place, weight):
     if weights is not None:
         put(weights, place, weight)
 
 
 @inner
-def load_graph(graphs: Any, g: int, length: int, space: Any) -> Any:
+def load_graph(graphs, g, length, space):
     """Copies the rows of a graph: those of one entry or none, of two, three, …
 
     ``length`` is that of a state. Returns the first node and the number of nodes.
@@ -171,7 +171,7 @@ def load_graph(graphs: Any, g: int, length: int, space: Any) -> Any:
 
 
 @inlined
-def row_sum(zero: Any, source: int, space: Any, i: int) -> Any:
+def row_sum(zero, source, space, i):
     r""":math:`\sum_j W_{ij} v_j`."""
     near, data, weights, weight = space.near, space.data, space.weights, space.weight
     e, end = at(space.start, i), at(space.start, i + 1)
@@ -190,7 +190,7 @@ def row_sum(zero: Any, source: int, space: Any, i: int) -> Any:
 
 
 @inlined
-def step(zero: Any, source: int, space: Any, i: int, start: Any) -> Any:
+def step(zero, source, space, i, start):
     """``start`` plus :math:`(P v)_i`, for a lazy walk on states divided by the degrees."""
     moved = row_sum(zero, source, space, i)
     total = multiply_add(STAY, load(zero, space.data, source + i * len_of(zero)), start)
@@ -198,7 +198,7 @@ def step(zero: Any, source: int, space: Any, i: int, start: Any) -> Any:
 
 
 @inlined
-def difference(zero: Any, source: int, space: Any, i: int) -> Any:
+def difference(zero, source, space, i):
     r""":math:`((I - P) v)_i`: exactly zero where all ``v`` are equal."""
     value, total = load(zero, space.data, source + i * len_of(zero)), zero
     for e in range(at(space.start, i), at(space.start, i + 1)):
@@ -208,13 +208,14 @@ def difference(zero: Any, source: int, space: Any, i: int) -> Any:
 
 
 @inner
-def walk(zero: Any, steps: int, n: int, source: int, target: int, space: Any) -> None:
+def walk(zero, steps, n, source, target, space):
     r"""States :math:`P^s (I - P) v` for :math:`s < \mathrm{steps}`, ``[steps, n, lanes]``."""
-    size = n * len_of(zero)
-    for i in range(n):
-        store(difference(zero, source, space, i), space.data, target + i * len_of(zero))
-    for s in range(1, steps):
-        now = target + s * size
+    lanes, data = len_of(zero), space.data
+    for s in range(steps):
+        now = target + s * n * lanes
         for i in range(n):
-            value = step(zero, now - size, space, i, zero)
-            store(value, space.data, now + i * len_of(zero))
+            if s:
+                value = step(zero, now - n * lanes, space, i, zero)
+            else:
+                value = difference(zero, source, space, i)
+            store(value, data, now + i * lanes)
