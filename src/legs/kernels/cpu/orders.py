@@ -103,7 +103,7 @@ def energy_weights(n, lanes, space):
                 total += times(space.weights, space.weight + e, value)
             if turn:
                 total = one + at(data, space.inverse + i) * total
-                total = times(space.counts, space.count + i, total)
+                total = times(space.counts, space.multiplicity + i, total)
             put(data, (space.energy if turn else space.ping) + i, total)
 
 
@@ -128,7 +128,7 @@ def centred_means(space, z, n, share, mean, flip, unit):
         for i in range(begin, min(n, begin + PIECE)):
             value = (magnitude(load(zero, space.data, z + i * lanes), flip) - mean) * unit
             square = value * value
-            counted = times(space.counts, space.count + i, square)
+            counted = times(space.counts, space.multiplicity + i, square)
             two = two + counted
             three = multiply_add(counted, value, three)
             four = multiply_add(counted, square, four)
@@ -218,7 +218,7 @@ def _apply_first(shape, n, share, c, bank, z, space):
             signal = at(data, space.x + i * channels + c)
             value = multiply_add(signal, last, load(zero, data, z + i * lanes))
             store(value, data, z + i * lanes)
-            part = add_times(space.counts, space.count + i, magnitude(value, flip), part)
+            part = add_times(space.counts, space.multiplicity + i, magnitude(value, flip), part)
             part_energy = multiply_add(at(data, space.energy + i), value * value, part_energy)
         mean, energy = mean + part, energy + part_energy
     return mean * share, energy * share
@@ -270,7 +270,7 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space):
     for i in range(n):
         value = load(line, data, z + i * lanes)
         slope = gradient_at(value, mean, flip, cubic) + load(line, data, extra + i * lanes)
-        slope = times(space.counts, space.count + i, with_sign_of(slope, value))
+        slope = times(space.counts, space.multiplicity + i, with_sign_of(slope, value))
         store(slope, data, z + i * lanes)
     for begin in range(0, n, PIECE):
         for s in range(0, shape.steps, UNROLL):
@@ -301,9 +301,9 @@ def _apply_second(shape, n, share, bank, space):
             one, two = one * at(data, space.degree + i), two * at(data, space.degree + j)
             store(one, data, space.second + i * width)
             store(two, data, space.second + j * width)
-            part = add_times(space.counts, space.count + i, absolute(one), part)
+            part = add_times(space.counts, space.multiplicity + i, absolute(one), part)
             if j > i:
-                part = add_times(space.counts, space.count + j, absolute(two), part)
+                part = add_times(space.counts, space.multiplicity + j, absolute(two), part)
         mean = mean + part
     return mean * share
 
@@ -343,7 +343,7 @@ def gradient_second(shape, n, mean, cubic, bank, grad, space):
             for i in range(begin, min(n, begin + PIECE)):
                 slope = load(wide, data, z + i * width)
                 state = load(zero, data, space.states + s * size + i * lanes)
-                part = multiply_add(times(space.counts, space.count + i, state), slope, part)
+                part = multiply_add(times(space.counts, space.multiplicity + i, state), slope, part)
                 total = fold_product(zero, filters, slope) * at(data, space.inverse + i)
                 if s < last:
                     total = step(zero, after, space, i, total)

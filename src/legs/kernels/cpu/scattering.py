@@ -17,21 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from legs.functional.scattering import PathPolicy
-from legs.kernels.cpu import threads
+from legs.kernels.cpu import orders, threads
 from legs.kernels.cpu.graph import flat
 from legs.kernels.cpu.jit import Constants, entry, inlined, merged
-from legs.kernels.cpu.orders import (
-    UNROLL,
-    energy_weights,
-    first_moments,
-    first_order,
-    gradient_cubic,
-    gradient_first,
-    gradient_second,
-    load_signals,
-    moments_of,
-    second_order,
-)
+from legs.kernels.cpu.orders import UNROLL
 from legs.kernels.cpu.simd import at, load, put, store, zeros
 from legs.kernels.cpu.walk import Workspace, load_graph, make_graphs, make_workspace
 from legs.kernels.csr import Batch
@@ -178,9 +167,9 @@ def _scatter(shape, places, graphs, x, powers, filters, space, part, grad, out):
         if graphs.ptr[g] == graphs.ptr[g + 1]:
             continue
         first, n = load_graph(graphs, g, shape.lanes, space)
-        load_signals(shape, x, powers, first, n, space)
-        energy_weights(n, shape.lanes, space)
-        share = _node_share(space.counts, space.count, n)
+        orders.load_signals(shape, x, powers, first, n, space)
+        orders.energy_weights(n, shape.lanes, space)
+        share = _node_share(space.counts, space.multiplicity, n)
         for block in range(low, high):
             a, bank = block * shape.group, space.bank + block * size
             b = min(units, a + shape.group)
@@ -240,14 +229,14 @@ def _move_moments(shape, lane, graphs, g, low, high, out, space, back):
 @merged
 def _moments(shape, n, share, low, high, bank, space):
     """Writes the moments of a block to the workspace."""
-    first_order(shape, n, share, low, high, bank, space)
+    orders.first_order(shape, n, share, low, high, bank, space)
     for k in range(high - low):
-        mean, centred, root = first_moments(shape, n, share, k, space)
-        moments = moments_of(mean, centred, root * root)
+        mean, centred, root = orders.first_moments(shape, n, share, k, space)
+        moments = orders.moments_of(mean, centred, root * root)
         for m in range(4):
             store(moments[m], space.data, space.moments + m * shape.size + k * shape.row)
-    means, centreds, roots = second_order(shape, n, share, bank + shape.second, space)
-    wide_moments = moments_of(means, centreds, roots * roots)
+    means, centreds, roots = orders.second_order(shape, n, share, bank + shape.second, space)
+    wide_moments = orders.moments_of(means, centreds, roots * roots)
     for m in range(4):
         store(wide_moments[m], space.data, space.moments + m * shape.size + shape.second)
 
@@ -266,11 +255,15 @@ def _slopes(shape, like, place, space):
 def _gradients(shape, n, share, low, high, bank, grad, space):
     """Adds what a block on one graph contributes to ``grad``, the gradient of its bank."""
     line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.lanes, shape.parents)
-    first_order(shape, n, share, low, high, bank, space)
-    means, centreds, roots = second_order(shape, n, share, bank + shape.second, space)
-    cubics = gradient_cubic(_slopes(shape, wide, shape.second, space), share, centreds, roots)
-    gradient_second(shape, n, means, cubics, bank + shape.second, grad + shape.second, space)
+    orders.first_order(shape, n, share, low, high, bank, space)
+    means, centreds, roots = orders.second_order(shape, n, share, bank + shape.second, space)
+    cubics = orders.gradient_cubic(
+        _slopes(shape, wide, shape.second, space), share, centreds, roots
+    )
+    orders.gradient_second(shape, n, means, cubics, bank + shape.second, grad + shape.second, space)
     for k in range(high - low):
-        mean, centred, root = first_moments(shape, n, share, k, space)
-        cubic = gradient_cubic(_slopes(shape, line, k * shape.row, space), share, centred, root)
-        gradient_first(shape, n, (low + k) % shape.channels, k, grad, mean, cubic, space)
+        mean, centred, root = orders.first_moments(shape, n, share, k, space)
+        cubic = orders.gradient_cubic(
+            _slopes(shape, line, k * shape.row, space), share, centred, root
+        )
+        orders.gradient_first(shape, n, (low + k) % shape.channels, k, grad, mean, cubic, space)

@@ -46,7 +46,7 @@ class Workspace(NamedTuple):
     weights: Any  # data, or None without edge weights
     counts: Any  # data, or None without multiplicities
     weight: int  # [entries]
-    count: int  # [n] multiplicities
+    multiplicity: int  # [n]
     degree: int  # [n]
     inverse: int  # [n] of the degree
     states: int  # [steps, n, lanes], diffused
@@ -78,18 +78,23 @@ def make_workspace(
     ``sizes`` returns those of the kernel's own buffers, given a number of nodes.
     """
     nodes, entries = _largest(graphs.ptr, graphs.rowptr, begin, end)
-    lengths = {"weight": entries, "count": nodes, "degree": nodes, "inverse": nodes, **sizes(nodes)}
+    lengths = {
+        "weight": entries,
+        "multiplicity": nodes,
+        "degree": nodes,
+        "inverse": nodes,
+        **sizes(nodes),
+    }
     *starts, total = accumulate((-(-length // 16) * 16 for length in lengths.values()), initial=0)
     memory: NDArray[Any] = np.empty(total + ALIGNMENT // dtype.itemsize, dtype)
     skip = -memory.ctypes.data % ALIGNMENT // dtype.itemsize
     data = memory[skip : skip + total]
-    return Workspace(
-        *(np.empty(size, np.int32) for size in (nodes, nodes, nodes + 1, entries)),
-        data,
-        None if graphs.weight is None else data,
-        None if graphs.counts is None else data,
-        **dict(zip(lengths, starts, strict=True)),
-    )
+    fields: dict[str, Any] = dict(zip(lengths, starts, strict=True))
+    for name, size in (("order", nodes), ("place", nodes), ("start", nodes + 1), ("near", entries)):
+        fields[name] = np.empty(size, np.int32)
+    weights = None if graphs.weight is None else data
+    counts = None if graphs.counts is None else data
+    return Workspace(data=data, weights=weights, counts=counts, **fields)
 
 
 @entry
@@ -163,7 +168,7 @@ def load_graph(graphs, g, length, space):
             _put_if(space.weights, space.weight + entries, one)
             entries += 1
             total = one
-        _put_if(space.counts, space.count + i, times(graphs.counts, row, one))
+        _put_if(space.counts, space.multiplicity + i, times(graphs.counts, row, one))
         put(data, space.degree + i, total)
         put(data, space.inverse + i, one / total)
     put(space.start, n, entries)
@@ -211,11 +216,10 @@ def difference(zero, source, space, i):
 def walk(zero, steps, n, source, target, space):
     r"""States :math:`P^s (I - P) v` for :math:`s < \mathrm{steps}`, ``[steps, n, lanes]``."""
     lanes, data = len_of(zero), space.data
-    for s in range(steps):
+    for i in range(n if steps else 0):
+        store(difference(zero, source, space, i), data, target + i * lanes)
+    for s in range(1, steps):
         now = target + s * n * lanes
         for i in range(n):
-            if s:
-                value = step(zero, now - n * lanes, space, i, zero)
-            else:
-                value = difference(zero, source, space, i)
+            value = step(zero, now - n * lanes, space, i, zero)
             store(value, data, now + i * lanes)
