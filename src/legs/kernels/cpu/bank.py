@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from legs.kernels.cpu import threads
-from legs.kernels.cpu.graph import array_of, load_graph, row_difference, row_sum
+from legs.kernels.cpu.graph import array_of, flat
 from legs.kernels.cpu.jit import Constants, entry, inlined, inner
 from legs.kernels.cpu.simd import (
     at,
@@ -27,7 +27,15 @@ from legs.kernels.cpu.simd import (
     store_rows,
     zeros,
 )
-from legs.kernels.cpu.workspace import UNROLL
+from legs.kernels.cpu.walk import (
+    difference,
+    load_graph,
+    make_graphs,
+    make_workspace,
+    step,
+    times,
+    walk,
+)
 
 if TYPE_CHECKING:
     from legs.kernels.bank import Graph
@@ -46,39 +54,6 @@ class Block(Constants):
     width: int  # lanes * parts
     bands: int
     own: int  # 1 if every channel has filters of its own
-
-
-class Inputs(NamedTuple):
-    """Graphs, signals and filters as flat arrays."""
-
-    x: Any  # [nodes, channels]; for the adjoint gradients [nodes, bands, channels]
-    rowptr: Any  # [nodes + 1]
-    col: Any  # [edges]
-    weight: Any  # [edges], or None for ones
-    ptr: Any  # [graphs + 1]
-    counts: Any  # None
-    scale: Any  # [nodes], or None for ones
-    filters: Any  # [states, bands, channels], or [states, bands, lanes] where channels share them
-    states: int
-    channels: int
-
-
-class Space(NamedTuple):
-    """Buffers for one graph; as in :class:`legs.kernels.cpu.workspace.Workspace`."""
-
-    order: Any  # [n + UNROLL] the node in each place
-    place: Any  # [n]
-    start: Any  # [n + 1]
-    near: Any  # [entries]
-    data: Any
-    weights: Any  # data, or None without edge weights
-    counts: Any  # None
-    edge_weight: int  # [entries]
-    node_count: int
-    degree: int  # [n]
-    inverse: int  # [n]
-    states: int  # [states, n, width]
-    grads: int  # [n, parts, bands, lanes]
 
 
 @cache
@@ -116,9 +91,9 @@ def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint:
     out = torch.empty(shape, dtype=x.dtype)
     kernel = _adjoint if adjoint else _forward
     for model in range(models if out.numel() else 0):
-        block, inputs, ranges = _prepare(graph, x[model % len(x)], filters[model], scale)
+        args, parts = _prepare(graph, x[model % len(x)], filters[model], scale)
         target = out[model].view(-1).numpy()
-        threads.run([partial(kernel, block, inputs, target, *part) for part in ranges])
+        threads.run([partial(kernel, *args, *part, target) for part in parts])
     return out
 
 
@@ -131,217 +106,155 @@ def gradient(
     """
     out = torch.zeros_like(filters)
     for model in range(len(out) if x.numel() else 0):
-        block, inputs, ranges = _prepare(graph, x[model % len(x)], filters[model], scale)
-        size = inputs.states * block.bands * inputs.channels
-        totals, source = np.zeros((len(ranges), size), inputs.x.dtype), array_of(grad[model])
-        pairs = zip(totals, ranges, strict=True)
-        threads.run(
-            [partial(_gradient, block, inputs, source.ravel(), t, *part) for t, part in pairs]
-        )
-        total = torch.from_numpy(totals).sum(0).view(inputs.states, block.bands, -1)
-        out[model] = total if block.own else total.sum(-1, keepdim=True)
+        args, parts = _prepare(graph, x[model % len(x)], filters[model], scale, True)
+        totals = torch.zeros(len(parts), *filters.shape[1:3], x.shape[-1], dtype=x.dtype)
+        source, targets = flat(grad[model]), totals.flatten(1).numpy()
+        calls = zip(parts, targets, strict=True)
+        threads.run([partial(_gradient, *args, *part, source, target) for part, target in calls])
+        out[model] = totals.sum(0).sum_to_size(filters.shape[1:])
     return out
 
 
 def _prepare(
-    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None
-) -> tuple[Block, Inputs, list[tuple[int, int]]]:
+    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, backward: bool = False
+) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """Arguments of a kernel: those of all threads, and those of each.
+
+    These are the block; the graphs; ``x``, ``[nodes, channels]`` (for the adjoint ``[nodes, bands,
+    channels]``); the scale; the filters, ``[states, bands, channels]``, or ``[states, bands,
+    lanes]`` where channels share them; their number of states; and the number of channels.
+    """
     (states, bands, own), channels = filters.shape, x.shape[-1]
     block = block_of(channels, bands, own > 1, x.itemsize)
-    inputs = Inputs(
-        array_of(x).reshape(-1),
-        array_of(graph.rowptr),
-        array_of(graph.col),
-        None if graph.weight is None else array_of(graph.weight),
-        array_of(graph.ptr),
-        None,
+    graphs = make_graphs(graph.rowptr, graph.col, graph.weight, graph.ptr, None)
+    work = graphs.rowptr[graphs.ptr] + bands * graphs.ptr
+    most = 1 + int(work[-1]) * states * channels // MIN_WORK
+    args = (
+        block,
+        graphs,
+        flat(x),
         None if scale is None else array_of(scale),
-        array_of(filters if own > 1 else filters.expand(-1, -1, block.lanes)).reshape(-1),
+        flat(filters if own > 1 else filters.expand(-1, -1, block.lanes)),
         states,
         channels,
     )
-    work = inputs.rowptr[inputs.ptr] + bands * inputs.ptr
-    most = 1 + int(work[-1]) * states * channels // MIN_WORK
-    return block, inputs, threads.split(work, min(torch.get_num_threads(), most))
+
+    def sizes(nodes: int) -> dict[str, int]:
+        size = nodes * block.width
+        return {"states": states * size, "second": bands * size * backward}
+
+    parts = []
+    for begin, end in threads.split(work, min(torch.get_num_threads(), most)):
+        space = make_workspace(graphs, begin, end, args[2].dtype, sizes)
+        parts.append((space, begin, end))
+    return args, parts
 
 
 @inlined
-def _data_if(weight: Any, data: Any) -> Any:
-    return weight if weight is None else data
-
-
-@inner
-def _make_space(block: Any, inputs: Any, begin: int, end: int, grads: bool) -> Any:
-    """Buffers for the largest of the graphs ``begin`` to ``end``."""
-    nodes, entries = 1, 1
-    for g in range(begin, end):
-        low, high = inputs.ptr[g], inputs.ptr[g + 1]
-        nodes = max(nodes, high - low)
-        entries = max(entries, inputs.rowptr[high] - inputs.rowptr[low] + nodes)
-    states = (entries + 2 * nodes + 15) // 16 * 16
-    size = states + inputs.states * nodes * block.width
-    data = np.empty(size + nodes * block.width * block.bands * grads, inputs.x.dtype)
-    return Space(
-        np.empty(nodes + UNROLL, np.int32),
-        np.empty(nodes, np.int32),
-        np.empty(nodes + 1, np.int32),
-        np.empty(entries, np.int32),
-        data,
-        _data_if(inputs.weight, data),
-        inputs.counts,
-        0,
-        0,
-        entries,
-        entries + nodes,
-        states,
-        size,
-    )
-
-
-@inlined
-def _times(scale: Any, node: int, value: Any) -> Any:
-    return value if scale is None else value * at(scale, node)
-
-
-@inlined
-def _over(scale: Any, node: int, value: Any) -> Any:
+def _over(scale, node, value):
     return value if scale is None else value / at(scale, node)
 
 
 @inlined
-def _filters(block: Any, inputs: Any, like: Any, k: int, channel: int) -> Any:
+def _filters(block, filters, like, k, channel, channels):
     """The filters of all bands for state ``k`` and the channels from ``channel`` on."""
     if block.own:
-        place = k * block.bands * inputs.channels + channel
-        return load_rows(like, inputs.filters, place, inputs.channels)
-    return load(like, inputs.filters, k * block.bands * block.lanes)
+        return load_rows(like, filters, k * block.bands * channels + channel, channels)
+    return load(like, filters, k * block.bands * block.lanes)
 
 
 @inner
-def _diffuse(block: Any, inputs: Any, first: int, n: int, c: int, space: Any) -> None:
+def _diffuse(block, x, scale, states, channels, first, n, c, space):
     """All states of the channels from ``c`` on."""
-    data, width, size = space.data, block.width, n * block.width
-    wide = zeros(data, block.lanes, block.parts)
+    wide = zeros(space.data, block.lanes, block.parts)
     for i in range(n):
         node = first + at(space.order, i)
-        value = load(wide, inputs.x, node * inputs.channels + c)
-        store(_over(inputs.scale, node, value), data, space.states + i * width)
-    for k in range(1, inputs.states):
-        before = space.states + (k - 1) * size
-        for i in range(n):
-            half = at(data, space.inverse + i) * 0.5
-            if k == 1:
-                value = row_difference(wide, before, space, i) * half
-            else:
-                here = load(wide, data, before + i * width)
-                value = multiply_add(row_sum(wide, before, space, i), half, here * 0.5)
-            store(value, data, before + size + i * width)
+        value = _over(scale, node, load(wide, x, node * channels + c))
+        store(value, space.data, space.states + i * block.width)
+    walk(wide, states - 1, n, space.states, space.states + n * block.width, space)
 
 
 @entry
-def _forward(block: Any, inputs: Any, out: Any, begin: int, end: int) -> None:
-    space = _make_space(block, inputs, begin, end, False)
-    data, channels, lanes = space.data, inputs.channels, block.lanes
+def _forward(block, graphs, x, scale, filters, states, channels, space, begin, end, out):
+    data, lanes, width = space.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     for g in range(begin, end):
-        first = inputs.ptr[g]
-        n = inputs.ptr[g + 1] - first
-        load_graph(inputs, first, n, block.width, space)
-        c = 0
-        while c < channels:
-            c = min(c, channels - block.width)
-            _diffuse(block, inputs, first, n, c, space)
+        first, n = load_graph(graphs, g, width, space)
+        for done in range(0, channels, width):
+            c = min(done, channels - width)
+            _diffuse(block, x, scale, states, channels, first, n, c, space)
             for i in range(n):
                 node = first + at(space.order, i)
-                for part in range(block.parts):
-                    place, total = space.states + i * block.width + part * lanes, all_bands
-                    for k in range(inputs.states):
-                        state = load(one, data, place + k * n * block.width)
-                        mine = _filters(block, inputs, total, k, c + part * lanes)
+                for channel in range(c, c + width, lanes):
+                    place, total = space.states + i * width + channel - c, all_bands
+                    for k in range(states):
+                        state = load(one, data, place + k * n * width)
+                        mine = _filters(block, filters, total, k, channel, channels)
                         total = multiply_add(state, mine, total)
-                    target = node * block.bands * channels + c + part * lanes
-                    store_rows(_times(inputs.scale, node, total), out, target, channels)
-            c += block.width
+                    target = node * block.bands * channels + channel
+                    store_rows(times(scale, node, total), out, target, channels)
 
 
 @entry
-def _adjoint(block: Any, inputs: Any, out: Any, begin: int, end: int) -> None:
-    space = _make_space(block, inputs, begin, end, False)
-    data, channels, lanes, width = space.data, inputs.channels, block.lanes, block.width
+def _adjoint(block, graphs, x, scale, filters, states, channels, space, begin, end, out):
+    data, lanes, width = space.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     wide = zeros(data, block.lanes, block.parts)
     for g in range(begin, end):
-        first = inputs.ptr[g]
-        n = inputs.ptr[g + 1] - first
-        load_graph(inputs, first, n, width, space)
-        c = 0
-        while c < channels:
-            c = min(c, channels - width)
+        first, n = load_graph(graphs, g, width, space)
+        for done in range(0, channels, width):
+            c = min(done, channels - width)
             for i in range(n):
                 node = first + at(space.order, i)
-                for part in range(block.parts):
-                    channel = c + part * lanes
+                for channel in range(c, c + width, lanes):
                     source = node * block.bands * channels + channel
-                    grad = load_rows(all_bands, inputs.x, source, channels)
-                    grad = _over(inputs.scale, node, grad)
-                    place = space.states + i * width + part * lanes
-                    for k in range(inputs.states):
-                        mine = _filters(block, inputs, all_bands, k, channel)
+                    grad = _over(scale, node, load_rows(all_bands, x, source, channels))
+                    place = space.states + i * width + channel - c
+                    for k in range(states):
+                        mine = _filters(block, filters, all_bands, k, channel, channels)
                         store(fold_product(one, mine, grad), data, place + k * n * width)
-            for k in range(inputs.states - 2, -1, -1):
+            for k in range(states - 2, -1, -1):
                 now = space.states + k * n * width
                 after = now + n * width
                 for i in range(n):
-                    half, value = (
-                        at(data, space.inverse + i) * 0.5,
-                        load(wide, data, now + i * width),
-                    )
+                    value = load(wide, data, now + i * width)
                     if k:
-                        value = multiply_add(load(wide, data, after + i * width), 0.5, value)
-                        value = multiply_add(row_sum(wide, after, space, i), half, value)
+                        value = step(wide, after, space, i, value)
                     else:
-                        value = multiply_add(row_difference(wide, after, space, i), half, value)
+                        value = value + difference(wide, after, space, i)
                     store(value, data, now + i * width)
             for i in range(n):
                 node = first + at(space.order, i)
                 value = load(wide, data, space.states + i * width)
-                store(_times(inputs.scale, node, value), out, node * channels + c)
-            c += width
+                store(times(scale, node, value), out, node * channels + c)
 
 
 @entry
-def _gradient(block: Any, inputs: Any, grad: Any, out: Any, begin: int, end: int) -> None:
-    space = _make_space(block, inputs, begin, end, True)
-    data, channels, lanes, width = space.data, inputs.channels, block.lanes, block.width
+def _gradient(block, graphs, x, scale, filters, states, channels, space, begin, end, grad, out):
+    data, lanes, width, grads = space.data, block.lanes, block.width, space.second
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     mask = np.ones(2 * width, data.dtype)
     mask[:width] = 0
-    piece = block.bands * lanes
     for g in range(begin, end):
-        first = inputs.ptr[g]
-        n = inputs.ptr[g + 1] - first
-        load_graph(inputs, first, n, width, space)
-        c, done = 0, 0
-        while c < channels:
-            c = min(c, channels - width)
-            _diffuse(block, inputs, first, n, c, space)
+        first, n = load_graph(graphs, g, width, space)
+        for done in range(0, channels, width):
+            c = min(done, channels - width)
+            _diffuse(block, x, scale, states, channels, first, n, c, space)
             for i in range(n):
                 node = first + at(space.order, i)
-                for part in range(block.parts):
-                    source = node * block.bands * channels + c + part * lanes
-                    value = _times(inputs.scale, node, load_rows(all_bands, grad, source, channels))
+                for k in range(0, width, lanes):
+                    source = node * block.bands * channels + c + k
+                    value = times(scale, node, load_rows(all_bands, grad, source, channels))
                     # Channels that were counted before count no more.
-                    value = value * load(one, mask, width - (done - c) + part * lanes)
-                    store(value, data, space.grads + (i * block.parts + part) * piece)
-            for part in range(block.parts):
-                for k in range(inputs.states):
-                    target = k * block.bands * channels + c + part * lanes
+                    value = value * load(one, mask, width - (done - c) + k)
+                    store(value, data, grads + (i * width + k) * block.bands)
+            for channel in range(c, c + width, lanes):
+                for k in range(states):
+                    target = k * block.bands * channels + channel
                     total = load_rows(all_bands, out, target, channels)
-                    place = space.states + k * n * width + part * lanes
                     for i in range(n):
-                        state = load(one, data, place + i * width)
-                        from_here = space.grads + (i * block.parts + part) * piece
-                        total = multiply_add(state, load(all_bands, data, from_here), total)
+                        place = i * width + channel - c
+                        state = load(one, data, space.states + k * n * width + place)
+                        slope = load(all_bands, data, grads + place * block.bands)
+                        total = multiply_add(state, slope, total)
                     store_rows(total, out, target, channels)
-            c += width
-            done = c

@@ -11,8 +11,6 @@ with the sums :math:`c` at every time :math:`t` sorted in decreasing order, afte
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -36,7 +34,7 @@ def backward(theta: Tensor, grad: Tensor) -> Tensor:
 
 
 @inner
-def _sorted_sums(theta: Any, rows: Any, sums: Any, order: Any) -> None:
+def _sorted_sums(theta, rows, sums, order):
     """Softmax of one model's logits, its sums in decreasing order, and which row each is of."""
     scales, steps = theta.shape
     for j in range(scales):
@@ -60,7 +58,7 @@ def _sorted_sums(theta: Any, rows: Any, sums: Any, order: Any) -> None:
 
 
 @entry
-def _forward(theta: Any, out: Any) -> None:
+def _forward(theta, out):
     rows, sums = np.empty_like(theta[0]), np.empty_like(theta[0])
     order = np.empty(rows.shape, np.int64)
     for model in range(theta.shape[0]):
@@ -71,7 +69,7 @@ def _forward(theta: Any, out: Any) -> None:
 
 
 @entry
-def _backward(theta: Any, grad: Any, out: Any) -> None:
+def _backward(theta, grad, out):
     models, scales, steps = theta.shape
     rows, sums = np.empty_like(theta[0]), np.empty_like(theta[0])
     order = np.empty(rows.shape, np.int64)

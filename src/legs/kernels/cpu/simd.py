@@ -39,10 +39,10 @@ class _VectorModel(extending.models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Vector) -> None:
         element = manager.lookup(kind.dtype).get_data_type()
         array = ir.ArrayType(ir.VectorType(element, kind.lanes), kind.parts)
-        super().__init__(manager, kind, array)  # type: ignore[no-untyped-call]
+        super().__init__(manager, kind, array)
 
 
-def _split(builder: Any, value: Any) -> list[Any]:
+def _split(builder, value):
     return [builder.extract_value(value, k) for k in range(value.type.count)]
 
 
@@ -53,7 +53,7 @@ def _unite(builder: Any, parts: list[Any]) -> Any:
     return whole
 
 
-def _broadcast(builder: Any, kind: Any, scalar: Any) -> Any:
+def _broadcast(builder, kind, scalar):
     """A part with the scalar in every lane."""
     undefined, number = ir.Constant(kind, ir.Undefined), ir.IntType(32)
     first = builder.insert_element(undefined, scalar, number(0))
@@ -76,7 +76,7 @@ def _signature(args: tuple[Any, ...]) -> Any:
 def _lanewise(function: Callable[..., Any]) -> Any:
     """Code of a lane-wise function, from one on single parts."""
 
-    def build(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    def build(context, builder, sig, values):
         kind, columns = context.get_value_type(sig.return_type), []
         for arg, value in zip(sig.args, values, strict=True):
             vector = isinstance(arg, Vector)
@@ -117,7 +117,7 @@ def _function(arguments: int, part: Callable[..., Any]) -> Any:
     """A lane-wise function, from one on single parts."""
     code = _lanewise(part)
 
-    def typed(*args: Any) -> Any:
+    def typed(*args):
         sig = _signature(args)
         return sig and (sig, code)
 
@@ -129,7 +129,7 @@ def _function(arguments: int, part: Callable[..., Any]) -> Any:
     return intrinsic(visible[arguments - 1])
 
 
-def _with_sign_of(builder: Any, value: Any, z: Any) -> Any:
+def _with_sign_of(builder, value, z):
     zero = ir.Constant(z.type, [0.0] * z.type.count)
     flipped = builder.select(builder.fcmp_ordered("<", z, zero), builder.fneg(value), value)
     return builder.select(builder.fcmp_ordered("==", z, zero), zero, flipped)
@@ -146,13 +146,13 @@ with_sign_of = _function(2, _with_sign_of)
 
 
 @intrinsic
-def zeros(typingctx: Any, array: Any, lanes: Any, parts: Any) -> Any:
+def zeros(typingctx, array, lanes, parts):
     """A vector of zeros of the array's dtype; its shape must be constant."""
     if not all(isinstance(arg, types.IntegerLiteral) for arg in (lanes, parts)):
         return None
     kind = Vector(array.dtype, lanes.literal_value, parts.literal_value)
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def build(context, builder, sig, args):
         whole = context.get_value_type(kind)
         part = ir.Constant(whole.element, [0.0] * kind.lanes)
         return ir.Constant(whole, [part] * kind.parts)
@@ -161,112 +161,91 @@ def zeros(typingctx: Any, array: Any, lanes: Any, parts: Any) -> Any:
 
 
 @intrinsic
-def len_of(typingctx: Any, vector: Any) -> Any:
+def len_of(typingctx, vector):
     """The number of elements of a vector, a constant."""
     size = vector.lanes * vector.parts
     return types.intp(vector), lambda context, *_: context.get_constant(types.intp, size)
 
 
-def _is_flat(array: Any) -> bool:
+def _is_flat(array):
     return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
 
 
-def address(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:
+def address(context, builder, array, value, index):
     """A pointer to an element of a flat array."""
     return builder.gep(context.make_array(array)(context, builder, value).data, [index])
 
 
-def _part_addresses(builder: Any, start: Any, kind: Any) -> list[Any]:
-    pointer, lanes = kind.element.as_pointer(), kind.element.count
-    places = [builder.gep(start, [_INDEX(k * lanes)]) for k in range(kind.count)]
-    return [builder.bitcast(place, pointer) for place in places]
+def _fits(vector, array):
+    return isinstance(vector, Vector) and _is_flat(array) and array.dtype == vector.dtype
 
 
-def _row_addresses(builder: Any, start: Any, kind: Any, stride: Any) -> list[Any]:
-    steps = [builder.mul(stride, ir.Constant(ir.IntType(64), k)) for k in range(kind.count)]
-    pointer = kind.element.as_pointer()
-    return [builder.bitcast(builder.gep(start, [step]), pointer) for step in steps]
+def _places(context, builder, array, kind, value, index, *stride):
+    """Pointers to the parts of a vector in a flat array, one after another or a stride apart."""
+    start, pointer = address(context, builder, array, value, index), kind.element.as_pointer()
+    apart = stride[0] if stride else _INDEX(kind.element.count)
+    offsets = [builder.mul(apart, _INDEX(k)) for k in range(kind.count)]
+    return [builder.bitcast(builder.gep(start, [offset]), pointer) for offset in offsets]
 
 
-@intrinsic
-def load(typingctx: Any, like: Any, array: Any, index: Any) -> Any:
-    """The elements of a flat array from ``index`` on; not bounds-checked."""
-    if not (isinstance(like, Vector) and _is_flat(array) and array.dtype == like.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        places = _part_addresses(builder, start, context.get_value_type(like))
+def _load(like, array, *stride):
+    def build(context, builder, sig, args):
+        places = _places(context, builder, array, args[0].type, *args[1:])
         align = array.dtype.bitwidth // 8
         return _unite(builder, [builder.load(place, align=align) for place in places])
 
-    return like(like, array, types.intp), build
+    return (like(like, array, types.intp, *stride), build) if _fits(like, array) else None
 
 
-@intrinsic
-def store(typingctx: Any, value: Any, array: Any, index: Any) -> Any:
-    """Writes a vector to a flat array from ``index`` on; not bounds-checked."""
-    if not (isinstance(value, Vector) and _is_flat(array) and array.dtype == value.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        places = _part_addresses(builder, start, args[0].type)
+def _store(value, array, *stride):
+    def build(context, builder, sig, args):
+        places = _places(context, builder, array, args[0].type, *args[1:])
         for part, place in zip(_split(builder, args[0]), places, strict=True):
             builder.store(part, place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
-    return types.void(value, array, types.intp), build
+    return (types.void(value, array, types.intp, *stride), build) if _fits(value, array) else None
 
 
 @intrinsic
-def load_rows(typingctx: Any, like: Any, array: Any, index: Any, stride: Any) -> Any:
+def load(typingctx, like, array, index):
+    """The elements of a flat array from ``index`` on; not bounds-checked."""
+    return _load(like, array)
+
+
+@intrinsic
+def load_rows(typingctx, like, array, index, stride):
     """Part k from ``index + k * stride`` on of a flat array; not bounds-checked."""
-    if not (isinstance(like, Vector) and _is_flat(array) and array.dtype == like.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        kind = context.get_value_type(like)
-        parts = [builder.load(place) for place in _row_addresses(builder, start, kind, args[3])]
-        for part in parts:
-            part.align = array.dtype.bitwidth // 8
-        return _unite(builder, parts)
-
-    return like(like, array, types.intp, types.intp), build
+    return _load(like, array, types.intp)
 
 
 @intrinsic
-def store_rows(typingctx: Any, value: Any, array: Any, index: Any, stride: Any) -> Any:
+def store(typingctx, value, array, index):
+    """Writes a vector to a flat array from ``index`` on; not bounds-checked."""
+    return _store(value, array)
+
+
+@intrinsic
+def store_rows(typingctx, value, array, index, stride):
     """Writes part k to a flat array from ``index + k * stride`` on; not bounds-checked."""
-    if not (isinstance(value, Vector) and _is_flat(array) and array.dtype == value.dtype):
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, array, args[1], args[2])
-        places = _row_addresses(builder, start, args[0].type, args[3])
-        for part, place in zip(_split(builder, args[0]), places, strict=True):
-            builder.store(part, place).align = array.dtype.bitwidth // 8
-        return context.get_dummy_value()
-
-    return types.void(value, array, types.intp, types.intp), build
+    return _store(value, array, types.intp)
 
 
 @intrinsic
-def at(typingctx: Any, array: Any, index: Any) -> Any:
+def at(typingctx, array, index):
     """``array[index]`` of a flat array; not bounds-checked, no negative indices."""
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def build(context, builder, sig, args):
         return builder.load(address(context, builder, array, *args))
 
     return (array.dtype(array, types.intp), build) if _is_flat(array) else None
 
 
 @intrinsic
-def put(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+def put(typingctx, array, index, value):
     """``array[index] = value`` of a flat array; not bounds-checked, no negative indices."""
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def build(context, builder, sig, args):
         builder.store(args[2], address(context, builder, array, args[0], args[1]))
         return context.get_dummy_value()
 
@@ -274,53 +253,32 @@ def put(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def gather(
-    typingctx: Any, like: Any, array: Any, offset: Any, rows: Any, first: Any, stride: Any
-) -> Any:
-    """Part k is ``array[offset + rows[first + k] * stride]`` in every lane; not bounds-checked."""
-    if not (_is_flat(array) and _is_flat(rows) and array.dtype == like.dtype):
+def spread(typingctx, like, array, index, stride):
+    """Part k is ``array[index + k * stride]`` in every lane; not bounds-checked."""
+    if not _fits(like, array):
         return None
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        part, parts = args[0].type.element, []
+    def build(context, builder, sig, args):
+        parts = []
         for k in range(like.parts):
-            place = builder.add(args[4], _INDEX(k))
-            row = builder.load(address(context, builder, rows, args[3], place))
-            row = row if row.type == _INDEX else builder.sext(row, _INDEX)
-            index = builder.add(args[2], builder.mul(row, args[5]))
-            value = builder.load(address(context, builder, array, args[1], index))
-            parts.append(_broadcast(builder, part, value))
+            place = builder.add(args[2], builder.mul(args[3], _INDEX(k)))
+            value = builder.load(address(context, builder, array, args[1], place))
+            parts.append(_broadcast(builder, args[0].type.element, value))
         return _unite(builder, parts)
 
-    return like(like, array, types.intp, rows, types.intp, types.intp), build
+    return like(like, array, types.intp, types.intp), build
 
 
 @intrinsic
-def fold_product(typingctx: Any, start: Any, a: Any, b: Any) -> Any:
+def fold_product(typingctx, start, a, b):
     """``start`` plus all parts of ``a * b``."""
     if start.parts != 1 or a != b or a.lanes != start.lanes:
         return None
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def build(context, builder, sig, args):
         (total,), ones, twos = (_split(builder, arg) for arg in args)
         for one, two in zip(ones, twos, strict=True):
             total = _call(builder, "fmuladd", one, two, total)
         return _unite(builder, [total])
 
     return start(start, a, b), build
-
-
-@intrinsic
-def resize(typingctx: Any, like: Any, vector: Any) -> Any:
-    """A vector of one part, truncated or padded with zeros to the length of another."""
-    if like.parts != 1 or vector.parts != 1:
-        return None
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        (part,) = _split(builder, args[1])
-        padding = ir.Constant(part.type, [0.0] * vector.lanes)
-        lanes = [min(lane, vector.lanes) for lane in range(like.lanes)]
-        places = ir.Constant(ir.VectorType(ir.IntType(32), like.lanes), lanes)
-        return _unite(builder, [builder.shuffle_vector(part, padding, places)])
-
-    return like(like, vector), build

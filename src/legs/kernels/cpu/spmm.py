@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from legs.kernels.cpu import threads
 from legs.kernels.cpu.graph import flat
-from legs.kernels.cpu.jit import Constants, entry, inlined
+from legs.kernels.cpu.jit import Constants, entry
 from legs.kernels.cpu.simd import address, at, intrinsic, load, multiply_add, store, zeros
 
 LINE = 64  # bytes of a cache line, and of the widest vectors
@@ -65,11 +64,12 @@ def product(rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor) -> Tensor:
     if out.numel() == 0:
         return out
     arrays = tuple(flat(t) for t in (rowptr, col, value, x, out))
+    first, last = arrays[0][[0, -1]]
     if value.shape != col.shape:
         raise ValueError(f"need one value per entry, {len(col)}; got {list(value.shape)}")
-    if arrays[0][0] != 0 or arrays[0][-1] != len(col):
-        ends = f"{arrays[0][0]} to {arrays[0][-1]}"
-        raise ValueError(f"rowptr must run from 0 to {len(col)}, the number of entries; got {ends}")
+    if (first, last) != (0, len(col)):
+        ends = f"{len(col)}, the number of entries; got {first} to {last}"
+        raise ValueError(f"rowptr must run from 0 to {ends}")
     block = block_of(channels, x.dtype, x.numel() * x.itemsize > SMALL)
     count = min(torch.get_num_threads(), 1 + len(col) * channels // WORK_PER_THREAD)
     parts = [(0, rows)] if count == 1 else threads.split(arrays[0], count)
@@ -98,22 +98,21 @@ def _empty(rows: int, channels: int, dtype: torch.dtype) -> Tensor:
     NumPy asks for huge pages where the system grants them. They are handed out four times as fast,
     and save random reads the page walk: a third of a product's time.
     """
-    size = rows * channels
-    if size * dtype.itemsize < LARGE:
+    size = rows * channels * dtype.itemsize
+    if size < LARGE:
         return torch.empty(rows, channels, dtype=dtype)
-    memory = np.empty(size * dtype.itemsize + LINE, np.uint8)
+    memory = np.empty(size + LINE, np.uint8)
     start = -memory.ctypes.data % LINE
-    aligned = memory[start : start + size * dtype.itemsize]
-    return torch.from_numpy(aligned).view(dtype).view(rows, channels)
+    return torch.from_numpy(memory[start : start + size]).view(dtype).view(rows, channels)
 
 
 @intrinsic
-def _prefetch(typingctx: Any, array: Any, index: Any, level: Any) -> Any:
+def _prefetch(typingctx, array, index, level):
     """Fetches the cache line of an element into a level of cache (a constant); never fails."""
     if not isinstance(level, types.IntegerLiteral):
         return None
 
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def build(context, builder, sig, args):
         place, number = address(context, builder, array, *args[:2]), ir.IntType(32)
         place = builder.bitcast(place, ir.IntType(8).as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
@@ -125,32 +124,21 @@ def _prefetch(typingctx: Any, array: Any, index: Any, level: Any) -> Any:
     return types.void(array, types.intp, level), build
 
 
-@inlined
-def _sum_row(
-    block: Any, rowptr: Any, col: Any, value: Any, x: Any, channels: int, i: int, first: int
-) -> Any:
-    """The channels from ``first`` on of row ``i`` of the product."""
-    last = col.size - 1
-    total = zeros(x, block.lanes, block.parts)
-    for e in range(at(rowptr, i), at(rowptr, i + 1)):
-        if block.far != 0:
-            far = np.int64(at(col, min(e + block.far, last))) * channels + first
-            near = np.int64(at(col, min(e + block.near, last))) * channels + first
-            for part in range(block.parts):
-                _prefetch(x, far + part * block.lanes, SECOND)
-                _prefetch(x, near + part * block.lanes, FIRST)
-        place = np.int64(at(col, e)) * channels + first
-        total = multiply_add(load(total, x, place), at(value, e), total)
-    return total
-
-
 @entry
-def _product(block: Any, arrays: Any, channels: int, begin: int, end: int) -> None:
+def _product(block, arrays, channels, begin, end):
     rowptr, col, value, x, out = arrays
+    last = col.size - 1
     for i in range(begin, end):
-        first = 0
-        while first < channels:
-            first = min(first, channels - block.width)
-            total = _sum_row(block, rowptr, col, value, x, channels, i, first)
+        for done in range(0, channels, block.width):
+            first = min(done, channels - block.width)
+            total = zeros(x, block.lanes, block.parts)
+            for e in range(at(rowptr, i), at(rowptr, i + 1)):
+                if block.far != 0:
+                    far = np.int64(at(col, min(e + block.far, last))) * channels + first
+                    near = np.int64(at(col, min(e + block.near, last))) * channels + first
+                    for k in range(0, block.width, block.lanes):
+                        _prefetch(x, far + k, SECOND)
+                        _prefetch(x, near + k, FIRST)
+                row = load(total, x, np.int64(at(col, e)) * channels + first)
+                total = multiply_add(row, at(value, e), total)
             store(total, out, i * channels + first)
-            first += block.width
