@@ -64,14 +64,13 @@ class DeepLEGS(Network):
         self.scale = InputScale(in_channels)
         self.first = nn.Linear(in_channels, hidden_channels)
         self.convs, self.linears, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        make: Any = GraphBatchNorm if norm == "batch" else nn.LayerNorm
+        widths = (hidden_channels, hidden_channels)
+        bias = norm == "layer"  # batch norm would undo it
         for _ in range(num_layers):
-            layer = WaveletConv(hidden_channels, hidden_channels, edge_dim=edge_dim, **conv)
-            self.convs.append(layer)
-            self.linears.append(nn.Linear(hidden_channels, hidden_channels))
-            for _ in range(2):
-                batch = norm == "batch"
-                make: Any = GraphBatchNorm if batch else nn.LayerNorm
-                self.norms.append(make(hidden_channels))
+            self.convs.append(WaveletConv(*widths, edge_dim=edge_dim, bias=bias, **conv))
+            self.linears.append(nn.Linear(*widths, bias=bias))
+            self.norms.extend([make(hidden_channels), make(hidden_channels)])
         self.dropout = nn.Dropout(dropout / 2)
         self.readout = Readout(readout)
         width = (num_layers + 1) * len(readout) * hidden_channels + 2
@@ -110,6 +109,6 @@ class DeepLEGS(Network):
         norm: Any = self.norms[place]
         states = linear(states, layer.weight)
         if isinstance(norm, GraphBatchNorm):
-            out: Tensor = norm(states + layer.bias, mask)
+            out: Tensor = norm(states, mask)
             return out.relu()
         return norm_relu(states, layer.bias, norm.weight, norm.bias, norm.eps)
