@@ -8,8 +8,7 @@ import pytest
 
 from legs.cli.options import parse_grid
 from legs.models import ModelError, create, load_network
-from legs.models.bounds import check_shapes, check_sizes
-from legs.models.saving import DESCRIPTION, digest_of
+from legs.models.saving import DESCRIPTION, check_shapes, check_sizes, digest_of
 from legs.training.cv.protocol import check_grid
 from legs.training.methods import check_options
 

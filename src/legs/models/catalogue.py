@@ -7,13 +7,10 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from legs.models.baseline import Baseline
 from legs.models.deep import DeepLEGS
-from legs.models.gnn import GNN
-from legs.models.legs_net import LEGSNet
-from legs.models.mp_legs import MPLEGS
+from legs.models.gnn import GNN, Baseline, Snowball
+from legs.models.legs_net import MPLEGS, LEGSNet
 from legs.models.network import Network
-from legs.models.snowball import Snowball
 from legs.nn import FCN, RBF, Attention, Scattering, WaveletConv
 
 

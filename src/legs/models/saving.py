@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from torch import Tensor
+from torch import Tensor, nn
 
 from legs.io import (
     FileError,
@@ -26,7 +28,6 @@ from legs.io import (
     write_together,
     writing,
 )
-from legs.models.bounds import check_shapes, check_sizes
 from legs.models.network import Network
 
 FORMAT = 1
@@ -35,6 +36,13 @@ WEIGHTS = "weights.safetensors"
 DESCRIPTION = "model.json"
 # New weights until the description that belongs to them is in place; named by their digest.
 _STAGED = re.compile(r"weights\.([0-9a-f]{16})\.safetensors")
+# Bounds, checked before anything is allocated: a few bytes of JSON, or an option on the command
+# line, can ask for terabytes of weights or for hours of listing paths. Whole numbers without a
+# bound of their own have the last.
+_MOST = {"order": 16, "num_layers": 1_000, "num_scales": 1_000, "state_channels": 10_000}
+_MOST_ANY = 10_000_000
+_MOST_COLUMNS = 2_000_000
+_OPTIONAL = {"reach"}  # absent from older models
 
 
 class ModelError(FileError):
@@ -145,6 +153,66 @@ def _read_weights(folder: Path, digest: str) -> bytes:
         if _digest(content) == digest:
             return content
     raise ModelError(f"{files[0]} is damaged: its checksum is wrong")
+
+
+def check_sizes(described: Any) -> None:
+    """Raises ``ValueError`` for numbers in a description or in options that no model has.
+
+    >>> check_sizes({"head": {"hidden_channels": 10**12}})
+    Traceback (most recent call last):
+    ...
+    ValueError: hidden_channels is 1000000000000, more than any model has
+    """
+    waiting: list[tuple[str, Any]] = [("a size", described)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(str(key), inner) for key, inner in value.items()]
+            _check_paths(value)
+        elif isinstance(value, list | tuple):
+            waiting += [(name, inner) for inner in value]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}, not a finite number")
+        elif isinstance(value, int) and abs(value) > _MOST.get(name, _MOST_ANY):
+            raise ValueError(f"{name} is {value}, more than any model has")
+
+
+def _check_paths(options: Mapping[str, Any]) -> None:
+    """Bounds the columns of scattering: the number of paths is exponential in the order."""
+    if not options.keys() & {"order", "num_scales", "scales"}:
+        return  # of something else, such as a head, which may read very many columns
+    order, scales = options.get("order", 2), options.get("num_scales", 5)
+    channels = options.get("in_channels", 1)
+    if isinstance(options.get("scales"), list | tuple):
+        scales = len(options["scales"])
+    if not all(isinstance(value, int) and value > 0 for value in (order, scales, channels)):
+        return
+    if order > _MOST["order"] or scales > _MOST["num_scales"]:
+        return  # refused by check_sizes; counting their paths would not end
+    policies = {options.get(name, "increasing") for name in ("path_policy", "paths")}
+    count = math.comb if policies == {"increasing"} else pow  # there may be both names
+    if sum(count(scales, k) for k in range(order + 1)) * channels > _MOST_COLUMNS:
+        raise ValueError(
+            f"scattering of order {order} with {scales} scales and {channels} channels has more "
+            "columns than any model"
+        )
+
+
+def check_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -> None:
+    """Raises ``ValueError`` unless the network that ``make`` builds has the shapes of ``tensors``.
+
+    It is built without memory for its weights.
+    """
+    with torch.device("meta"):
+        expected = {name: list(tensor.shape) for name, tensor in make().state_dict().items()}
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | shapes.keys()):
+        if name not in expected:
+            raise ValueError(f"there are weights {name}, which the network lacks")
+        if name not in shapes and name.rpartition(".")[2] not in _OPTIONAL:
+            raise ValueError(f"the weights {name} are missing")
+        if (shape := shapes.get(name, expected[name])) != expected[name]:
+            raise ValueError(f"the weights {name} have the shape {shape}, not {expected[name]}")
 
 
 def describe_network(network: Network) -> dict[str, Any]:

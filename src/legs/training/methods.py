@@ -10,8 +10,8 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.models import Network, available, create
-from legs.models.bounds import check_sizes
 from legs.models.catalogue import cannot_build, nearest
+from legs.models.saving import check_sizes
 from legs.nn import FCN, RBF
 
 # Ensembles: two networks are trained first, then frozen under a common head.
