@@ -23,7 +23,7 @@ TILE = 32  # channels of a block in batch norm
 BLOCKS = 2048  # that fill a GPU
 # A weight's gradient is a sum over all rows, which a matrix product leaves to one block per tile of
 # the weight. With rows in parts there are enough blocks, and parts are added in a fixed order.
-PARTS, PART_ROWS = 64, 64
+PARTS, FEWEST_PARTS, PART_ROWS = 64, 16, 64
 FEW_ROWS = 512  # up to which one block per tile normalizes all of them
 
 
@@ -142,9 +142,11 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     torch.Size([3, 2])
     """
     parts = PARTS
-    while parts > 1 and (x.shape[0] % parts or x.shape[0] < parts * PART_ROWS):
+    while x.shape[0] % parts or x.shape[0] < parts * PART_ROWS:
         parts //= 2
-    if parts == 1 or not launch.applies(x):
+        if parts < FEWEST_PARTS:
+            return x @ weight.mT
+    if not launch.applies(x):
         return x @ weight.mT
     cut = x.unflatten(0, (parts, -1))
     return torch.bmm(cut, weight.mT.expand(parts, -1, -1)).flatten(0, 1)
