@@ -15,7 +15,6 @@ from legs.kernels.gpu.scattering import max_shared
 # keeps in registers follows.
 CLASSES = ((32, 32, 256), (128, 16, 512), (512, 8, 1024), (2048, 4, 1024))
 ANY = (8, 1024)
-MOST_BLOCKS = 1024  # for large graphs
 MAX_REGISTERS = 64  # bands times items of a thread
 
 
@@ -78,10 +77,7 @@ def _launch(
                 partial = x.new_zeros(models, graphs, chunks, states, bands, own_width)
             args: list[Any] = [*tensors, scratch, partial, models, x.shape[0], graphs, nodes]
             args += [channels, above, largest or 2**31 - 1]
-            blocks = models * graphs * chunks
-            # Of large graphs there are few, or none: few blocks look for them.
-            few = threads == 1024
-            kernel(min(blocks, MOST_BLOCKS) if few else blocks, threads, args, shared)
+            kernel(models * graphs * chunks, threads, args, shared)
             if out is None:
                 part = partial.sum(1)  # [models, chunks, states, bands, width or 1]
                 part = part.movedim(1, 3).flatten(3) if own > 1 else part.sum(1)

@@ -119,7 +119,11 @@ class _Attend(Folded):
         _Attend.run("attention_backward", hidden, share, [*args, change, of_target], ctx.slope)
         columns = (pattern.rowptr_t, pattern.col_t, pattern.to_columns)
         of_hidden = product(*columns, share, grads[0])
-        of_source = product(*columns, change, source.new_ones(source.shape))
+        of_source, rows = source.new_empty(source.shape), source.shape[1]
+        args = [*columns, change, None, of_source, len(source), rows, rows, change.shape[1]]
+        heads, blocks = change.shape[2], -(-of_source.numel() // THREADS)
+        sizes = {"WIDTH": 1, "HEADS": heads}
+        launch.run("spmm", "spmm", hidden, blocks, THREADS, [*args, heads], **sizes)
         return of_hidden, of_source, of_target, *[None] * 10
 
     @staticmethod

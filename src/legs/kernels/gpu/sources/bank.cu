@@ -2,7 +2,7 @@
 //   s_0 = x,  s_1 = (I - P) x,  s_(k+1) = P s_k,    out_b = sum_k f_kb s_k :
 // differences come first, edge by edge, so that they are exactly zero for constants.
 //
-// A block serves graphs, models and CH channels one after another; an item is one channel of a node. In small
+// A block serves one graph, one model and CH channels; an item is one channel of one node. In small
 // graphs a thread keeps all bands of its items in registers, and only states go through shared
 // memory; otherwise both are in global memory.
 //
@@ -80,105 +80,102 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
      const real* filters, real* scratch, real* out, int models, int x_models, int graphs, int nodes,
      int channels, int above, int most) {
     extern __shared__ char raw[];
-    const int chunks = (channels + CH - 1) / CH;
-    for (int work = blockIdx.x; work < models * graphs * chunks; work += gridDim.x) {
-        const int chunk = work % chunks, number = work / chunks % graphs, model = work / chunks / graphs;
-        const index_t first = ptr[number];
-        const int size = int(ptr[number + 1] - first), items = size * CH;
-        if (size <= above || size > most) continue;
-        const Graph g = {first, size, rowptr + first, col, weight, inverse + first};
-        // A thread has one channel in all its items.
-        const int c = threadIdx.x % CH, channel = chunk * CH + c;
-        const bool counts = channel < channels;
-        const index_t row = (index_t)model * nodes + first, x_row = x_models > 1 ? row : first;
+    const int chunks = (channels + CH - 1) / CH, chunk = blockIdx.x % chunks;
+    const int number = blockIdx.x / chunks % graphs, model = blockIdx.x / chunks / graphs;
+    const index_t first = ptr[number];
+    const int size = int(ptr[number + 1] - first), items = size * CH;
+    if (size <= above || size > most) return;
+    const Graph g = {first, size, rowptr + first, col, weight, inverse + first};
+    // A thread has one channel in all its items.
+    const int c = threadIdx.x % CH, channel = chunk * CH + c;
+    const bool counts = channel < channels;
+    const index_t row = (index_t)model * nodes + first, x_row = x_models > 1 ? row : first;
 
-        real* bank = (real*)raw;  // [K][B][OWN]
-        for (int k = threadIdx.x; k < K * B * OWN; k += THREADS) {
-            const int there = PER_CHANNEL ? chunk * CH + k % CH : 0, width = PER_CHANNEL ? channels : 1;
-            const index_t place = ((index_t)model * K * B + k / OWN) * width + there;
-            bank[k] = there < width ? filters[place] : real(0);
-        }
-        const real* mine = bank + (PER_CHANNEL ? c : 0);
-        const index_t space = ((index_t)model * chunks + chunk) * nodes + first;
-        real* states = ITEMS ? bank + K * B * OWN : scratch + 2 * CH * space;
-        real* next = states + (index_t)size * CH;
-        real bands[ITEMS ? ITEMS : 1][B];
-        __syncthreads();
+    real* bank = (real*)raw;  // [K][B][OWN]
+    for (int k = threadIdx.x; k < K * B * OWN; k += THREADS) {
+        const int there = PER_CHANNEL ? chunk * CH + k % CH : 0, width = PER_CHANNEL ? channels : 1;
+        const index_t place = ((index_t)model * K * B + k / OWN) * width + there;
+        bank[k] = there < width ? filters[place] : real(0);
+    }
+    const real* mine = bank + (PER_CHANNEL ? c : 0);
+    const index_t space = ((index_t)model * chunks + chunk) * nodes + first;
+    real* states = ITEMS ? bank + K * B * OWN : scratch + 2 * CH * space;
+    real* next = states + (index_t)size * CH;
+    real bands[ITEMS ? ITEMS : 1][B];
+    __syncthreads();
 
-        const auto swap = [&] { real* old = states; states = next; next = old; };
+    const auto swap = [&] { real* old = states; states = next; next = old; };
 #if MODE != FORWARD
-        const auto read_bands = [&](int r, int item) {
-            const int i = item / CH;
-            const real own = SCALED ? scale[first + i] : real(1), factor = MODE == GRADIENT ? own : 1 / own;
+    const auto read_bands = [&](int r, int item) {
+        const int i = item / CH;
+        const real factor = !SCALED ? real(1) : MODE == GRADIENT ? scale[first + i] : 1 / scale[first + i];
 #pragma unroll
-            for (int b = 0; b < B; ++b)
-                bands[r][b] = counts ? factor * grad[((row + i) * B + b) * channels + channel] : real(0);
-        };
-        if (ITEMS) each_item(items, read_bands);
+        for (int b = 0; b < B; ++b)
+            bands[r][b] = counts ? factor * grad[((row + i) * B + b) * channels + channel] : real(0);
+    };
+    if (ITEMS) each_item(items, read_bands);
 #endif
 #if MODE == ADJOINT
-        for (int k = K - 1; k >= 0; --k) {
-            each_item(items, [&](int r, int item) {
-                if (!ITEMS) read_bands(r, item);
-                real value = k < K - 1 ? g.step(states, item / CH, c, k == 0) : real(0);
-#pragma unroll
-                for (int b = 0; b < B; ++b) value += mine[(k * B + b) * OWN] * bands[r][b];
-                if (k) next[item] = value;
-                else if (counts) {
-                    if (SCALED) value *= scale[first + item / CH];
-                    out[(row + item / CH) * channels + channel] = value;
-                }
-            });
-            swap();
-            __syncthreads();
-        }
-#else
-        const auto place = [&](int item, int b) { return ((row + item / CH) * B + b) * channels + channel; };
-        real part[B];
-#if MODE == GRADIENT
-        real* room = bank + K * B * OWN + (ITEMS ? 2 * CH * most : 0);  // two, to be used by turns
-        real* sums = out + ((index_t)work * K) * B * OWN;
-#endif
-        for (int k = 0; k < K; ++k) {
-            for (int b = 0; b < B; ++b) part[b] = 0;
-            each_item(items, [&](int r, int item) {
-                real value;
-                if (k) value = g.step(states, item / CH, c, k == 1);
-                else {
-                    value = counts ? x[(x_row + item / CH) * channels + channel] : real(0);
-                    if (SCALED) value /= scale[first + item / CH];
-                }
-                next[item] = value;
-#if MODE == GRADIENT
-                if (!ITEMS) read_bands(r, item);
-#endif
-#pragma unroll
-                for (int b = 0; b < B; ++b) {
-#if MODE == GRADIENT
-                    part[b] += bands[r][b] * value;
-#else
-                    const real more = mine[(k * B + b) * OWN] * value;
-                    if (ITEMS) bands[r][b] = k ? bands[r][b] + more : more;
-                    else if (counts) out[place(item, b)] = k ? out[place(item, b)] + more : more;
-#endif
-                }
-            });
-            swap();
-#if MODE == GRADIENT
-            add_up(part, room + k % 2 * B * WARPS * OWN, sums + k * B * OWN);
-#else
-            __syncthreads();
-#endif
-        }
-#if MODE == FORWARD
+    for (int k = K - 1; k >= 0; --k) {
         each_item(items, [&](int r, int item) {
-            const real factor = SCALED ? scale[first + item / CH] : real(1);
-            if (counts)
-                for (int b = 0; b < B; ++b)
-                    out[place(item, b)] = factor * (ITEMS ? bands[r][b] : out[place(item, b)]);
+            if (!ITEMS) read_bands(r, item);
+            real value = k < K - 1 ? g.step(states, item / CH, c, k == 0) : real(0);
+#pragma unroll
+            for (int b = 0; b < B; ++b) value += mine[(k * B + b) * OWN] * bands[r][b];
+            if (k) next[item] = value;
+            else if (counts) {
+                if (SCALED) value *= scale[first + item / CH];
+                out[(row + item / CH) * channels + channel] = value;
+            }
         });
-#endif
-#endif
+        swap();
         __syncthreads();
     }
+#else
+    const auto place = [&](int item, int b) { return ((row + item / CH) * B + b) * channels + channel; };
+    real part[B];
+#if MODE == GRADIENT
+    real* room = bank + K * B * OWN + (ITEMS ? 2 * CH * most : 0);  // two, to be used by turns
+    real* sums = out + ((index_t)blockIdx.x * K) * B * OWN;
+#endif
+    for (int k = 0; k < K; ++k) {
+        for (int b = 0; b < B; ++b) part[b] = 0;
+        each_item(items, [&](int r, int item) {
+            real value;
+            if (k) value = g.step(states, item / CH, c, k == 1);
+            else {
+                value = counts ? x[(x_row + item / CH) * channels + channel] : real(0);
+                if (SCALED) value /= scale[first + item / CH];
+            }
+            next[item] = value;
+#if MODE == GRADIENT
+            if (!ITEMS) read_bands(r, item);
+#endif
+#pragma unroll
+            for (int b = 0; b < B; ++b) {
+#if MODE == GRADIENT
+                part[b] += bands[r][b] * value;
+#else
+                const real more = mine[(k * B + b) * OWN] * value;
+                if (ITEMS) bands[r][b] = k ? bands[r][b] + more : more;
+                else if (counts) out[place(item, b)] = k ? out[place(item, b)] + more : more;
+#endif
+            }
+        });
+        swap();
+#if MODE == GRADIENT
+        add_up(part, room + k % 2 * B * WARPS * OWN, sums + k * B * OWN);
+#else
+        __syncthreads();
+#endif
+    }
+#if MODE == FORWARD
+    each_item(items, [&](int r, int item) {
+        const real factor = SCALED ? scale[first + item / CH] : real(1);
+        if (counts)
+            for (int b = 0; b < B; ++b)
+                out[place(item, b)] = factor * (ITEMS ? bands[r][b] : out[place(item, b)]);
+    });
+#endif
+#endif
 }
