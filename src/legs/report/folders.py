@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ import pandas as pd
 from legs import io
 from legs.report.theme import Floats
 
-RESULTS, EXPLAINED, CERTAINTY = "results.json", "explained.json", "certainty.json"
-DEMO, GRAPHS, MODEL, WEIGHTS = "demo.json", "shown.npz", "model.json", "weights.safetensors"
+RESULTS, EXPLAINED, DEMO = "results.json", "explained.json", "demo.json"
+GRAPHS, MODEL, WEIGHTS = "shown.npz", "model.json", "weights.safetensors"
 # Of the graphs that are shown, see legs.training.shown.
 ARRAYS = {"numbers", "parts", "ptr", "edge_ptr", "edges", "places", "share", "best", "worst"}
 # Columns that are text, whatever they look like: a class may be called 1, or NA.
@@ -95,9 +95,6 @@ class Run:
     shown: Shown | None = None
     explained: dict[str, Any] | None = None
     model: dict[str, Any] = field(default_factory=dict)
-    # Of predicted classes, and before the names of predicted targets, among the predictions.
-    column: ClassVar = "prediction"
-    prefix: ClassVar = ""
 
     @property
     def method(self) -> str:
@@ -129,14 +126,6 @@ class Run:
         return int(self.results.get("split", {}).get(part) or 0)
 
     @property
-    def sure(self) -> Floats | None:
-        """Probabilities of the predicted classes, if known."""
-        columns = [f"probability:{name}" for name in self.names]
-        if self.predictions is None or not set(columns) <= set(self.predictions.columns):
-            return None
-        return np.asarray(self.predictions[columns].to_numpy(dtype=np.float64).max(1))
-
-    @property
     def fixed_scales(self) -> Scales | None:
         """The scales of a model whose scales are fixed; ``None`` if it has none."""
         options = self.model.get("network", {}).get("description", {}).get("scattering")
@@ -165,19 +154,13 @@ class CrossValidation:
     predictions: pd.DataFrame | None
     shown: Shown | None
     about: dict[str, Any]
-    certainty: dict[str, Any] = field(default_factory=dict)
     one: Run | None = None
 
     @property
     def lead(self) -> str:
         """The best method, whose predictions are shown."""
-        return str(self.about.get("lead") or self.methods[0]["method"])
-
-    column = lead
-
-    @property
-    def prefix(self) -> str:
-        return f"{self.lead}:"
+        names = [str(m["method"]) for m in self.methods]
+        return names[names.index(self.about.get("lead") or names[0])]
 
     @property
     def names(self) -> list[str]:
@@ -187,12 +170,14 @@ class CrossValidation:
         return [str(name) for name in self.about.get("names", targets)]
 
     @property
-    def sure(self) -> Floats | None:
-        """Certainties of the predicted classes, if known."""
-        sure, table = self.certainty.get("sure", []), self.predictions
-        if self.certainty.get("method") != self.lead or table is None or len(sure) != len(table):
+    def answers(self) -> pd.DataFrame | None:
+        """Predictions of the best method, in the form of those of ``legs train``."""
+        if (table := self.predictions) is None:
             return None
-        return np.array(sure, dtype=np.float64)
+        others = [f"probability:{m['method']}" for m in self.methods if m["method"] != self.lead]
+        names = {self.lead: "prediction"}
+        names |= {c: c.removeprefix(f"{self.lead}:") for c in table if c not in names}
+        return table.drop(columns=others, errors="ignore").rename(columns=names)
 
     @property
     def molecules(self) -> bool:
@@ -293,7 +278,6 @@ def read_cv(folder: Path) -> CrossValidation:
         read_table(folder / "predictions.csv", text),
         about=read_results(folder, "scales.json"),  # verifies the graphs
         shown=read_shown(folder),
-        certainty=read_json(folder / CERTAINTY, warn=True),
         one=read_train(one) if "scores" in read_json(one / RESULTS) else None,
     )
 
