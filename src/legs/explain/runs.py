@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -127,17 +128,8 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> Sequ
         return [task.names[int(np.argmin(np.array(errors, dtype=float) / task.deviation.numpy()))]]
 
 
-def _explain(predictor: Predictor, graph: Data, target: str | None) -> dict[str, Any]:
-    result = attribute(predictor, graph, target, **QUALITY)
-    numbers = {"value": result.value, "baseline": result.baseline, "gap": result.gap}
-    return {
-        "target": result.target,
-        **_rounded(numbers),
-        "nodes": list(_rounded(dict(enumerate(result.nodes))).values()),
-        "paths": _rounded(result.paths),
-        "moments": _rounded(result.moments),
-    }
-
-
-def _rounded(values: dict[Any, float]) -> dict[Any, float]:
-    return {name: float(f"{value:.5g}") for name, value in values.items()}
+def _explain(predictor: Predictor, graph: Data, target: str | None) -> Any:
+    shares = asdict(attribute(predictor, graph, target, **QUALITY))
+    del shares["channels"]  # not drawn
+    shares["nodes"] = shares["nodes"].tolist()
+    return json.loads(json.dumps(shares), parse_float=lambda digits: float(f"{float(digits):.5g}"))

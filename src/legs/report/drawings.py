@@ -22,6 +22,7 @@ from legs.report.theme import (
     Theme,
     ThemeName,
     drawing,
+    files_of,
     new_figure,
     panels,
     theme_of,
@@ -205,11 +206,8 @@ def wavelets_around(
     """
     pairs = np.asarray(edges).reshape(-1, 2)
     if centre is None:
-        distance = graph_distances(pairs, nodes)
-        reached = np.isfinite(distance)
-        # The smallest mean distance to all others, in the largest component.
-        total = np.where(reached, distance, 0).sum(1) - nodes**2 * reached.sum(1)
-        centre = int(total.argmin())
+        # The largest harmonic centrality, also where some nodes cannot be reached.
+        centre = int((1 / (1 + graph_distances(pairs, nodes))).sum(1).argmax())
     loops = pairs[:, 0] == pairs[:, 1]
     both = np.concatenate([pairs, pairs[~loops, ::-1]]).T.astype(np.int64)
     walk = random_walk(torch.from_numpy(both.copy()), None, nodes, torch.float64)
@@ -225,21 +223,18 @@ class Drawing:
 
     Args:
         svg: the SVG file.
-        png: the PNG file, empty if there is none.
+        png: the PNG file.
     """
 
     svg: str
-    png: bytes = b""
+    png: bytes
 
     def save(self, path: str | Path) -> list[Path]:
-        """Saves it as SVG, and as PNG where there is one; ``path`` without suffix."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        contents = {".svg": self.svg.encode(), ".png": self.png}
-        files = {path.with_name(path.name + end): data for end, data in contents.items() if data}
-        for file, data in files.items():
-            file.write_bytes(data)
-        return list(files)
+        """Saves it as SVG and PNG; ``path`` without suffix."""
+        svg, png = files = files_of(path, ".svg", ".png")
+        svg.write_text(self.svg, encoding="utf-8")
+        png.write_bytes(self.png)
+        return files
 
 
 def atom_drawing(
