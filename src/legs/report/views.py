@@ -103,7 +103,7 @@ def _predictions(table: pd.DataFrame | None, names: list[str], figures: View) ->
         sure = table.filter(regex="^probability:").astype(float).max(axis=1)
         if sure.notna().any():
             right = (true == predicted).to_numpy()
-            figures["reliability"] = plots.reliability_figure(sure, right, theme=None)
+            figures["reliability"] = plots.reliability_figure(sure.to_numpy(), right, theme=None)
     targets = {}
     for name in names:
         if {name, f"truth:{name}"} <= set(table):
@@ -124,7 +124,7 @@ def _run_scales(run: Run, figures: View) -> View | None:
     best = scales.labels[-1] if ensemble else run.best_epoch
     state = int(np.argmin(np.abs(np.array(scales.labels) - best)))
     return {
-        **_slider(scales, "epoch", scales.labels[state], figures),
+        **_slider(scales, "epoch", state, figures),
         "fixed": run.scales is None,
         "ensemble": ensemble,
         "epoch": scales.labels[state],
@@ -137,20 +137,18 @@ def _run_scales(run: Run, figures: View) -> View | None:
 def _slider(scales: Scales, label: str, best: int, figures: View) -> View:
     """Adds plots of the scales and of their responses, one frame per state.
 
-    Of many states some are left out, but not the one labelled ``best``.
+    Of many states some are left out, but not the one with the index ``best``.
     """
     count = len(scales.labels)
-    states = {round(k) for k in np.linspace(0, count - 1, min(count, STATES))}
-    ordered = sorted(states | {scales.labels.index(best)})
-    weights = {str(scales.labels[k]): scales.weights[k] for k in ordered}
-    selections = {k: plots.selection_plot(F) for k, F in weights.items()}
+    states = sorted({best, *(round(k) for k in np.linspace(0, count - 1, min(count, STATES)))})
+    selections, responses = {}, {}
+    for k in states:
+        name, weights = str(scales.labels[k]), scales.weights[k]
+        selections[name] = plots.selection_plot(weights)
+        responses[name] = plots.response_figure(weights, float(scales.laziness[k]), theme=None)
     figures["weights"] = plots.with_frames(selections)
-    responses = {
-        name: plots.response_figure(F, float(scales.laziness[k]), theme=None)
-        for k, (name, F) in zip(ordered, weights.items(), strict=True)
-    }
     figures["responses"] = plots.with_frames(responses)
-    return {"label": label, "labels": list(weights), "start": list(weights).index(str(best))}
+    return {"label": label, "labels": list(selections), "start": states.index(best)}
 
 
 def _means(means: Floats) -> str:
@@ -284,7 +282,7 @@ def _cv_scales(run: CrossValidation, figures: View) -> View | None:
         return None
     method = run.lead if run.lead in run.scales else next(iter(run.scales))
     scales = run.scales[method]
-    slider = _slider(scales, "test set", 1, figures)
+    slider = _slider(scales, "test set", 0, figures)
     return {**slider, "method": method_name(method), "deviation": _means(scales.means.std(0))}
 
 
