@@ -18,9 +18,6 @@ from torch_geometric.nn import GINConv
 
 from legs import Scattering
 from legs import functional as fn
-from legs.functional.bank import power_filters
-from legs.kernels.bank import difference_bank, prepare
-from legs.nn import WaveletConv
 
 
 class _Product(torch.autograd.Function):
@@ -147,6 +144,11 @@ def plain_bank(x: Tensor, edge_index: Tensor, filters: Tensor) -> Tensor:
 
 def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
     """Forward and backward, in signals too, of what hidden layers do with ``width`` channels."""
+    # Imported here: other versions are timed by this file, too.
+    from legs.functional.bank import power_filters
+    from legs.kernels.bank import difference_bank, prepare
+    from legs.nn import WaveletConv
+
     x, edge_index, batch = molecules(channels=width)
     conv, module, inputs = WaveletConv(width, width), Scattering(2), molecules()[0]
     layers = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))

@@ -65,7 +65,7 @@ def _run(task: str, method: str, graphs: int, options: dict[str, Any]) -> Files:
 
 @cache
 def cv_seeds() -> tuple[Files, ...]:
-    """Cross-validations, with answers that have been looked at and without."""
+    """Cross-validations."""
 
     def make(folder: Path, methods: list[str]) -> None:
         options = CVOptions(folds=3, rotations=1, training=QUICK)
@@ -77,10 +77,7 @@ def cv_seeds() -> tuple[Files, ...]:
         explain_folder(folder)
 
     made = [folder_of(partial(make, methods=m)) for m in (["legs-fcn", "baseline"], ["gcn"])]
-    # Models are asked again only where their answers are gone.
-    made.append({name: text for name, text in made[1].items() if name != "certainty.json"})
-    names = ("settings.json", "predictions.csv", "results.json", "scales.json", "certainty.json")
-    kept = (*names, "shown.csv", "shown.npz", "models/")
+    kept = ("predictions.csv", "results.json", "scales.json", "shown.csv", "shown.npz")
     return tuple({n: text for n, text in files.items() if n.startswith(kept)} for files in made)
 
 
@@ -113,7 +110,7 @@ def resealed_run(rng: Random, files: Files) -> Files:
     else:
         found[name] = mutated(rng, files[name], (b"nan,", b"1e400,"))
     if rng.random() < 0.2:  # has to be computed again
-        found.pop(rng.choice(("explained.json", "certainty.json")), None)
+        found.pop("explained.json", None)
     return _sealed(found)
 
 
@@ -267,7 +264,7 @@ def report_targets() -> list[Target]:
     """All of them."""
     pa.set_cpu_count(1)
     runs, cvs, parts = run_seeds(), cv_seeds(), [embedded_folder()]
-    again = ("explained.json", "certainty.json", "report.html")
+    again = ("explained.json", "report.html")
     truth = [
         [column.to_pylist() for column in parquet.read_table(io.BytesIO(parts[0][name])).columns]
         for name in _outputs(parts[0])

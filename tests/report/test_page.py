@@ -118,8 +118,10 @@ def test_words_of_a_cross_validation(pages, cv_run):
     assert f"{100 * best['mean']:.2f} ± {100 * best['std']:.2f}%" in text
     assert "legs cv MUTAG" in text
     assert "corrected resampled t-test" in text
-    assert "Expected calibration error" in text  # how sure the models were is known from answers
-    assert "legs train MUTAG --model" in text  # no model is kept; how to get one
+    assert (
+        "Expected calibration error" in text
+    )  # how sure the models were is known from their votes
+    assert "legs train DATA --model" in text  # no model is kept; how to get one
 
 
 def test_a_model_in_the_folder_of_a_cross_validation_is_explained(cv_run, tmp_path):
@@ -133,9 +135,9 @@ def test_a_model_in_the_folder_of_a_cross_validation_is_explained(cv_run, tmp_pa
     text = parsed(page_of(folder)).text
     assert "From one LEGS-FCN, trained separately on 36 graphs" in text
     assert "raises the log-odds of the predicted class" in text
-    assert "legs train MUTAG" not in text
+    assert "legs train DATA" not in text
     (folder / "one-model" / "results.json").unlink()  # killed before its end
-    assert "legs train MUTAG" in parsed(page_of(folder)).text
+    assert "legs train DATA" in parsed(page_of(folder)).text
 
 
 def test_the_papers_numbers_stand_beside_ours(cv_run, tmp_path):

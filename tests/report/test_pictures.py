@@ -12,8 +12,7 @@ pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
 from matplotlib.image import imread
 
 from legs import report
-from legs.nn import Scattering
-from legs.report.plots import MOST_CLASSES, SYMBOLS, by_path
+from legs.report.plots import MOST_CLASSES, SYMBOLS
 from legs.report.theme import MARKERS, THEMES
 
 RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
@@ -22,10 +21,9 @@ NAMES = ["oxido", "trans", "hydro"]
 RNG = np.random.default_rng(0)
 
 
-def weights(scales=3, steps=8, epochs=None):
+def weights():
     """Rows that sum to one."""
-    shape = (scales, steps) if epochs is None else (epochs, scales, steps)
-    drawn = np.random.default_rng(1).random(shape) ** 6
+    drawn = np.random.default_rng(1).random((3, 8)) ** 6
     return drawn / drawn.sum(-1, keepdims=True)
 
 
@@ -34,18 +32,9 @@ def answers():
     return truth.tolist(), np.where(RNG.random(60) < 0.7, truth, RNG.choice(NAMES, 60)).tolist()
 
 
-def coefficients(theme):
-    module = Scattering(2, num_scales=3)
-    features = RNG.normal(size=(12, module.out_channels))
-    return report.coefficient_figure(features, module.columns(), ["a", "b", "c"] * 4, theme)
-
-
 FIGURES = {
-    "scales": lambda t: report.scale_map(weights(epochs=5), [0, 1, 2, 5, 9], 5, t),
-    "one epoch": lambda t: report.scale_map(weights(epochs=1), [3], theme=t),
     "responses": lambda t: report.response_figure(weights(), 0.6, weights(), t),
     "wavelets": lambda t: report.wavelet_figure(RING, 11, weights(), theme=t),
-    "coefficients": coefficients,
     "map of classes": lambda t: report.map_figure(RNG.normal(size=(30, 2)), NAMES * 10, "class", t),
     "map of numbers": lambda t: report.map_figure(
         RNG.normal(size=(30, 2)), RNG.normal(size=30), "heat", t
@@ -60,8 +49,8 @@ FIGURES = {
     "paths": lambda t: report.path_figure({"x": 1.0, "Ψ0": -0.5}, "heat", t),
 }
 DRAWINGS = {
-    "wavelets": lambda t: report.wavelet_drawing(SALMETEROL, weights(), theme=t),
     "atoms": lambda t: report.atom_drawing("CCO", np.array([0.5, -1.0, 0.0]), "heat", t),
+    "large": lambda t: report.atom_drawing(SALMETEROL, np.linspace(-1, 1, 30), theme=t),
 }
 
 
@@ -116,13 +105,9 @@ def test_colours_can_be_told_apart():
 def test_what_cannot_be_drawn_is_told():
     with pytest.raises(ValueError, match="light"):
         report.curve_figure([1], [1.0], [1.0], theme="pink")
-    with pytest.raises(ValueError, match="weights must be"):
-        report.scale_map(weights(), [1])
-    with pytest.raises(ValueError, match="columns"):
-        by_path(np.zeros((2, 3)), Scattering(1).columns())
     pytest.importorskip("rdkit")
     with pytest.raises(ValueError, match="cannot read"):
-        report.wavelet_drawing("C(", weights())
+        report.atom_drawing("C(", np.zeros(1))
     with pytest.raises(ValueError, match="2 values for a molecule of 3 atoms"):
         report.atom_drawing("CCO", np.zeros(2))
 
@@ -141,10 +126,6 @@ def test_numbers_behind_the_pictures():
     sizes = plot.data[0].marker.size
     assert sizes[1] == 30 > sizes[0]  # one graph, and three
     assert plot.layout.meta.startswith("Expected calibration error: 0.46")
-    module = Scattering(2, num_scales=2)
-    table = by_path(RNG.normal(size=(5, module.out_channels)), module.columns())
-    assert list(table["mean"].columns) == ["x", "Ψ0", "Ψ1", "Ψ0 Ψ1"]
-    np.testing.assert_allclose(table.mean(), 0, atol=1e-12)
 
 
 def test_ten_methods_look_different():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from legs.report import words
 from legs.report.folders import CrossValidation, Run
 from legs.report.page import environment
-from legs.report.views import cv_view, train_command, train_view, usual_setting
+from legs.report.views import cv_view, train_view
 from legs.report.words import ABOUT, about_method, method_name
 from legs.training import methods
 
@@ -210,25 +209,6 @@ def test_tiny_test_sets_of_a_cross_validation():
     assert cv_summary(run)[0] == (
         "Scores on fewer than 10 graphs mean little: a test set has about 3."
     )
-
-
-def test_the_command_of_one_model():
-    command = (
-        "legs cv --target=kind --balanced 'my file.csv' --model gcn --folds 5 --on-error skip "
-        "--seed 3 --tune lr=1,2 -o x"
-    )
-    parts = shlex.split(train_command(command, "gcn", "x/one-model", {"lr": 0.1, "lowpass": True}))
-    assert parts == [
-        *["legs", "train", "my file.csv", "--target", "kind", "--balanced", "--on-error", "skip"],
-        *["--seed", "3", "--model", "gcn"],
-        *["--lr", "0.1", "--set", "lowpass=true", "-o", "x/one-model"],
-    ]
-    assert train_command("python my_script.py", "gcn", "x") == ""
-    run = compared([])
-    run.results["options"]["grid"] = [{"lr": 1}, {"lr": 2}]
-    run.results["methods"][1]["chosen"] = [1, 0, 1]
-    assert usual_setting(run, "gcn") == {"lr": 2}
-    assert usual_setting(run, "gin") == {}
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,19 @@ class DeepLEGS(Network):
         features = self.readout(torch.cat(layers, dim=1), batch, size)
         return torch.cat([features, count.log1p()], dim=1)
 
+    def initialize(
+        self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
+    ) -> None:
+        super().initialize(x, features, graphs)
+        for norm in self.norms if graphs is not None else ():
+            if isinstance(norm, GraphBatchNorm):
+                norm.bound_by(len(x))  # its rows are nodes
+
     def _block(self, place: int, layer: Any, states: Tensor, mask: Tensor | None) -> Tensor:
         """Linear map, norm and ReLU."""
         norm: Any = self.norms[place]
         states = linear(states, layer.weight)
         if isinstance(norm, GraphBatchNorm):
-            out: Tensor = norm(states, mask)
-            return out.relu()
+            out: Tensor = norm(states, mask, relu=True)
+            return out
         return norm_relu(states, layer.bias, norm.weight, norm.bias, norm.eps)

@@ -171,11 +171,11 @@ def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
 
 def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.GATConv`; edge weights are multiplicities."""
-    weight, heads = conv.lin.weight, conv.heads
+    weight = conv.lin.weight
+    hidden, parts = linear(states, weight), weight.unflatten(0, (conv.heads, -1))
     attention = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
-    scores = (attention * weight.unflatten(0, (heads, -1))).sum(2).flatten(0, 1)
-    joint = linear(states, torch.cat([weight, scores]))  # one product for both
-    hidden, source, target = joint.split([len(weight), heads, heads], dim=-1)
+    scores = linear(states, (attention * parts).sum(2).flatten(0, 1))
+    source, target = scores.split(conv.heads, dim=-1)
     drops = conv.training and conv.dropout > 0
     if launch.applies(states) and not drops and 32 % conv.heads == 0:
         matrix = (adjacency.values, adjacency.pattern)

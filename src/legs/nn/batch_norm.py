@@ -74,24 +74,28 @@ class GraphBatchNorm(nn.Module):
         self.running_mean.zero_()
         self.running_var.fill_(1)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalises ``[graphs, in_channels]``.
+    def forward(self, x: Tensor, mask: Tensor | None = None, relu: bool = False) -> Tensor:
+        """Normalises ``[graphs, in_channels]``, or nodes in place of graphs.
 
         ``mask`` (``[graphs]``): the graphs to take statistics of, by ``True`` or one; default all.
+        ``relu``: whether ReLU follows.
         """
         if not self.training:
             away, variance = x - self.running_mean, self.running_var + self.eps
             most = self.reach * torch.sqrt(variance)
             # An overflow is not merely far away: it becomes NaN.
             away = torch.where(away.isfinite(), away.clamp(-most, most), torch.nan)
-            return away * (self.weight * torch.rsqrt(variance)) + self.bias
+            out = away * (self.weight * torch.rsqrt(variance)) + self.bias
+            return out.relu() if relu else out
         share = x.new_ones(x.shape[0]) if mask is None else mask.to(x.dtype)
         layer = (self.weight, self.bias, self.running_mean, self.running_var)
         plain = self.synchronized or torch.compiler.is_compiling() or x.dtype != self.weight.dtype
         if not plain and x.numel() and launch.applies(x):
-            return stacked.batch_norm(x, share, *layer, eps=self.eps, momentum=self.momentum)
+            options = {"eps": self.eps, "momentum": self.momentum}
+            return stacked.batch_norm(x, share, *layer, **options, relu=relu)
         mean, variance = self._statistics(x, share)
-        return (x - mean) * (self.weight * torch.rsqrt(variance + self.eps)) + self.bias
+        out = (x - mean) * (self.weight * torch.rsqrt(variance + self.eps)) + self.bias
+        return out.relu() if relu else out
 
     def _statistics(self, x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         count = self._total(share.sum())

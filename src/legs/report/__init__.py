@@ -4,12 +4,10 @@ from legs.report.drawings import (
     Drawing,
     atom_drawing,
     node_figure,
-    wavelet_drawing,
     wavelet_figure,
 )
 from legs.report.page import write_page, write_pictures
 from legs.report.plots import (
-    coefficient_figure,
     confusion_figure,
     curve_figure,
     filter_bank,
@@ -19,7 +17,6 @@ from legs.report.plots import (
     reliability_figure,
     residual_figure,
     response_figure,
-    scale_map,
 )
 from legs.report.theme import NoPictures, save
 
@@ -27,7 +24,6 @@ __all__ = [
     "Drawing",
     "NoPictures",
     "atom_drawing",
-    "coefficient_figure",
     "confusion_figure",
     "curve_figure",
     "filter_bank",
@@ -39,8 +35,6 @@ __all__ = [
     "residual_figure",
     "response_figure",
     "save",
-    "scale_map",
-    "wavelet_drawing",
     "wavelet_figure",
     "write_page",
     "write_pictures",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from legs.report.theme import (
     Theme,
     ThemeName,
     drawing,
+    files_of,
     new_figure,
     panels,
     theme_of,
@@ -206,11 +206,8 @@ def wavelets_around(
     """
     pairs = np.asarray(edges).reshape(-1, 2)
     if centre is None:
-        distance = graph_distances(pairs, nodes)
-        reached = np.isfinite(distance)
-        # The smallest mean distance to all others, in the largest component.
-        total = np.where(reached, distance, 0).sum(1) - nodes**2 * reached.sum(1)
-        centre = int(total.argmin())
+        # The largest harmonic centrality, also where some nodes cannot be reached.
+        centre = int((1 / (1 + graph_distances(pairs, nodes))).sum(1).argmax())
     loops = pairs[:, 0] == pairs[:, 1]
     both = np.concatenate([pairs, pairs[~loops, ::-1]]).T.astype(np.int64)
     walk = random_walk(torch.from_numpy(both.copy()), None, nodes, torch.float64)
@@ -226,21 +223,18 @@ class Drawing:
 
     Args:
         svg: the SVG file.
-        png: the PNG file, empty if there is none.
+        png: the PNG file.
     """
 
     svg: str
-    png: bytes = b""
+    png: bytes
 
     def save(self, path: str | Path) -> list[Path]:
-        """Saves it as SVG, and as PNG where there is one; ``path`` without suffix."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        contents = {".svg": self.svg.encode(), ".png": self.png}
-        files = {path.with_name(path.name + end): data for end, data in contents.items() if data}
-        for file, data in files.items():
-            file.write_bytes(data)
-        return list(files)
+        """Saves it as SVG and PNG; ``path`` without suffix."""
+        svg, png = files = files_of(path, ".svg", ".png")
+        svg.write_text(self.svg, encoding="utf-8")
+        png.write_bytes(self.png)
+        return files
 
 
 def atom_drawing(
@@ -254,32 +248,23 @@ def atom_drawing(
         label: below the drawing.
         theme: ``"light"`` (default) or ``"dark"``.
     """
-    return _panels(_readable(smiles), np.asarray(values)[None], [label], theme, size=(420, 300))
+    colors, mol, values = theme_of(theme), read_molecule(smiles), np.asarray(values)
+    if mol is None:
+        raise ValueError(f"RDKit cannot read the molecule {smiles!r}")
+    if mol.GetNumAtoms() != len(values):
+        raise ValueError(f"{len(values)} values for a molecule of {mol.GetNumAtoms()} atoms")
+    from rdkit.Chem.Draw import rdMolDraw2D
 
-
-def wavelet_drawing(
-    smiles: str,
-    weights: Floats,
-    centre: int | None = None,
-    laziness: float = 0.5,
-    theme: ThemeName = "light",
-) -> Drawing:
-    """The wavelets around an atom, on RDKit's drawing of the molecule, one panel each.
-
-    Args:
-        smiles: the molecule.
-        weights: the selection matrix ``F``, ``[scales, steps]``.
-        centre: index of the atom (default: a central one).
-        laziness: of the walk (default ½).
-        theme: ``"light"`` (default) or ``"dark"``.
-    """
-    mol = _readable(smiles)
-    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
-    edges = np.array(bonds, dtype=np.int64).reshape(-1, 2)
-    bands = wavelets_around(edges, mol.GetNumAtoms(), weights, centre, laziness)
-    # RDKit's font has no Greek letters.
-    names = [*(f"psi {j}" for j in range(len(bands) - 1)), "phi"]
-    return _panels(mol, bands, names, theme, size=(280, 200))
+    minus, plus = colors.diverging[1], colors.diverging[3]
+    contents = []
+    for canvas in (rdMolDraw2D.MolDraw2DSVG(420, 300), rdMolDraw2D.MolDraw2DCairo(420, 300)):
+        options: Any = canvas.drawOptions()
+        if colors.name == "dark":
+            rdMolDraw2D.SetDarkMode(options)
+        options.setBackgroundColour(_rgb(colors.paper))
+        options.setLegendColour(_rgb(colors.ink))
+        contents.append(_draw_molecule(canvas, mol, values, plus, minus, label))
+    return Drawing(*contents)
 
 
 def read_molecule(smiles: str, hydrogens: bool = False) -> Any:
@@ -291,13 +276,6 @@ def read_molecule(smiles: str, hydrogens: bool = False) -> Any:
     with rdBase.BlockLogs():
         mol = None if "\0" in smiles else Chem.MolFromSmiles(smiles)
     return Chem.AddHs(mol) if mol is not None and hydrogens else mol
-
-
-def _readable(smiles: str) -> Any:
-    mol = read_molecule(smiles)
-    if mol is None:
-        raise ValueError(f"RDKit cannot read the molecule {smiles!r}")
-    return mol
 
 
 def molecule_svg(
@@ -321,55 +299,27 @@ def molecule_svg(
     options.useBWAtomPalette()
     options.clearBackground = False
     amounts = np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
-    return _compact(_draw_molecule(canvas, mol, [amounts], [""], PLUS, MINUS), size)
-
-
-def _panels(
-    mol: Any, values: Floats, names: Sequence[str], theme: ThemeName, size: tuple[int, int]
-) -> Drawing:
-    """The same molecule several times, with dots for other values ``[panels, atoms]`` each time."""
-    colors = theme_of(theme)
-    if mol.GetNumAtoms() != values.shape[1]:
-        raise ValueError(f"{values.shape[1]} values for a molecule of {mol.GetNumAtoms()} atoms")
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    columns = min(3, len(values))
-    whole = size[0] * columns, size[1] * -(-len(values) // columns)
-    texts = []
-    for kind in (rdMolDraw2D.MolDraw2DSVG, rdMolDraw2D.MolDraw2DCairo):
-        canvas = kind(*whole, *size)
-        options = canvas.drawOptions()
-        if colors.name == "dark":
-            rdMolDraw2D.SetDarkMode(options)
-        options.setBackgroundColour(_rgb(colors.paper))
-        options.setLegendColour(_rgb(colors.ink))
-        minus, plus = colors.diverging[1], colors.diverging[3]
-        texts.append(_draw_molecule(canvas, mol, values, names, plus, minus))
-    return Drawing(*texts)
+    return _compact(_draw_molecule(canvas, mol, amounts, PLUS, MINUS), size)
 
 
 def _draw_molecule(
-    canvas: Any, mol: Any, values: Any, names: Sequence[str], plus: str, minus: str
+    canvas: Any, mol: Any, values: Floats, plus: str, minus: str, label: str = ""
 ) -> Any:
-    """One panel per row of values, large ones as large circles; returns the file."""
+    """Draws a molecule, large values as large circles; returns the file."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     for name, value in _OPTIONS.items():
         setattr(canvas.drawOptions(), name, value)
-    shares = []
-    for row in values:
-        largest = float(np.abs(row).max(initial=0))
-        shares.append(
-            {k: v / largest for k, v in enumerate(row.tolist()) if abs(v) > 0.03 * largest}
-        )
-    color = {True: _rgb(plus), False: _rgb(minus)}
-    canvas.DrawMolecules(
-        [rdMolDraw2D.PrepareMolForDrawing(mol)] * len(shares),
-        legends=list(names),
-        highlightAtoms=[list(share) for share in shares],
-        highlightBonds=[[]] * len(shares),
-        highlightAtomColors=[{k: color[v > 0] for k, v in share.items()} for share in shares],
-        highlightAtomRadii=[{k: 0.12 + 0.36 * abs(v) ** 0.5 for k, v in s.items()} for s in shares],
+    largest = float(np.abs(values).max(initial=0))
+    shares = {k: v / largest for k, v in enumerate(values.tolist()) if abs(v) > 0.03 * largest}
+    colors = {True: _rgb(plus), False: _rgb(minus)}
+    canvas.DrawMolecule(
+        rdMolDraw2D.PrepareMolForDrawing(mol),
+        legend=label,
+        highlightAtoms=list(shares),
+        highlightBonds=[],
+        highlightAtomColors={k: colors[v > 0] for k, v in shares.items()},
+        highlightAtomRadii={k: 0.12 + 0.36 * abs(v) ** 0.5 for k, v in shares.items()},
     )
     canvas.FinishDrawing()
     return canvas.GetDrawingText()

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ import pandas as pd
 from legs import io
 from legs.report.theme import Floats
 
-RESULTS, EXPLAINED, CERTAINTY = "results.json", "explained.json", "certainty.json"
-DEMO, GRAPHS, MODEL, WEIGHTS = "demo.json", "shown.npz", "model.json", "weights.safetensors"
+RESULTS, EXPLAINED, DEMO = "results.json", "explained.json", "demo.json"
+GRAPHS, MODEL, WEIGHTS = "shown.npz", "model.json", "weights.safetensors"
 # Of the graphs that are shown, see legs.training.shown.
 ARRAYS = {"numbers", "parts", "ptr", "edge_ptr", "edges", "places", "share", "best", "worst"}
 # Columns that are text, whatever they look like: a class may be called 1, or NA.
@@ -83,7 +83,7 @@ class Scales:
         return np.asarray(self.weights @ times, dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """A folder of ``legs train``; whatever it does not contain is ``None``."""
 
@@ -95,30 +95,15 @@ class Run:
     shown: Shown | None = None
     explained: dict[str, Any] | None = None
     model: dict[str, Any] = field(default_factory=dict)
-    # Of predicted classes, and before the names of predicted targets, among the predictions.
-    column: ClassVar = "prediction"
-    prefix: ClassVar = ""
 
-    @property
-    def method(self) -> str:
-        return str(self.results["settings"]["model"])
-
-    @property
-    def classes(self) -> bool:
-        return bool(self.results["task"]["kind"] == "classification")
-
-    @property
-    def names(self) -> list[str]:
-        return [str(name) for name in self.results["task"]["names"]]
-
-    @property
-    def molecules(self) -> bool:
-        return bool(self.results["data"].get("molecules"))
-
-    @property
-    def best_epoch(self) -> int:
-        """The epoch whose weights were kept; 0 if unknown."""
-        return int(self.results.get("best_epoch") or 0)
+    def __post_init__(self) -> None:
+        task = self.results["task"]
+        self.method = str(self.results["settings"]["model"])
+        self.classes = bool(task["kind"] == "classification")
+        self.names = [str(name) for name in task["names"]]
+        self.molecules = bool(self.results["data"].get("molecules"))
+        # The epoch whose weights were kept; 0 if unknown.
+        self.best_epoch = int(self.results.get("best_epoch") or 0)
 
     def scores(self, part: str) -> dict[str, Any]:
         """Scores of a part; empty if there are none."""
@@ -127,14 +112,6 @@ class Run:
     def size(self, part: str) -> int:
         """Number of graphs in a part; 0 if unknown."""
         return int(self.results.get("split", {}).get(part) or 0)
-
-    @property
-    def sure(self) -> Floats | None:
-        """Probabilities of the predicted classes, if known."""
-        columns = [f"probability:{name}" for name in self.names]
-        if self.predictions is None or not set(columns) <= set(self.predictions.columns):
-            return None
-        return np.asarray(self.predictions[columns].to_numpy(dtype=np.float64).max(1))
 
     @property
     def fixed_scales(self) -> Scales | None:
@@ -156,7 +133,7 @@ class Run:
         return {k: one for k, one in first.items() if len(one["nodes"]) == self.shown.graph(k)[1]}
 
 
-@dataclass(frozen=True)
+@dataclass
 class CrossValidation:
     """A folder of ``legs cv``; ``one`` is a single model, if one was trained inside."""
 
@@ -165,60 +142,36 @@ class CrossValidation:
     predictions: pd.DataFrame | None
     shown: Shown | None
     about: dict[str, Any]
-    certainty: dict[str, Any] = field(default_factory=dict)
     one: Run | None = None
 
-    @property
-    def lead(self) -> str:
-        """The best method, whose predictions are shown."""
-        return str(self.about.get("lead") or self.methods[0]["method"])
-
-    column = lead
-
-    @property
-    def prefix(self) -> str:
-        return f"{self.lead}:"
-
-    @property
-    def names(self) -> list[str]:
-        """Names of classes or targets."""
-        columns = [] if self.predictions is None else map(str, self.predictions.columns)
+    def __post_init__(self) -> None:
+        columns = [] if self.predictions is None else [str(c) for c in self.predictions]
+        self.molecules = self.shown is not None and bool(self.shown.smiles(0))
+        task = self.about.get("task")
+        self.classes = bool(task == "classification" if task else "truth" in columns)
         targets = [c.removeprefix("truth:") for c in columns if c.startswith("truth:")]
-        return [str(name) for name in self.about.get("names", targets)]
-
-    @property
-    def sure(self) -> Floats | None:
-        """Certainties of the predicted classes, if known."""
-        sure, table = self.certainty.get("sure", []), self.predictions
-        if self.certainty.get("method") != self.lead or table is None or len(sure) != len(table):
-            return None
-        return np.array(sure, dtype=np.float64)
-
-    @property
-    def molecules(self) -> bool:
-        return self.shown is not None and bool(self.shown.smiles(0))
-
-    @property
-    def classes(self) -> bool:
-        """Whether this is a classification."""
-        if self.about.get("task"):
-            return bool(self.about["task"] == "classification")
-        return self.predictions is not None and "truth" in self.predictions
-
-    @property
-    def methods(self) -> list[dict[str, Any]]:
-        """Results by method, the best first."""
+        self.names = [str(name) for name in self.about.get("names", targets)]  # of classes as well
         sign = -1 if self.classes else 1
-        return sorted(self.results["methods"], key=lambda m: sign * float(m["mean"]))
+        # The best first; the lead is the one whose predictions are shown.
+        self.methods = sorted(self.results["methods"], key=lambda m: sign * float(m["mean"]))
+        methods = [str(m["method"]) for m in self.methods]
+        self.lead = methods[methods.index(self.about.get("lead") or methods[0])]
+        # By method, the mean over the models of each test set.
+        self.scales: dict[str, Scales] = {}
+        for name, sets in self.about.get("scales", {}).items():
+            numbers = list(range(1, len(sets) + 1))
+            weights = np.array(sets, dtype=np.float64)
+            self.scales[str(name)] = Scales(numbers, weights, np.full(len(sets), 0.5))
 
     @property
-    def scales(self) -> dict[str, Scales]:
-        """Learned scales by method, the mean over the models of each test set."""
-        sets = {str(k): np.array(v, np.float64) for k, v in self.about.get("scales", {}).items()}
-        return {
-            name: Scales(list(range(1, len(F) + 1)), F, np.full(len(F), 0.5))
-            for name, F in sets.items()
-        }
+    def answers(self) -> pd.DataFrame | None:
+        """Predictions of the best method, in the form of those of ``legs train``."""
+        if (table := self.predictions) is None:
+            return None
+        others = [f"probability:{m['method']}" for m in self.methods if m["method"] != self.lead]
+        names = {self.lead: "prediction"}
+        names |= {c: c.removeprefix(f"{self.lead}:") for c in map(str, table) if c not in names}
+        return table.drop(columns=others, errors="ignore").rename(columns=names)
 
 
 @contextmanager
@@ -270,16 +223,17 @@ def read_train(folder: Path) -> Run:
     """Reads a folder of ``legs train``."""
     results = read_results(folder)
     model = read_model(folder, results)
-    return Run(
-        folder,
-        results,
-        read_table(folder / "metrics.csv"),
-        read_table(folder / "test_predictions.csv", TEXT),
-        read_scales(folder / "scales.jsonl"),
-        read_shown(folder),
-        read_explained(folder, model),
-        model,
-    )
+    with reading(folder, CLEAR):
+        return Run(
+            folder,
+            results,
+            read_table(folder / "metrics.csv"),
+            read_table(folder / "test_predictions.csv", TEXT),
+            read_scales(folder / "scales.jsonl"),
+            read_shown(folder),
+            read_explained(folder, model),
+            model,
+        )
 
 
 def read_cv(folder: Path) -> CrossValidation:
@@ -293,7 +247,6 @@ def read_cv(folder: Path) -> CrossValidation:
         read_table(folder / "predictions.csv", text),
         about=read_results(folder, "scales.json"),  # verifies the graphs
         shown=read_shown(folder),
-        certainty=read_json(folder / CERTAINTY, warn=True),
         one=read_train(one) if "scores" in read_json(one / RESULTS) else None,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -17,7 +18,7 @@ from legs.io import expand_user, write_atomically, writing
 from legs.report import words
 from legs.report.drawings import Drawing, atom_drawing, node_figure, read_molecule
 from legs.report.folders import CLEAR, ReportError, kind_of, read_cv, read_train, reading, runs_in
-from legs.report.plots import MOST_CLASSES, placed, scale_map
+from legs.report.plots import MOST_CLASSES, placed
 from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, draw, save
 from legs.report.views import Paper, View, cv_view, demo_view, train_view
 
@@ -106,6 +107,7 @@ def environment() -> Any:
     strict: Any = {"autoescape": True, "undefined": StrictUndefined, "lstrip_blocks": True}
     made = Environment(loader=loader, **strict)
     made.globals |= {name: each for name, each in vars(words).items() if callable(each)}
+    made.globals["quote"] = shlex.quote
     return made
 
 
@@ -147,12 +149,7 @@ def _pictures(view: View, theme: ThemeName) -> Iterator[tuple[str, Any]]:
             yield f"{name}-{k}" if len(frames) > 1 else name, draw(frame, theme, size)
     for how, places in view["map"]["data"]["places"].items() if view["map"] else ():
         yield f"map-{how}", placed(view["map"]["figure"], places, theme)
-    run = view["run"]
-    if view["template"] == "cv.html":
-        run = run.one
-    elif run.scales is not None:
-        scales = run.scales
-        yield "scales", scale_map(scales.weights, scales.labels, run.best_epoch or None, theme)
+    run = view["run"].one if view["template"] == "cv.html" else view["run"]
     for index, attribution in run.explanations.items() if run else ():
         shares, target = np.array(attribution["nodes"]), attribution["target"]
         smiles = run.shown.smiles(index) if run.shown.is_aligned(index) else ""

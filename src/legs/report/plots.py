@@ -9,11 +9,10 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 
 from legs.functional.frame import filter_responses, frame_bounds
@@ -23,13 +22,7 @@ from legs.report.theme import (
     NoPictures,
     ThemeName,
     draw,
-    drawing,
-    new_figure,
-    panels,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Names = Sequence[str]
 Values = Sequence[str] | Sequence[float] | Floats
@@ -450,94 +443,3 @@ def selection_plot(weights: Floats) -> Any:
     across = {"title": {"text": "diffusion steps"}, "showgrid": False}
     up = {"autorange": "reversed", "showgrid": False, **names}
     return new_plot([heat], xaxis=across, yaxis=up, height=300)
-
-
-def by_path(features: Floats, columns: Sequence[Any]) -> pd.DataFrame:
-    """Standardized coefficients, one row per graph, columns by moment and path.
-
-    They are averaged over channels; the size of graphs is left out.
-    """
-    if np.shape(features)[1] != len(columns):
-        raise ValueError(f"{np.shape(features)[1]} features, but {len(columns)} columns")
-    paths = [" ".join(f"Ψ{j}" for j in column.path) or "x" for column in columns]
-    table = pd.DataFrame(np.asarray(features, dtype=np.float64))
-    table = ((table - table.mean()) / table.std(ddof=0).replace(0, 1)).T
-    moments = np.array([column.moment for column in columns])
-    groups = table.groupby([moments, np.array(paths)], sort=False)
-    return groups.mean().drop(index="size", level=0, errors="ignore").T
-
-
-def coefficient_figure(
-    features: Floats,
-    columns: Sequence[Any],
-    classes: Names | None = None,
-    theme: ThemeName = "light",
-) -> Figure:
-    """Scattering coefficients by path as heat maps, one panel per moment.
-
-    Every coefficient is standardized over the graphs; a cell is the mean over channels, and over
-    the graphs of a class.
-
-    Args:
-        features: ``[graphs, columns]``.
-        columns: of the features, as ``Scattering.columns()`` lists them.
-        classes: one per graph; rows are classes then (default: rows are graphs).
-        theme: ``"light"`` (default) or ``"dark"``.
-    """
-    table = by_path(features, columns)
-    if classes is not None:
-        table = table.groupby(np.array(classes), sort=False).mean()
-    largest = float(table.abs().max().max()) or 1.0
-    moments = list(dict.fromkeys(table.columns.get_level_values(0)))
-    few = len(table) <= 40
-    with drawing(theme) as colors:
-        height = max(1.4, 0.28 * len(table) + 0.9) if few else 4.0
-        paths = table[moments[0]].columns
-        figure = new_figure(max(6.0, 0.34 * len(paths) + 2), height * len(moments))
-        axes = figure.subplots(len(moments), 1, sharex=True, squeeze=False)[:, 0]
-        style: Any = {"cmap": colors.colormap("diverging"), "vmin": -largest, "vmax": largest}
-        for axis, moment in zip(axes, moments, strict=True):
-            image = axis.imshow(table[moment], aspect="auto", **style)
-            axis.set_title(moment or "coefficient")
-            axis.grid(False)
-            axis.set_yticks(range(len(table)) if few else [], list(table.index) if few else [])
-        axes[-1].set_xticks(range(len(paths)), list(paths), rotation=60, ha="right")
-        figure.colorbar(image, ax=list(axes), label="standard deviations", shrink=0.8)
-    return figure
-
-
-def scale_map(
-    weights: Floats, epochs: Sequence[int], best: int | None = None, theme: ThemeName = "light"
-) -> Figure:
-    """The selection matrix ``F`` over training as heat maps, one panel per scale.
-
-    Args:
-        weights: ``F`` at each epoch, ``[epochs, scales, steps]``.
-        epochs: their numbers, increasing.
-        best: the epoch whose weights were kept, marked by a line (default: none).
-        theme: ``"light"`` (default) or ``"dark"``.
-
-    >>> scale_map(np.full((3, 2, 4), 0.25), [0, 1, 2]).axes[0].get_title(loc="left")
-    'scale 1'
-    """
-    weights, at = np.asarray(weights, dtype=np.float64), np.asarray(epochs, dtype=np.float64)
-    if weights.ndim != 3 or len(weights) != len(at):
-        shape = f"{weights.shape} for {len(at)} epochs"
-        raise ValueError(f"weights must be [epochs, scales, steps]; got {shape}")
-    scales, steps = weights.shape[1:]
-    half = np.diff(at) / 2 if len(at) > 1 else np.array([0.5])
-    borders = np.r_[at[0] - half[0], at[1:] - half[: len(at) - 1], at[-1] + half[-1]]
-    with drawing(theme) as colors:
-        figure, axes = panels(scales, "epoch", "diffusion time t", most=scales, size=(1.9, 2.2))
-        up, shades = np.arange(0.5, steps + 1), colors.colormap()
-        for number, axis in enumerate(axes):
-            cells = weights[:, number].T
-            image = axis.pcolormesh(borders, up, cells, cmap=shades, vmin=0, vmax=1)
-            mean = weights[:, number] @ np.arange(1, steps + 1)
-            axis.plot(epochs, mean, color=colors.series[1], lw=1.6, label="mean")
-            if best is not None:
-                axis.axvline(best, color=colors.muted, ls=":", lw=1.2)
-            axis.set(title=f"scale {number + 1}", ylim=(0.5, steps + 0.5))
-            axis.grid(False)
-        figure.colorbar(image, ax=axes, label="weight F", shrink=0.9)
-    return figure

@@ -170,6 +170,13 @@ def panels(
     return figure, axes[:count]
 
 
+def files_of(path: str | Path, *endings: str) -> list[Path]:
+    """Files with these endings, in a folder that exists."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return [path.with_name(path.name + ending) for ending in endings]
+
+
 def save(figure: Figure, path: str | Path) -> list[Path]:
     """Saves a figure as PNG and SVG.
 
@@ -182,9 +189,7 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
     """
     from matplotlib import rc_context
 
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files = [path.with_name(path.name + ending) for ending in (".png", ".svg")]
+    files = files_of(path, ".png", ".svg")
     # Without dates and random ids, so that the same figure gives the same file.
     with rc_context({"svg.hashsalt": "legs"}):
         figure.savefig(files[0], dpi=150, facecolor=figure.get_facecolor())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shlex
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import pandas as pd
 
 from legs.report import plots, words
 from legs.report.drawings import graph_svg, molecule_svg
-from legs.report.folders import DEMO, ONE, CrossValidation, Run, Scales, Shown, read_json
+from legs.report.folders import DEMO, CrossValidation, Run, Scales, Shown, read_json
 from legs.report.theme import Floats
 from legs.report.words import joined, method_name, number
 
@@ -25,11 +22,6 @@ Table = list[list[str]]
 Paper = Callable[[str, str], Any]
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
 PARTS = ("training", "validation", "test")
-# Options of legs cv that legs train has as well; the latter have no value.
-SHARED = {"--target", "--task", "--features", "--limit", "--lr", "--epochs", "--batch-size"}
-SHARED |= {"--patience", "--seed", "--smiles-column", "--id-column", "--on-error"}
-SHARED |= {"--grad-clip", "--clip"}  # the latter in old runs
-FLAGS = {"--hydrogens", "--symmetrize", "--balanced"}
 SIGNIFICANT = 0.05
 # Larger graphs are not drawn.
 LARGEST = 200
@@ -59,7 +51,7 @@ def train_view(run: Run, paper: Paper) -> View:
     training, options = settings.get("training", {}), settings.get("model_options", {})
     test, base = run.scores("test"), run.scores("guess")
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    _predictions(run, figures)
+    _predictions(run.predictions, names, figures)
     return {
         "template": "train.html",
         "title": f"Predicting {what} with {method_name(run.method)}",
@@ -100,22 +92,23 @@ def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     return float(error.abs().sem())
 
 
-def _predictions(run: Run | CrossValidation, figures: View) -> None:
+def _predictions(table: pd.DataFrame | None, names: list[str], figures: View) -> None:
     """Adds plots of predicted classes or targets beside the truth."""
-    if (table := run.predictions) is None:
+    if table is None:
         return
-    if run.classes and {"truth", run.column} <= set(table.columns):
-        true, predicted = table["truth"].astype(str), table[run.column].astype(str)
-        names = list(dict.fromkeys([*run.names, *sorted({*true, *predicted})]))
+    if {"truth", "prediction"} <= set(table):
+        true, predicted = table["truth"].astype(str), table["prediction"].astype(str)
+        names = list(dict.fromkeys([*names, *sorted({*true, *predicted})]))
         figures["confusion"] = plots.confusion_figure([*true], [*predicted], names, None)
-        if (sure := run.sure) is not None:
+        sure = table.filter(regex="^probability:").astype(float).max(axis=1)
+        if sure.notna().any():
             right = (true == predicted).to_numpy()
-            figures["reliability"] = plots.reliability_figure(sure, right, theme=None)
+            figures["reliability"] = plots.reliability_figure(sure.to_numpy(), right, theme=None)
     targets = {}
-    for name in () if run.classes else run.names:
-        pair = (f"truth:{name}", f"{run.prefix}{name}")
-        if set(pair) <= set(table.columns):
-            truth, ours = (pd.to_numeric(table[c], errors="coerce").to_numpy() for c in pair)
+    for name in names:
+        if {name, f"truth:{name}"} <= set(table):
+            pair = (table[f"truth:{name}"], table[name])
+            truth, ours = (pd.to_numeric(c, errors="coerce").to_numpy() for c in pair)
             targets[name] = plots.residual_figure(truth, ours, name, None)
     if targets:
         figures["residuals"] = plots.with_frames(targets)
@@ -131,7 +124,7 @@ def _run_scales(run: Run, figures: View) -> View | None:
     best = scales.labels[-1] if ensemble else run.best_epoch
     state = int(np.argmin(np.abs(np.array(scales.labels) - best)))
     return {
-        **_slider(scales, "epoch", scales.labels[state], figures),
+        **_slider(scales, "epoch", state, figures),
         "fixed": run.scales is None,
         "ensemble": ensemble,
         "epoch": scales.labels[state],
@@ -144,20 +137,18 @@ def _run_scales(run: Run, figures: View) -> View | None:
 def _slider(scales: Scales, label: str, best: int, figures: View) -> View:
     """Adds plots of the scales and of their responses, one frame per state.
 
-    Of many states some are left out, but not the one labelled ``best``.
+    Of many states some are left out, but not the one with the index ``best``.
     """
     count = len(scales.labels)
-    states = {round(k) for k in np.linspace(0, count - 1, min(count, STATES))}
-    ordered = sorted(states | {scales.labels.index(best)})
-    weights = {str(scales.labels[k]): scales.weights[k] for k in ordered}
-    selections = {k: plots.selection_plot(F) for k, F in weights.items()}
+    states = sorted({best, *(round(k) for k in np.linspace(0, count - 1, min(count, STATES)))})
+    selections, responses = {}, {}
+    for k in states:
+        name, weights = str(scales.labels[k]), scales.weights[k]
+        selections[name] = plots.selection_plot(weights)
+        responses[name] = plots.response_figure(weights, float(scales.laziness[k]), theme=None)
     figures["weights"] = plots.with_frames(selections)
-    responses = {
-        name: plots.response_figure(F, float(scales.laziness[k]), theme=None)
-        for k, (name, F) in zip(ordered, weights.items(), strict=True)
-    }
     figures["responses"] = plots.with_frames(responses)
-    return {"label": label, "labels": list(weights), "start": list(weights).index(str(best))}
+    return {"label": label, "labels": list(selections), "start": states.index(best)}
 
 
 def _means(means: Floats) -> str:
@@ -214,7 +205,7 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
     means = {method_name(m["method"]): [factor * s for s in m["scores"]] for m in run.methods}
     score = "accuracy, %" if run.classes else "mean squared error"
     figures = {"folds": plots.folds(means, score)}
-    _predictions(run, figures)
+    _predictions(run.answers, run.names, figures)
 
     def score_of(mean: float, std: float) -> str:
         return f"{factor * mean:.{digits}f} ± {factor * std:.{digits}f}"
@@ -260,7 +251,7 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
             for r in pairs
         ],
         "scales": _cv_scales(run, figures),
-        "parts_of": _parts(run),
+        "to_explain": next((n for n in [run.lead, *names] if n != "gs-svm"), ""),
         **_cv_graphs(run),
         "one": {} if run.one is None else run_graphs(run.one, figures, with_map=False),
         "figures": figures,
@@ -291,57 +282,8 @@ def _cv_scales(run: CrossValidation, figures: View) -> View | None:
         return None
     method = run.lead if run.lead in run.scales else next(iter(run.scales))
     scales = run.scales[method]
-    slider = _slider(scales, "test set", 1, figures)
+    slider = _slider(scales, "test set", 0, figures)
     return {**slider, "method": method_name(method), "deviation": _means(scales.means.std(0))}
-
-
-def _parts(run: CrossValidation) -> View:
-    """The network to explain, and the commands that train it where there is none."""
-    networks = [str(m["method"]) for m in run.methods if m["method"] != "gs-svm"]
-    if not networks:
-        return {}
-    method = run.lead if run.lead in networks else networks[0]
-    folder = str(run.folder / ONE)
-    command = str(run.results.get("command", ""))
-    train = train_command(command, method, folder, usual_setting(run, method))
-    train = train or f"legs train DATA --model {method} -o {shlex.quote(folder)}"
-    commands = f"{train}\nlegs report {shlex.quote(str(run.folder))}"
-    return {"method": method_name(method), "commands": commands}
-
-
-def train_command(command: str, method: str, folder: str, setting: View | None = None) -> str:
-    """The command that trains one model like those of a cross-validation; empty if unknown.
-
-    >>> train_command("legs cv a.csv --folds 5 --target y -o cv", "gcn", "cv/m", {"lr": 0.01})
-    'legs train a.csv --target y --model gcn --lr 0.01 -o cv/m'
-    """
-    parts = shlex.split(command)
-    if parts[:2] != ["legs", "cv"]:
-        return ""
-    data, options, rest = "", [], iter(parts[2:])
-    tuned = dict(setting or {})
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if not name.startswith("-"):
-            data = data or word
-        elif name in FLAGS:
-            options.append(name)
-        else:
-            value = value if equals else next(rest, "")
-            if name in SHARED and name.removeprefix("--") not in tuned:
-                options += [name, value]
-    options += ["--model", method]
-    for name, value in tuned.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        options += ["--lr", text] if name == "lr" else ["--set", f"{name}={text}"]
-    return shlex.join(["legs", "train", data, *options, "-o", folder]) if data else ""
-
-
-def usual_setting(run: CrossValidation, method: str) -> View:
-    """The setting of the tuning grid that was chosen most often for a method."""
-    chosen = next(m for m in run.results["methods"] if m["method"] == method).get("chosen")
-    grid = run.results["options"].get("grid") or [{}]
-    return dict(grid[Counter(chosen).most_common(1)[0][0]]) if chosen else {}
 
 
 def graph_drawing(
@@ -472,7 +414,7 @@ def _methods(run: CrossValidation, row: Any) -> list[str]:
     if not run.classes:
         return [f"{name}: {number(row[f'truth:{name}'])}" for name in run.names[:MOST_TARGETS]]
     truth = str(row["truth"])
-    predicted = {str(k): str(v) for k, v in row.items() if k not in ("test_set", "id", "truth")}
+    predicted = {m["method"]: str(row[m["method"]]) for m in run.methods}
     correct = [method_name(k) for k, v in predicted.items() if v == truth]
     wrong = [f"{method_name(k)} predicts {v}" for k, v in predicted.items() if v != truth]
     right = [f"correct: {joined(correct)}"] if correct else []

@@ -89,6 +89,9 @@ def test_every_kind_of_method_in_one_table(tmp_path):
         right = predictions[method.method] == predictions["truth"]
         by_fold = right.groupby(predictions["test_set"]).mean()
         assert by_fold.tolist() == pytest.approx(method.scores)
+        sure = predictions[f"probability:{method.method}"]
+        assert sure.between(1 / 3 - 1e-6, 1 + 1e-6).all()  # one model, three classes
+        assert sure.tolist() == pytest.approx(torch.cat(method.probabilities).tolist())
 
 
 def test_regression_by_seeds():

@@ -23,7 +23,8 @@ TILE = 32  # channels of a block in batch norm
 BLOCKS = 2048  # that fill a GPU
 # A weight's gradient is a sum over all rows, which a matrix product leaves to one block per tile of
 # the weight. With rows in parts there are enough blocks, and parts are added in a fixed order.
-PARTS, PART_ROWS = 64, 64
+PARTS, FEWEST_PARTS, PART_ROWS = 64, 16, 64
+FEW_ROWS = 512  # up to which one block per tile normalizes all of them
 
 
 def product(rowptr: Tensor, col: Tensor, order: Tensor | None, values: Tensor, x: Tensor) -> Tensor:
@@ -118,7 +119,11 @@ class _Attend(Folded):
         _Attend.run("attention_backward", hidden, share, [*args, change, of_target], ctx.slope)
         columns = (pattern.rowptr_t, pattern.col_t, pattern.to_columns)
         of_hidden = product(*columns, share, grads[0])
-        of_source = product(*columns, change, source.new_ones(source.shape))
+        of_source, rows = source.new_empty(source.shape), source.shape[1]
+        args = [*columns, change, None, of_source, len(source), rows, rows, change.shape[1]]
+        heads, blocks = change.shape[2], -(-of_source.numel() // THREADS)
+        sizes = {"WIDTH": 1, "HEADS": heads}
+        launch.run("spmm", "spmm", hidden, blocks, THREADS, [*args, heads], **sizes)
         return of_hidden, of_source, of_target, *[None] * 10
 
     @staticmethod
@@ -141,9 +146,11 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     torch.Size([3, 2])
     """
     parts = PARTS
-    while parts > 1 and (x.shape[0] % parts or x.shape[0] < parts * PART_ROWS):
+    while x.shape[0] % parts or x.shape[0] < parts * PART_ROWS:
         parts //= 2
-    if parts == 1 or not launch.applies(x):
+        if parts < FEWEST_PARTS:
+            return x @ weight.mT
+    if not launch.applies(x):
         return x @ weight.mT
     cut = x.unflatten(0, (parts, -1))
     return torch.bmm(cut, weight.mT.expand(parts, -1, -1)).flatten(0, 1)
@@ -192,52 +199,63 @@ def _parts(x: Tensor) -> int:
     return max(1, min(BLOCKS // x.shape[0], -(-x.shape[1] // WARPS)))
 
 
-def batch_norm(x: Tensor, mask: Tensor, *layer: Tensor, eps: float, momentum: float) -> Tensor:
-    """Normalizes graph features ``[graphs, channels]`` in training.
+def batch_norm(
+    x: Tensor, mask: Tensor, *layer: Tensor, eps: float, momentum: float, relu: bool = False
+) -> Tensor:
+    """Normalizes features of graphs or nodes, ``[rows, channels]``, in training.
 
-    ``mask``, ``[graphs]``, is one where a graph enters the statistics, else zero; ``layer`` are
-    weight, bias, running mean and running variance, of which the last two are updated in place.
+    ``mask``, ``[rows]``, is one where a row enters the statistics, else zero; ``layer`` are weight,
+    bias, running mean and running variance, of which the last two are updated in place.
     """
     tensors = (t.unsqueeze(0) for t in (x, mask, *layer))
-    out: Tensor = _BatchNorm.call(*tensors, eps, momentum)[0]
+    out: Tensor = _BatchNorm.call(*tensors, eps, momentum, relu)[0]
     return out.squeeze(0)
 
 
 class _BatchNorm(Folded):
-    """The result, and for backward ``[models, 2, channels]``: means and one over deviations."""
+    """The result, and ``[models, 3, channels]``: means, one over deviations, numbers of rows."""
 
     mapped, shared = 6, 1
 
     @staticmethod
     def forward(x: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        *layer, eps, momentum = rest
+        *layer, eps, momentum, relu = rest
         out = x.new_empty(*mask.shape, x.shape[2])
-        stats = x.new_empty(len(mask), 2, x.shape[2])
-        _BatchNorm.run("norm_forward", x, out, [mask, *layer, out, stats], eps, momentum)
+        stats = x.new_empty(len(mask), 3, x.shape[2])
+        tensors, numbers = [mask, *layer, out, stats], (eps, momentum)
+        _BatchNorm.run("norm_forward", x, out, tensors, 3, relu, *numbers)
         return out, stats
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[:3], output[1])
+        ctx.save_for_backward(*inputs[:4], output[1])
+        ctx.relu = inputs[-1]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x, mask, weight, stats), grad = ctx.saved_tensors, grads[0]
+        (x, mask, weight, bias, stats), grad = ctx.saved_tensors, grads[0]
         change = grad.new_empty(grad.shape) if ctx.needs_input_grad[0] else None
-        terms = torch.empty_like(stats)  # gradients of weight and bias
-        _BatchNorm.run("norm_backward", x, grad, [mask, weight, stats, grad, change, terms])
+        terms = stats.new_empty(len(stats), 2, stats.shape[2])  # gradients of weight and bias
+        tensors = [mask, weight, bias, stats, grad, change, terms]
+        _BatchNorm.run("norm_backward", x, grad, tensors, 2, ctx.relu)
         of_x = None if change is None else change.sum_to_size(x.shape)
-        return of_x, None, terms[:, 0], terms[:, 1], *[None] * 4
+        return of_x, None, terms[:, 0], terms[:, 1], *[None] * 5
 
     @staticmethod
-    def run(name: str, x: Tensor, out: Tensor, args: list[Any], *numbers: float) -> None:
-        models, graphs, channels = out.shape
-        args, blocks = [x, *args, graphs, channels, *numbers], models * -(-channels // TILE)
-        constants = {"TILE": TILE, "SAME": int(len(x) < models)}
-        launch.run("batch_norm", name, x, blocks, THREADS, args, **constants)
+    def run(
+        name: str, x: Tensor, out: Tensor, args: list[Any], terms: int, relu: bool, *numbers: float
+    ) -> None:
+        models, rows, channels = out.shape
+        tiles = -(-channels // TILE)
+        parts = 1 if rows <= FEW_ROWS else min(PARTS, max(1, BLOCKS // (models * tiles)))
+        sums = x.new_empty(models, parts, terms, channels) if parts > 1 else None
+        args, blocks = [x, *args, sums, rows, channels, parts, *numbers], models * tiles * parts
+        constants = {"TILE": TILE, "SAME": int(len(x) < models), "RELU": int(relu)}
+        for phase in (2,) if parts == 1 else (0, 1):
+            launch.run("batch_norm", name, x, blocks, THREADS, args, PHASE=phase, **constants)
 
 
 def mix(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:

@@ -33,25 +33,19 @@
     if (caption) caption.textContent = layout.meta ?? "";
   };
 
-  for (const select of document.querySelectorAll("select.frame")) {
-    select.addEventListener("change", () => {
-      state[select.dataset.of] = Number(select.value);
-      plots.filter((element) => element.dataset.plot === select.dataset.of).forEach(draw);
-    });
-  }
-
-  const block = document.querySelector(".sliding");
-  const input = block?.querySelector("input");
-  if (input) {
-    const labels = input.dataset.labels.split(" ");
-    const inside = plots.filter((element) => block.contains(element));
+  // Lists and the slider choose the frames of plots.
+  for (const control of document.querySelectorAll(".frame")) {
+    const { of, label, labels } = control.dataset;
+    const chosen = plots.filter((element) => of.split(" ").includes(element.dataset.plot));
     const choose = () => {
-      const label = labels[Number(input.value)];
-      block.querySelector("output").textContent = label;
-      input.setAttribute("aria-valuetext", `${input.dataset.label} ${label}`);
-      for (const element of inside) state[element.dataset.plot] = Number(input.value);
+      for (const element of chosen) state[element.dataset.plot] = Number(control.value);
+      if (labels) {
+        const name = labels.split(" ")[Number(control.value)];
+        control.closest(".slider").querySelector("output").textContent = name;
+        control.setAttribute("aria-valuetext", `${label} ${name}`);
+      }
     };
-    input.addEventListener("input", () => { choose(); inside.forEach(draw); });
+    control.addEventListener("input", () => { choose(); chosen.forEach(draw); });
     choose();
   }
 

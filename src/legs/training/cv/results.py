@@ -49,6 +49,8 @@ class MethodResult:
     # Results of measures by name, and of the models behind each test set's answer, ``[models, …]``.
     measured: dict[str, list[Tensor]] = field(default_factory=dict)
     losses: list[list[float]] = field(default_factory=list)  # mean validation, by setting and set
+    # By test set and graph: the mean probability of the voted class.
+    probabilities: list[Tensor] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -117,7 +119,8 @@ def score_method(
     losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
     chosen = np.argmin(losses, axis=0).tolist()
     behind = [by_setting[best][k] for k, best in enumerate(chosen)]
-    pairs = [_score(data, splits, models) for splits, models in zip(planned, behind, strict=True)]
+    scored = [_score(data, splits, models) for splits, models in zip(planned, behind, strict=True)]
+    answers, scores, sure = (list(column) for column in zip(*scored, strict=True))
     everything = [m for s in by_setting for g in s for m in g]
     first = behind[0][0]  # settings may differ in width: parameters are those of its choice
     seconds, strategies = sum(m.seconds for m in everything), {m.strategy for m in everything}
@@ -127,12 +130,13 @@ def score_method(
         for name in first.measured
         if all(name in m.measured for group in behind for m in group)
     }
-    answers, scores = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    return MethodResult(method, scores, chosen, answers, *training, measured, losses)
+    return MethodResult(method, scores, chosen, answers, *training, measured, losses, sure)
 
 
-def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tuple[Tensor, float]:
-    """The answer for a test set and its score."""
+def _score(
+    data: GraphDataset, group: list[Split], models: list[Trained]
+) -> tuple[Tensor, float, Tensor]:
+    """The answer for a test set, its score, and the mean probabilities of voted classes."""
     assert data.y is not None
     test = group[0].test
     for model in models:
@@ -140,10 +144,11 @@ def _score(data: GraphDataset, group: list[Split], models: list[Trained]) -> tup
     answers = torch.stack([model.answers for model in models])
     if data.task == "classification":
         classes = vote(answers)
-        return classes, float((classes == data.y[test]).double().mean())
+        sure = answers.double().mean(0).gather(1, classes.unsqueeze(1)).squeeze(1)
+        return classes, float((classes == data.y[test]).double().mean()), sure
     task = Task.of(data, torch.as_tensor(group[0].train))
     mean = answers.mean(0)
-    return mean, task.scores(mean, data.y[test])["whitened_mse"]
+    return mean, task.scores(mean, data.y[test])["whitened_mse"], mean.new_empty(0)
 
 
 def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[float]:
@@ -317,6 +322,8 @@ def _predictions(result: CVResult) -> pd.DataFrame:
     if data.task == "classification":
         for name, classes in answers.items():
             columns[name] = [data.class_names[k] for k in classes.tolist()]
+        for method in result.methods:
+            columns[f"probability:{method.method}"] = torch.cat(method.probabilities).numpy()
     else:
         for k, target in enumerate(data.target_names):
             for name, values in answers.items():

@@ -1,89 +1,136 @@
-// Batch norm for a stack of models, each with the statistics of its own graphs; see
-// legs.nn.GraphBatchNorm. A block has a model and TILE of its channels; GROUPS of threads share the
-// graphs of a batch. Constants: real, THREADS, TILE, SAME (whether all models share the features).
+// Batch norm for a stack of models, each with the statistics of its own rows; see
+// legs.nn.GraphBatchNorm. A block has a model, TILE of its channels and a part of the rows, which
+// GROUPS of threads share. Many rows take two launches: PHASE 0 writes the sums of every part, PHASE
+// 1 combines them; with one part PHASE 2 does both. Constants: real, THREADS, TILE, PHASE, SAME
+// (whether all models share the features), RELU (whether ReLU follows).
 
 #define GROUPS (THREADS / TILE)
 
 struct Column {
-    int model, channel, group, graphs, channels;
+    int model, part, parts, channel, group, rows, channels;
     bool inside;
     const real* mask;
-    real count;  // of graphs under the mask
 
-    __device__ Column(const real* masks, int graphs, int channels) : graphs(graphs), channels(channels) {
+    __device__ Column(const real* masks, int rows, int channels, int parts)
+        : parts(parts), rows(rows), channels(channels) {
         const int tiles = (channels + TILE - 1) / TILE;
-        model = blockIdx.x / tiles, group = threadIdx.x / TILE;
-        channel = blockIdx.x % tiles * TILE + threadIdx.x % TILE;
+        model = blockIdx.x / tiles / parts, part = blockIdx.x / tiles % parts;
+        group = threadIdx.x / TILE, channel = blockIdx.x % tiles * TILE + threadIdx.x % TILE;
         inside = channel < channels;
         if (!inside) channel = 0;  // computed, but not written
-        mask = masks + (index_t)model * graphs;
-        count = total([&](int g) { return mask[g]; });
+        mask = masks + (index_t)model * rows;
     }
-    // The sum over all graphs, in a fixed order, for all threads of a channel.
+    // Calls f for the rows of this thread.
+    template <class F>
+    __device__ __forceinline__ void each(F f) const {
+        for (int i = part * GROUPS + group; i < rows; i += parts * GROUPS) f(i);
+    }
+    // The sum over the rows of this block, in a fixed order, for all threads of a channel.
     template <class F>
     __device__ __forceinline__ real total(F f) const {
-        __shared__ real parts[THREADS];
+        __shared__ real shared[THREADS];
         real sum = 0;
-        for (int g = group; g < graphs; g += GROUPS) sum += f(g);
+        each([&](int i) { sum += f(i); });
         __syncthreads();
-        parts[threadIdx.x] = sum;
+        shared[threadIdx.x] = sum;
         __syncthreads();
         sum = 0;
-        for (int k = threadIdx.x % TILE; k < THREADS; k += TILE) sum += parts[k];
+        for (int k = threadIdx.x % TILE; k < THREADS; k += TILE) sum += shared[k];
         return sum;
     }
-    // Where the channel of a graph is, and that of a parameter with so many rows per model.
-    __device__ index_t at(int g, int row) const { return ((index_t)row * graphs + g) * channels + channel; }
-    __device__ index_t of(int rows) const { return (index_t)model * rows * channels + channel; }
-    __device__ real share(int g) const { return mask[g] / (count > 1 ? count : 1); }
+    // Where the channel of a row is, and number k of "of" per part, or per model, and channel.
+    __device__ index_t at(int i, int first) const { return ((index_t)first * rows + i) * channels + channel; }
+    __device__ index_t sum(int p, int k, int of) const {
+        return (((index_t)model * parts + p) * of + k) * channels + channel;
+    }
+    __device__ index_t of(int k, int of) const { return ((index_t)model * of + k) * channels + channel; }
 };
 
-// Also updates the running averages; stats are the mean and one over the deviation.
+// Also updates the running averages; stats are the mean, one over the deviation, and the number of
+// rows under the mask. sums: [models, parts, 3, channels].
 extern "C" __global__ void __launch_bounds__(THREADS)
 norm_forward(const real* __restrict__ x, const real* __restrict__ mask, const real* __restrict__ weight,
              const real* __restrict__ bias, real* __restrict__ running_mean,
-             real* __restrict__ running_var, real* __restrict__ out, real* __restrict__ stats, int graphs,
-             int channels, double eps, double momentum) {
-    const Column column(mask, graphs, channels);
-    const auto value = [&](int g) { return x[column.at(g, SAME ? 0 : column.model)]; };
-    real mean = column.total([&](int g) { return column.share(g) * value(g); });
-    real variance = column.total([&](int g) {
-        const real centred = value(g) - mean;
-        return column.share(g) * centred * centred;
-    });
-    if (!column.inside) return;
-    const index_t place = column.of(1);
-    if (!(column.count > 1)) {
-        mean = running_mean[place], variance = running_var[place];
-    } else if (column.group == 0) {
-        const real unbiased = variance * (column.count / (column.count - 1));
-        running_mean[place] += real(momentum) * (mean - running_mean[place]);
-        running_var[place] += real(momentum) * (unbiased - running_var[place]);
+             real* __restrict__ running_var, real* __restrict__ out, real* __restrict__ stats,
+             real* __restrict__ sums, int rows, int channels, int parts, double eps, double momentum) {
+    const Column column(mask, rows, channels, parts);
+    const auto value = [&](int i) { return x[column.at(i, SAME ? 0 : column.model)]; };
+    real count = 0, mean = 0, squares = 0;  // squares: of differences from the mean
+    if (PHASE != 1) {
+        count = column.total([&](int i) { return column.mask[i]; });
+        mean = column.total([&](int i) { return column.mask[i] * value(i); }) / (count > 0 ? count : 1);
+        squares = column.total([&](int i) { return column.mask[i] * (value(i) - mean) * (value(i) - mean); });
     }
+    if (!column.inside) return;
+    if (PHASE == 0) {
+        if (column.group == 0) {
+            sums[column.sum(column.part, 0, 3)] = count;
+            sums[column.sum(column.part, 1, 3)] = mean;
+            sums[column.sum(column.part, 2, 3)] = squares;
+        }
+        return;
+    }
+    if (PHASE == 1)
+        for (int p = 0; p < parts; ++p) {
+            const real more = sums[column.sum(p, 0, 3)], apart = sums[column.sum(p, 1, 3)] - mean;
+            const real both = count + more > 0 ? count + more : real(1);
+            mean += apart * more / both;
+            squares += sums[column.sum(p, 2, 3)] + apart * apart * count * more / both;
+            count += more;
+        }
+    const bool first = column.group == 0 && column.part == 0;
+    const index_t place = column.of(0, 1);
+    real variance = squares / (count > 1 ? count : real(1));
+    if (!(count > 1)) mean = running_mean[place], variance = running_var[place];
     const real root = 1 / sqrt(variance + real(eps)), scale = weight[place] * root;
-    if (column.group == 0) stats[column.of(2)] = mean, stats[column.of(2) + channels] = root;
-    for (int g = column.group; g < graphs; g += GROUPS)
-        out[column.at(g, column.model)] = (value(g) - mean) * scale + bias[place];
+    if (first) {
+        stats[column.of(0, 3)] = mean, stats[column.of(1, 3)] = root, stats[column.of(2, 3)] = count;
+        if (count > 1) {
+            running_mean[place] += real(momentum) * (mean - running_mean[place]);
+            running_var[place] += real(momentum) * (squares / (count - 1) - running_var[place]);
+        }
+    }
+    column.each([&](int i) {
+        const real y = (value(i) - mean) * scale + bias[place];
+        out[column.at(i, column.model)] = RELU && y < 0 ? real(0) : y;  // NaN stays
+    });
 }
 
 // Gradients of weight and bias, [models, 2, channels], and of the features unless change is null.
+// sums: [models, parts, 2, channels].
 extern "C" __global__ void __launch_bounds__(THREADS)
 norm_backward(const real* __restrict__ x, const real* __restrict__ mask, const real* __restrict__ weight,
-              const real* __restrict__ stats, const real* __restrict__ grad, real* __restrict__ change,
-              real* __restrict__ terms, int graphs, int channels) {
-    const Column column(mask, graphs, channels);
-    const real mean = stats[column.of(2)], root = stats[column.of(2) + channels];
-    const auto standard = [&](int g) { return (x[column.at(g, SAME ? 0 : column.model)] - mean) * root; };
-    const auto given = [&](int g) { return grad[column.at(g, column.model)]; };
-    const real slope = column.total([&](int g) { return given(g) * standard(g); });
-    const real sum = column.total(given);
-    if (!column.inside) return;
-    if (column.group == 0) terms[column.of(2)] = slope, terms[column.of(2) + channels] = sum;
-    if (!change) return;
-    for (int g = column.group; g < graphs; g += GROUPS) {
-        // Graphs of a model that has too few of them are in no statistics.
-        const real share = column.count > 1 ? column.share(g) : 0;
-        const real own = given(g) - share * (sum + standard(g) * slope);
-        change[column.at(g, column.model)] = weight[column.of(1)] * root * own;
+              const real* __restrict__ bias, const real* __restrict__ stats, const real* __restrict__ grad,
+              real* __restrict__ change, real* __restrict__ terms, real* __restrict__ sums, int rows,
+              int channels, int parts) {
+    const Column column(mask, rows, channels, parts);
+    const real mean = stats[column.of(0, 3)], root = stats[column.of(1, 3)], count = stats[column.of(2, 3)];
+    const real w = weight[column.of(0, 1)], b = bias[column.of(0, 1)];
+    const auto standard = [&](int i) { return (x[column.at(i, SAME ? 0 : column.model)] - mean) * root; };
+    const auto given = [&](int i) {
+        return RELU && standard(i) * w + b < 0 ? real(0) : grad[column.at(i, column.model)];
+    };
+    real slope = 0, sum = 0;
+    if (PHASE != 1) {
+        slope = column.total([&](int i) { return given(i) * standard(i); });
+        sum = column.total(given);
     }
+    if (!column.inside) return;
+    if (PHASE == 0) {
+        if (column.group == 0) {
+            sums[column.sum(column.part, 0, 2)] = slope;
+            sums[column.sum(column.part, 1, 2)] = sum;
+        }
+        return;
+    }
+    if (PHASE == 1)
+        for (int p = 0; p < parts; ++p) slope += sums[column.sum(p, 0, 2)], sum += sums[column.sum(p, 1, 2)];
+    if (column.group == 0 && column.part == 0) terms[column.of(0, 2)] = slope, terms[column.of(1, 2)] = sum;
+    if (!change) return;
+    column.each([&](int i) {
+        // Rows of a model that has too few of them are in no statistics.
+        const real share = count > 1 ? column.mask[i] / count : real(0);
+        const real own = given(i) - share * (sum + standard(i) * slope);
+        change[column.at(i, column.model)] = w * root * own;
+    });
 }

@@ -1,3 +1,18 @@
+// The sum of f over all nodes, for all threads.
+template <class F>
+__device__ real total(index_t begin, index_t end, F f) {
+    __shared__ real sums[32];
+    real value = 0;
+    for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) value += f(i);
+    value = sum_over(value, 1, 32);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0;
+    for (int k = 0; k < (blockDim.x + 31) / 32; ++k) value += sums[k];
+    return value;
+}
+
 // Degrees, places of neighbors in their graph, the share of a node in means and the floor of the
 // variance: one block per graph, for all models.
 extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const index_t* col,
@@ -15,24 +30,11 @@ extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const i
         inverse[i] = degree > 0 ? 1 / degree : real(1);
     }
     __syncthreads();
-    __shared__ real sums[32];
-    // The sum of f over all nodes, for all threads.
-    const auto total = [&](auto f) {
-        real value = 0;
-        for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) value += f(i);
-        value = sum_over(value, 1, 32);
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
-        __syncthreads();
-        value = 0;
-        for (int k = 0; k < (blockDim.x + 31) / 32; ++k) value += sums[k];
-        return value;
-    };
     const auto times = [&](index_t i) { return MERGED ? multiplicity[i] : real(1); };
-    const real nodes = total(times), share = 1 / (nodes > 1 ? nodes : real(1));
+    const real nodes = total(begin, end, times), share = 1 / (nodes > 1 ? nodes : real(1));
     if (threadIdx.x == 0) shares[g] = share;
     for (int c = 0; c < C; ++c) {
-        const real energy = total([&](index_t i) {
+        const real energy = total(begin, end, [&](index_t i) {
             real reach = 0, spread = 0, degree = 0;
             for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
                 const real w = WEIGHTED ? weight[e] : real(1), a = w * inverse[col[e]], z = x[col[e] * C + c];
