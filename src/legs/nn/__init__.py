@@ -1,10 +1,12 @@
 """Scattering as PyTorch modules."""
 
+from legs.nn.attention import Attention
 from legs.nn.batch_norm import GraphBatchNorm, synchronized
 from legs.nn.columns import Column
-from legs.nn.head import FCN, RBF, Attention
+from legs.nn.fcn import FCN
 from legs.nn.input_scale import InputScale
 from legs.nn.moments import Moments
+from legs.nn.rbf import RBF
 from legs.nn.readout import Readout
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.scattering import Scattering
