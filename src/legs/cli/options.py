@@ -112,6 +112,15 @@ class LoopOptions:
     batch_size: Annotated[int, Option(min=1, help="Graphs per batch.")] = 128
     patience: Annotated[int, Option(min=1, help="Epochs to wait for a better loss.")] = 100
     clip: Annotated[float | None, Option("--grad-clip", **FLOAT, help="Max gradient norm.")] = None
+    optimizer: Annotated[Literal["adam", "adamw"], Option(help="Optimizer.")] = "adam"
+    weight_decay: Annotated[float, Option(min=0.0, help="Weight decay.")] = 0.0
+    schedule: Annotated[
+        Literal["constant", "cosine"], Option(help="Of the learning rate; cosine falls to zero.")
+    ] = "constant"
+    warmup: Annotated[int, Option(min=0, help="Epochs of a rising learning rate.")] = 0
+    scale_lr: Annotated[
+        float | None, Option(**FLOAT, help="Learning rate of learned scales; default: --lr.")
+    ] = None
     balanced: Annotated[bool, Option("--balanced", help="Weight rare classes more.")] = False
     seed: Annotated[int, Option(help="Seed of splits, weights and batches.")] = 0
 

@@ -61,9 +61,7 @@ def train(
     settings, target = settings or {}, task.targets(y)
     if target.is_floating_point():
         target = target.to(next(network.parameters()).dtype)
-    optimizer = torch.optim.Adam(
-        network.parameters(), lr=options.lr, weight_decay=options.weight_decay
-    )
+    optimizer = _optimizer(network, options)
     group.agree(plain(settings), "settings or data")
     # Process 0 reads it: the others may have no file.
     state = group.broadcast(load_state(checkpoint, settings) if checkpoint else None)
@@ -119,6 +117,8 @@ def train(
             if validated and state.epoch - state.best_epoch >= options.patience:
                 break
             epoch = state.epoch + 1
+            for group_of in optimizer.param_groups:
+                group_of["lr"] = group_of["base_lr"] * options.rate_factor(epoch)
             row = {"epoch": epoch, "train_loss": run(forward, epoch)}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 scale, row["validation_loss"] = group.broadcast(validate())
@@ -149,6 +149,23 @@ def train(
         network.load_state_dict(state.tensors["best"])
     network.eval()
     return state
+
+
+def _optimizer(network: Network, options: TrainingOptions) -> torch.optim.Optimizer:
+    groups: list[dict[str, Any]] = [{"params": list(network.parameters()), "base_lr": options.lr}]
+    if options.scale_lr is not None:
+        scales = {id(p) for name, p in network.named_parameters() if is_scale(name)}
+        own = [[p for p in network.parameters() if (id(p) in scales) == each] for each in (0, 1)]
+        rates = (options.lr, options.scale_lr)
+        pairs = zip(own, rates, strict=True)
+        groups = [{"params": some, "base_lr": rate} for some, rate in pairs if some]
+    kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
+    return kind(groups, lr=options.lr, weight_decay=options.weight_decay)
+
+
+def is_scale(name: str) -> bool:
+    """Whether a parameter, by its name, holds learned scales."""
+    return name.rpartition(".")[2] == "theta"
 
 
 def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:

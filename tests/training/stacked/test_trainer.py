@@ -81,6 +81,32 @@ def test_stacked_is_single(name, task):
             torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("scale_lr", [None, 0.01])
+def test_optimizers_and_schedules_are_those_of_single_networks(scale_lr):
+    data = made_data("classification")
+    options = TrainingOptions(
+        batch_size=16,
+        max_epochs=9,
+        validate_every=3,
+        precision="float64",
+        optimizer="adamw",
+        weight_decay=0.1,
+        schedule="cosine",
+        warmup=2,
+        scale_lr=scale_lr,
+    )
+    together, alone = (members(data, "legs-fcn") for _ in range(2))
+    start = together[0].network.scattering.selection.theta.detach().clone()
+    inputs = Inputs(data, together[0].network, torch.device("cpu"))
+    train_stack(together, inputs, data.y, options)
+    for a, b in zip(together, alone, strict=True):
+        train_single(b, Inputs(data, b.network, torch.device("cpu")), data.y, options)
+        for key, value in a.network.state_dict().items():
+            torch.testing.assert_close(value, b.network.state_dict()[key], rtol=0, atol=1e-8)
+    moved = (together[0].network.scattering.selection.theta - start).abs().max()
+    assert (moved > 0.01) == (scale_lr is not None)
+
+
 @pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize("name", ["legs-fcn", "legs-rbf", "gin", "baseline"])
 def test_nothing_leaks_from_validation_and_test(name, calibrate):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
-from typing import Any
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
-
-from legs.kernels.gpu import launch
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 # Numbers that kernels read at once: parameters start at multiples of it, those that can.
 ALIGNED = 4
-THREADS = 256
 
 
 class StackedAdam:
@@ -23,6 +21,8 @@ class StackedAdam:
     All parameters of a model lie in one row of one matrix, and so do its moments: a step is a few
     operations, however many parameters there are. ``parameters`` are views into that matrix, by
     name, ``[models, ...]``; ``lr`` is ``[models]``, and ``clip`` the largest norm of a gradient.
+    ``decoupled`` is AdamW; ``own_lr`` are learning rates of parameters by name; ``factor``, a
+    tensor, multiplies all rates.
 
     >>> adam = StackedAdam({"w": torch.zeros(2, 3)}, torch.tensor([0.1, 0.2]))
     >>> adam.step(adam.parameters["w"].sum(), torch.tensor([True, True]))
@@ -36,8 +36,11 @@ class StackedAdam:
         lr: Tensor,
         weight_decay: float = 0.0,
         clip: float | None = None,
+        decoupled: bool = False,
+        own_lr: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        self.weight_decay, self.clip = weight_decay, clip
+        self.weight_decay, self.clip, self.decoupled = weight_decay, clip, decoupled
+        self.own_lr, self.factor = dict(own_lr), lr.new_ones(())
         self.shapes = {name: p.shape[1:] for name, p in parameters.items()}
         self.sizes = {name: prod(shape) for name, shape in self.shapes.items()}
         self.order = sorted(parameters, key=lambda name: self.sizes[name] % ALIGNED > 0)
@@ -58,7 +61,7 @@ class StackedAdam:
             if self.clip is not None:  # as torch.nn.utils.clip_grad_norm_ does
                 norm = grad.square().sum(1, keepdim=True).sqrt()
                 grad = grad * (self.clip / (norm + 1e-6)).clamp_max(1.0)
-            if self.weight_decay:
+            if self.weight_decay and not self.decoupled:
                 grad = grad + self.weight_decay * self.weights
                 for name in self.parameters.keys() - used.keys():
                     self.parts(grad)[name].zero_()
@@ -82,6 +85,12 @@ class StackedAdam:
         wide = weights.new_empty(models, width + -width % ALIGNED)
         self.weights = wide[:, :width].copy_(weights)
         self.first_moments, self.second_moments, self.lr, self.steps = first, second, lr, steps
+        self.rates = lr.unsqueeze(-1)
+        if self.own_lr:
+            self.rates = self.rates.expand(models, width).clone()
+            for name, part in self.parts(self.rates).items():
+                if name in self.own_lr:
+                    part.fill_(self.own_lr[name])
         parts = self.parts(self.weights)
         self.parameters = {name: part.requires_grad_() for name, part in parts.items()}
 
@@ -97,19 +106,15 @@ class StackedAdam:
 
     def _update(self, grad: Tensor, active: Tensor) -> None:
         self.steps += active
-        moments = (self.first_moments, self.second_moments)
-        if launch.applies(grad):
-            (models, width), start = grad.shape, self.weights.as_strided((1,), (1,))
-            blocks = -(-width // (4 * THREADS))  # of a model, four numbers per thread
-            args: list[Any] = [grad, self.lr, self.steps, active, start, *moments, width]
-            args += [self.weights.stride(0), blocks, *BETAS, EPS]
-            launch.run("adam", "adam", grad, models * blocks, THREADS, args)
-            return
         # In place, and by steps of zero for models at rest: this is all memory traffic.
         moving = active.to(grad.dtype).unsqueeze(-1)
+        rate = self.rates * self.factor * moving
+        if self.decoupled and self.weight_decay:
+            self.weights.mul_(1 - self.weight_decay * rate)
+        moments = (self.first_moments, self.second_moments)
         first, second = (1 - beta ** self.steps.clamp_min(1).unsqueeze(-1) for beta in BETAS)
         for moment, power, beta in zip(moments, (grad, grad.square()), BETAS, strict=True):
             moment.lerp_(power, (1 - beta) * moving)
         update = moments[1].sqrt().div_(second.sqrt()).add_(EPS)
         torch.div(moments[0], update, out=update)
-        self.weights.sub_(update.mul_(self.lr.unsqueeze(-1) / first * moving))
+        self.weights.sub_(update.mul_(rate / first))

@@ -103,6 +103,7 @@ def train_stack(
         for epoch in range(done + 1, options.max_epochs + 1):
             if not len(stack.running):
                 break
+            stack.adam.factor.fill_(options.rate_factor(epoch))
             with loop.seeded(options.seed, epoch, y.device):
                 for index in shared_batches(len(y), options, epoch):
                     step(index)
@@ -130,7 +131,10 @@ class Stack:
         dtype = state[next(iter(parameters))].dtype
         lr = torch.tensor([member.lr for member in members], device=device, dtype=dtype)
         trained = {k: t for k, t in state.items() if k in learned}
-        self.adam = StackedAdam(trained, lr, options.weight_decay, options.clip)
+        own = {name: options.scale_lr for name in trained if loop.is_scale(name)}
+        rates = {name: rate for name, rate in own.items() if rate is not None}
+        adamw = options.optimizer == "adamw"
+        self.adam = StackedAdam(trained, lr, options.weight_decay, options.clip, adamw, rates)
         self.network = Mapped(networks[0], inputs)
         self.train_mask = masks_of([m.split.train for m in members], len(y)).to(device, dtype)
         self.validation_mask = masks_of([m.split.validation for m in members], len(y)).to(device)
