@@ -209,7 +209,7 @@ def test_mapped_gradients(always):
 def test_only_the_reference_backend_is_plain(always, monkeypatch):
     product, computed = always
     monkeypatch.setattr(
-        "legs.nn.scattering.accelerated",
+        "legs.kernels.bank.accelerated",
         lambda walk: walk._replace(pattern=walk.pattern._replace(product=product)),
     )
     drawn = strategies.from_pairs(60, strategies.circulant_pairs(60, [1, 4, 9])[:-20])

@@ -161,5 +161,11 @@ def test_wrong_arguments():
         WaveletConv(-1, 2, edge_dim=3)
     with pytest.raises(ValueError, match="directed"):
         made()(x, edge_index[:, :1])
-    with pytest.raises(ValueError, match="is not possible: x is torch"):
-        made(backend="fused").half()(x.half(), edge_index)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype):
+    x, edge_index, _ = graph()
+    out = made(backend="fused").to(dtype)(x.to(dtype), edge_index)
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.double(), made()(x, edge_index), rtol=0, atol=0.1)

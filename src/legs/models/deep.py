@@ -77,6 +77,10 @@ class DeepLEGS(Network):
         self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
 
     def _embed(self, graphs: Graphs) -> Tensor:
+        with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
+            return self._states(graphs)
+
+    def _states(self, graphs: Graphs) -> Tensor:
         batch, size = graphs.segments()
         states = self.first(self.scale(graphs.x))
         mask = None if graphs.mask is None else graphs.mask[batch]

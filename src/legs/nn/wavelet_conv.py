@@ -137,9 +137,11 @@ class WaveletConv(nn.Module):
             self.reset_parameters()
         sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
         sizes["states"] = self.selection.steps + 1
-        arguments = (self.backend, x, edge_index, edge_weight, batch, batch_size)
+        half = x.dtype in (torch.float16, torch.bfloat16)
+        states = x.float() if half else x  # sums run in float32 at least
+        arguments = (self.backend, states, edge_index, edge_weight, batch, batch_size)
         graph = prepare(*arguments, **sizes, validate=self.validate)
-        out: Tensor = self.lin(self.convolve(x, graph, edge_index, edge_attr))
+        out: Tensor = self.lin(self.convolve(states, graph, edge_index, edge_attr).to(x.dtype))
         return out
 
     def convolve(
@@ -161,7 +163,9 @@ class WaveletConv(nn.Module):
         fused = self.backend != "reference" and weight is not None and launch.applies(x)
         if fused and simple and not torch.compiler.is_compiling() and x.numel():
             size = 1 + bands.shape[1]
-            out = mix(x, bands, weight[:size], count if self.nonlinearity == "abs" else 0)
+            out = mix(
+                x, bands, weight[:size].to(x.dtype), count if self.nonlinearity == "abs" else 0
+            )
             parts, weight = [], weight[size:]
         else:
             wavelets, low = bands.split([count, bands.shape[1] - count], dim=1)

@@ -57,7 +57,12 @@ class CVOptions:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {**asdict(self), "seeds": list(self.seeds), "grid": list(self.grid)}
+        own = {
+            "seeds": list(self.seeds),
+            "grid": list(self.grid),
+            "training": self.training.to_json(),
+        }
+        return {**asdict(self), **own}
 
 
 def plan_splits(
