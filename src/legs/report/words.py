@@ -19,7 +19,7 @@ ABOUT = {
     "legs-fcn": f"{_SCATTERING}, at learned distances (geometric scattering).",
     "legs-rbf": f"{_SCATTERING}, at learned distances, and compares it with learned prototypes.",
     "legs-attn-fcn": f"{_SCATTERING}, at learned distances and with attention to {{nodes}}.",
-    "legs-deep": f"{_SCATTERING}, at learned distances, in several layers.",
+    "legs-deep": f"{_SCATTERING}, at several distances, layer by layer.",
     "mp-legs-fcn": f"lets neighbors exchange messages, then {_SCATTERING}.",
     **dict.fromkeys(("gcn", "graphsage", "gat", "gin", "snowball"), _MESSAGES),
     "baseline": "uses the features of the {nodes} of a {graph}, and none of its {edges}.",
