@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -149,38 +149,37 @@ def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
     from legs.kernels.bank import difference_bank, prepare
     from legs.nn import WaveletConv
 
-    x, edge_index, batch = molecules(channels=width)
-    conv, module, inputs = WaveletConv(width, width), Scattering(2), molecules()[0]
-    layers = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
-    gin, filters = GINConv(layers), conv.fixed_filters
-    assert filters is not None and module.selection.theta is not None
-    theta, powers = module.selection.theta, power_filters(filters)
+    (x, edge_index, batch), inputs = molecules(channels=width), molecules()[0]
+    conv, module = WaveletConv(width, width), Scattering(2)
+    gin = GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
+    filters: Tensor = conv.fixed_filters  # type: ignore[assignment]
     sizes = {"bands": len(filters), "states": filters.shape[1]}
-
-    def step(run: Callable[[Tensor], Tensor], x: Tensor, others: Iterable[Tensor] = ()) -> Any:
-        gradient, others = torch.randn_like(run(x)), list(others)
-
-        def backward() -> None:
-            leaf = x.clone().requires_grad_()
-            torch.autograd.grad(run(leaf), [leaf, *others], gradient)
-
-        return backward
+    powers = power_filters(filters)
 
     def bands(x: Tensor) -> Tensor:
         graph = prepare("auto", x, edge_index, None, batch, 128, **sizes)
         return difference_bank(graph, x, filters)
 
+    def step(run: Callable[[Tensor], Tensor], x: Tensor, *others: Any, grad: bool = True) -> Any:
+        gradient = torch.randn_like(run(x))
+
+        def backward() -> None:
+            leaf = x.clone().requires_grad_(grad)
+            torch.autograd.grad(run(leaf), [*[leaf] * grad, *others], gradient)
+
+        return backward
+
     def scatter(x: Tensor) -> Tensor:
         return module(x, edge_index, batch=batch)
 
-    still = torch.randn(128, module.out_channels)
+    theta = module.selection.theta
     return {
         "bands": step(bands, x),
         "bands, plain": step(lambda x: plain_bank(x, edge_index, powers), x),
-        "WaveletConv": step(lambda x: conv(x, edge_index, batch=batch), x, conv.parameters()),
-        "GINConv": step(lambda x: gin(x, edge_index), x, gin.parameters()),
-        "Scattering(2), gradient in x": step(scatter, inputs, [theta]),
-        "Scattering(2)": lambda: torch.autograd.grad(scatter(inputs.clone()), theta, still),
+        "WaveletConv": step(lambda x: conv(x, edge_index, batch=batch), x, *conv.parameters()),
+        "GINConv": step(lambda x: gin(x, edge_index), x, *gin.parameters()),
+        "Scattering(2), gradient in x": step(scatter, inputs, theta),
+        "Scattering(2)": step(scatter, inputs, theta, grad=False),
     }
 
 
@@ -190,22 +189,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    for validate in (True, False):
-        runs = training_steps(validate=validate)
+    for validate in (True, False, None):
+        runs = hidden_steps() if validate is None else training_steps(validate=validate)
         for run in runs.values():
             run()
-        times = best_times(runs, options.rounds)
-        print(
-            f"validate={validate}: plain {1e3 * times['plain']:.2f} ms, Scattering "
-            f"{1e3 * times['fused']:.2f} ms, ratio {times['plain'] / times['fused']:.2f}"
-        )
-    runs = hidden_steps()
-    for run in runs.values():
-        run()
-    times = best_times(runs, options.rounds)
-    for ours, other in zip(list(times)[::2], list(times)[1::2], strict=True):
-        a, b = times[ours], times[other]
-        print(f"{ours} {1e3 * a:.2f} ms, {other} {1e3 * b:.2f} ms, ratio {a / b:.2f}")
+        times = list(best_times(runs, options.rounds).items())
+        for (ours, a), (other, b) in zip(times[::2], times[1::2], strict=True):
+            name = ours if validate is None else f"Scattering, validate={validate}"
+            text = f"{1e3 * a:.2f} ms, {other} {1e3 * b:.2f} ms"
+            print(f"{name} {text}: {b / a:.2f} times as fast")
 
 
 if __name__ == "__main__":
