@@ -469,3 +469,10 @@ def test_old_names_warn_and_work():
     x, edge_index = torch.rand(3, 1), ring(3).edge_index
     with pytest.warns(DeprecationWarning, match="use the module itself"):
         assert torch.equal(module.scatter(x, edge_index), module(x, edge_index))
+
+
+def test_lowpass_is_true_or_false():
+    """Descriptions of models may hold anything, such as an empty list."""
+    module = Scattering(1, lowpass=[], aggr=None)
+    assert module.lowpass is False
+    assert module(torch.rand(2, 1), torch.tensor([[0, 1], [1, 0]])).isfinite().all()

@@ -135,7 +135,7 @@ class Scattering(nn.Module):
         self.in_channels = in_channels
         self.order = order
         self.path_policy: PathPolicy = path_policy
-        self.lowpass = lowpass
+        self.lowpass = bool(lowpass)
         self.validate = validate
         self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps, ordering)

@@ -93,7 +93,7 @@ class WaveletConv(nn.Module):
         if mixing not in ("separable", "full"):
             raise ValueError(f'mixing must be "separable" or "full"; got {mixing!r}')
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.operator, self.lowpass, self.nonlinearity = operator, lowpass, nonlinearity
+        self.operator, self.lowpass, self.nonlinearity = operator, bool(lowpass), nonlinearity
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
         self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps)
