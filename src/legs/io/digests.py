@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -53,7 +54,8 @@ def file_digest(path: Path) -> str:
 
 def file_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Digests by name of those files that exist, for a JSON file beside them."""
-    return {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
+    # Names may be of a damaged file: os.path has no file for one that is too long, too.
+    return {name: file_digest(folder / name) for name in names if os.path.isfile(folder / name)}
 
 
 def source_digest(*folders: Path) -> str:
