@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from legs import functional as fn
-from legs.kernels.bank import prepare
 from legs.kernels.gpu.stacked import linear, norm_relu
 from legs.models.network import Graphs, Network
 from legs.nn import FCN, GraphBatchNorm, InputScale, Readout, WaveletConv
@@ -85,18 +84,7 @@ class DeepLEGS(Network):
         states = self.first(self.scale(graphs.x))
         mask = None if graphs.mask is None else graphs.mask[batch]
         conv: Any = self.convs[0]
-        sizes = {"bands": conv.selection.num_scales + conv.lowpass}
-        sizes["states"] = conv.selection.steps + 1
-        graph = prepare(
-            conv.backend,
-            states,
-            *graphs[1:3],
-            batch,
-            size,
-            validate=conv.validate,
-            is_sorted=conv.is_sorted,
-            **sizes,
-        )
+        graph = conv.prepared(states, *graphs[1:3], batch, size)
         layers = [states]
         for k, (conv, second) in enumerate(zip(self.convs, self.linears, strict=True)):
             hidden = conv.convolve(states, graph, graphs.edge_index, graphs.edge_attr)

@@ -97,11 +97,13 @@ class WaveletConv(nn.Module):
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
         self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps)
-        fixed = None if self.selection.learned else bank_filters(self.selection(), lowpass=lowpass)
+        fixed = (
+            None if self.selection.learned else bank_filters(self.selection(), lowpass=self.lowpass)
+        )
         self.fixed_filters: Tensor | None
         self.register_buffer("fixed_filters", fixed, persistent=False)
         wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
-        self.num_bands = 1 + wavelets + lowpass + (edge_dim is not None)
+        self.num_bands = 1 + wavelets + self.lowpass + (edge_dim is not None)
         width = self.num_bands if mixing == "full" else 1
         self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
@@ -135,19 +137,30 @@ class WaveletConv(nn.Module):
         if self.band_weight is not None and is_lazy(self.band_weight):
             self.band_weight.materialize((self.num_bands, x.shape[1]))
             self.reset_parameters()
-        sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
-        sizes["states"] = self.selection.steps + 1
         half = x.dtype in (torch.float16, torch.bfloat16)
         states = x.float() if half else x  # sums run in float32 at least
-        arguments = (self.backend, states, edge_index, edge_weight, batch, batch_size)
-        graph = prepare(*arguments, **sizes, validate=self.validate)
+        graph = self.prepared(states, edge_index, edge_weight, batch, batch_size)
         out: Tensor = self.lin(self.convolve(states, graph, edge_index, edge_attr).to(x.dtype))
         return out
+
+    def prepared(self, x: Tensor, edge_index: Tensor, *graphs: Any) -> Graph | Walk:
+        """The graphs for :meth:`convolve`, of all layers with the same scales."""
+        bands, states = self.selection.num_scales + self.lowpass, self.selection.steps + 1
+        return prepare(
+            self.backend,
+            x,
+            edge_index,
+            *graphs,
+            bands=bands,
+            states=states,
+            validate=self.validate,
+            is_sorted=self.is_sorted,
+        )
 
     def convolve(
         self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """What the linear map reads, on graphs of :func:`legs.kernels.bank.prepare`."""
+        """What the linear map reads, on graphs of :meth:`prepared`."""
         filters = self.fixed_filters
         if filters is None:
             filters = bank_filters(self.selection(), lowpass=self.lowpass)
