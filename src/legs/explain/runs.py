@@ -106,6 +106,9 @@ def drawn_graphs(file: Path) -> list[Data]:
         if "weights" in arrays:
             weight = arrays["weights"][edges]
             graph.edge_weight = torch.from_numpy(np.concatenate([weight, weight[no_loop]]))
+        if "edge_attr" in arrays:
+            there, back = arrays["edge_attr"][:, edges]
+            graph.edge_attr = torch.from_numpy(np.concatenate([there, back[no_loop]]))
         graphs.append(graph)
     return graphs
 

@@ -54,6 +54,7 @@ class NetworkEstimator(GraphEstimator):
     num_layers: int | None = None
     hidden_channels: int | None = None
     dropout: float | None = None
+    edge_features: bool = True
     lr: float = 1e-3
     weight_decay: float = 0.0
     batch_size: int = 128
@@ -97,6 +98,8 @@ class NetworkEstimator(GraphEstimator):
         if len(data) != len(y):
             raise DataError(f"{len(data)} graphs, but {len(y)} targets")
         data = replace(data, y=y, **facts)
+        if not self.edge_features:
+            data = replace(data, edge_attr=None)
         names = [field.name for field in fields(TrainingOptions) if hasattr(self, field.name)]
         chosen = {name: self._option(name) for name in names}
         options = TrainingOptions(**chosen, balanced=balanced, seed=self._seed())
@@ -173,6 +176,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         num_layers: of message passing (default: the model's).
         hidden_channels: width (default: the model's).
         dropout: (default: the model's).
+        edge_features: whether models that can read edge features, such as bonds, do (default).
         lr: learning rate of Adam (default 1e-3).
         weight_decay: of Adam (default 0).
         batch_size: graphs in a batch (default 128).

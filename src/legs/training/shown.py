@@ -221,6 +221,7 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
     Large graphs keep their edges only if they are ``drawn``: explaining needs them.
     """
     sizes, counts, pairs, weights = [0], [0], [np.zeros((0, 2))], []
+    attributes: list[npt.NDArray[Any]] = []
     for place, graph in enumerate(graphs):
         nodes = int(graph.num_nodes or 0)
         source, target = graph.edge_index.numpy()
@@ -230,6 +231,11 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
         pairs.append(np.stack([source[once], target[once]], axis=1))
         weight = graph.get("edge_weight")
         weights.append((np.ones(len(source)) if weight is None else weight.numpy())[once])
+        if place < drawn and graph.get("edge_attr") is not None:
+            attr = graph.edge_attr.numpy()
+            back = np.flatnonzero(source >= target)
+            back = back[np.lexsort((target[back], source[back]))]
+            attributes.append(np.stack([attr[once], attr[back]]))
     arrays = {
         "ptr": np.cumsum(sizes),
         "edge_ptr": np.cumsum(counts),
@@ -237,4 +243,6 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
     }
     if any(graph.get("edge_weight") is not None for graph in graphs):
         arrays["weights"] = np.concatenate(weights).astype(np.float32)
+    if attributes:  # of each edge, there and back
+        arrays["edge_attr"] = np.concatenate(attributes, axis=1).astype(np.float32)
     return arrays
