@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "multilabel"]
 Index: TypeAlias = slice | Sequence[int] | Tensor | np.ndarray[Any, Any]
 
 
@@ -45,7 +45,8 @@ class GraphDataset:
         col: neighbours as node numbers of the whole set, ``[edges]``, int32.
         edge_weight: ``[edges]`` float32, or ``None`` for ones.
         y: classes ``[graphs]`` (int64) or targets ``[graphs, targets]`` (float32, NaN: missing).
-        task: ``"classification"``, ``"regression"``, or ``None`` without targets.
+        task: ``"classification"``, ``"regression"``, ``"multilabel"`` (targets are 0 or 1), or
+            ``None`` without targets.
         name: of the set.
         feature_names: of the columns of ``x``.
         class_names: of the classes, in order of their numbers.

@@ -173,10 +173,12 @@ def _misfit_of_targets(data: GraphDataset) -> str:
         if y.dtype != torch.int64 or y.shape != (len(data),):
             return "its classes are not one per graph"
         return "its classes have no names" if y.min() < 0 or 0 < named <= y.max() else ""
-    if data.task == "regression":
+    if data.task in ("regression", "multilabel"):
         named = len(data.target_names)
         if y.dim() != 2 or len(y) != len(data) or named not in (0, y.shape[1]):
             return "its targets are not a row per graph and a column per name"
         infinite = y.dtype != torch.float32 or bool(torch.isinf(y).any())
+        if data.task == "multilabel" and not bool((y.isnan() | (y == 0) | (y == 1)).all()):
+            return "its labels are not 0 or 1"
         return "its targets are infinite, or not float32" if infinite else ""
     return f"its task is {data.task!r}"

@@ -93,8 +93,8 @@ def attribute(
         graph: with the node features that the model reads (``x``, ``edge_index``, perhaps
             ``edge_weight`` and ``edge_attr``), both directions of every edge.
         target: the class or target to explain, by name or index (default: the predicted class, or
-            the first target). Of a class, the log-odds :math:`\log p / (1 - p)` are attributed; of
-            a bare network, the output itself.
+            the first target). Of a class or label, the log-odds :math:`\log p / (1 - p)` are
+            attributed; of a bare network, the output itself.
         baseline: what the graph is compared with. ``"shuffled"`` (default): the same graph with
             its nodes' features permuted at random, the mean over some draws. ``"mean"``: the mean
             of its nodes at every node. ``"zero"``: no signal; normalized moments do not depend on
@@ -218,6 +218,8 @@ def _reader(task: Task | None, target: str | int | None, out: Tensor) -> tuple[F
     if classes:
         others = [k for k in range(out.shape[1]) if k != index]
         return (lambda out: out[:, index] - out[:, others].logsumexp(1)), names[index]
+    if task is not None and task.kind == "multilabel":
+        return (lambda out: out[:, index]), names[index]
     return (lambda out: (task.answers(out) if task else out)[:, index]), names[index]
 
 

@@ -152,7 +152,8 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
 
     Graphs can be networkx graphs, PyG ``Data``, scipy sparse or dense adjacency matrices, RDKit
     molecules or SMILES strings in a list, of mixed sizes (see :func:`legs.data.from_objects`), or a
-    data set of :func:`legs.data.load`. Classes can be text, integers or Booleans.
+    data set of :func:`legs.data.load`. Classes can be text, integers or Booleans; a matrix of 0 and
+    1 holds several labels per graph, of which some may be missing (NaN).
 
     A share of the graphs decides when training stops; then the model is trained again, for as many
     epochs, on all of them.
@@ -197,7 +198,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         paths: deprecated, ``path_policy``.
 
     Attributes:
-        classes_: the classes, sorted.
+        classes_: the classes, sorted; the numbers of labels, if there are several per graph.
         predictor_: the fitted model, a :class:`legs.training.Predictor`.
         network_: its network (not for ``gs-svm``).
         history_: losses of every epoch, validation graphs held out.
@@ -218,11 +219,17 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
     class_weight: Literal["balanced"] | None = None
 
     def fit(self, X: Graphs, y: Any) -> LEGSClassifier:
-        """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``."""
+        """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``, or labels, 0 or 1 each."""
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f'class_weight must be None or "balanced"; got {self.class_weight!r}')
         if self.class_weight and self.model == "gs-svm":
             raise ValueError("gs-svm has no class_weight")
+        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+            labels, titles = encode_numbers(y, "multilabel")
+            facts = {"class_names": (), "target_names": titles}
+            self._train(X, labels, balanced=bool(self.class_weight), task="multilabel", **facts)
+            self.classes_ = np.arange(len(titles))
+            return self
         classes, codes = encode_classes(y)
         names = {"class_names": tuple(map(str, classes.tolist())), "target_names": ("y",)}
         self._train(X, codes, balanced=bool(self.class_weight), task="classification", **names)
@@ -230,13 +237,18 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         return self
 
     def predict(self, X: Graphs) -> Array:
-        """The most probable classes, ``[graphs]``."""
-        best = self.predict_proba(X).argmax(axis=1)
+        """The most probable classes, ``[graphs]``, or 0 and 1 by graph and label."""
+        probabilities = self.predict_proba(X)
+        if self.predictor_.task.kind == "multilabel":
+            return (probabilities > 0.5).astype(np.int64)
+        best = probabilities.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Graphs) -> Array:
         """Probabilities of the classes, in the order of ``classes_``, ``[graphs, classes]``."""
         probabilities = self._predict(X)
+        if self.predictor_.task.kind == "multilabel":
+            return probabilities
         # They sum to one to float64's rounding, which scikit-learn's metrics check.
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 

@@ -66,7 +66,8 @@ def from_objects(
         y: targets, one (or a row of several) per graph; default: ``y`` of PyG graphs, or none.
         features: see :func:`legs.data.features.blocks.assemble`. Default: ``"chem"`` for
             molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
-        task: ``"classification"`` or ``"regression"``; default: as the targets look.
+        task: ``"classification"``, ``"regression"`` or ``"multilabel"`` (columns of 0 and 1);
+            default: as the targets look, one of the first two.
         name: of the data set (default none).
 
     Raises:
