@@ -27,7 +27,8 @@ def gather(filled, index, valid):
     edges = torch.stack([data.col[edge], filled.row[edge]]) + shift
     edge_index = torch.where(inside, edges, filler)
     weight = None if filled.weight is None else filled.weight[edge]
-    return GraphBatch(x, edge_index, weight, batch, filled.slots, None)
+    attr = None if data.edge_attr is None else filled._edge_attr(rows, ends, valid)
+    return GraphBatch(x, edge_index, weight, batch, filled.slots, None, attr)
 
 
 def owners(ends, capacity):

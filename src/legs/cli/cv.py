@@ -129,6 +129,8 @@ def _show(result: "CVResult", console: Console) -> None:
 
     classes = result.data.task == "classification"
     score, digits, sign = ("accuracy, %", 2, 1) if classes else ("MSE, standardized", 4, -1)
+    if result.data.task == "multilabel":
+        score, digits, sign = "mean AP, %", 2, 1
     rows: list[Any] = list(summary(result).itertuples())  # the baseline first
     worse = [row.method for row in rows[1:] if sign * row.mean <= sign * rows[0].mean]
     if worse:

@@ -83,7 +83,7 @@ class DataOptions:
         list[str] | None, Option(**COLUMN, help="Column to predict; can be repeated.")
     ] = None
     task: Annotated[
-        Literal["classification", "regression"] | None,
+        Literal["classification", "regression", "multilabel"] | None,
         Option(show_default="detected", help="Type of the targets."),
     ] = None
     smiles_column: SmilesColumn = None

@@ -63,4 +63,5 @@ def predict(
     if done.unscored:
         classes = predictor.task.kind == "classification"
         what = "classes that the model does not know" if classes else "not numbers"
+        what = "not 0 or 1" if predictor.task.kind == "multilabel" else what
         console.echo(f"not scored: {what} ({', '.join(done.unscored[:5])})")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "multilabel"]
 Index: TypeAlias = slice | Sequence[int] | Tensor | np.ndarray[Any, Any]
 
 
@@ -24,6 +24,7 @@ class GraphBatch(NamedTuple):
     batch: Tensor  # [nodes], the graph of each node
     batch_size: int
     y: Tensor | None  # [graphs] classes or [graphs, targets] values
+    edge_attr: Tensor | None = None  # [edges, edge features], as x
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch on another device."""
@@ -44,7 +45,8 @@ class GraphDataset:
         col: neighbours as node numbers of the whole set, ``[edges]``, int32.
         edge_weight: ``[edges]`` float32, or ``None`` for ones.
         y: classes ``[graphs]`` (int64) or targets ``[graphs, targets]`` (float32, NaN: missing).
-        task: ``"classification"``, ``"regression"``, or ``None`` without targets.
+        task: ``"classification"``, ``"regression"``, ``"multilabel"`` (targets are 0 or 1), or
+            ``None`` without targets.
         name: of the set.
         feature_names: of the columns of ``x``.
         class_names: of the classes, in order of their numbers.
@@ -53,6 +55,7 @@ class GraphDataset:
         smiles: per graph, for molecules.
         groups: per graph, where graphs belong together and splits may have to respect it.
         info: anything else: source, licence note, …
+        edge_attr: edge features ``[edges, edge features]``, float32 or uint8: bonds of molecules.
 
     >>> path = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
     >>> data = GraphDataset.from_pyg([path, path])
@@ -77,6 +80,7 @@ class GraphDataset:
     smiles: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
+    edge_attr: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -92,6 +96,11 @@ class GraphDataset:
     def in_channels(self) -> int:
         """Number of node features."""
         return self.x.shape[1]
+
+    @property
+    def edge_dim(self) -> int | None:
+        """Number of edge features; ``None`` without any."""
+        return None if self.edge_attr is None else self.edge_attr.shape[1]
 
     @property
     def out_channels(self) -> int:
@@ -128,7 +137,8 @@ class GraphDataset:
             if not -len(self) <= index < len(self):
                 raise IndexError(f"graph {index} of {len(self)}")
             graph = self.batch([int(index) % len(self)])
-            optional = {"edge_weight": graph.edge_weight, "y": graph.y}
+            names = ("edge_weight", "edge_attr", "y")
+            optional = {name: getattr(graph, name) for name in names}
             fields = {name: value for name, value in optional.items() if value is not None}
             return Data(graph.x, graph.edge_index, **fields)
         return self.subset(index)
@@ -151,6 +161,7 @@ class GraphDataset:
             rowptr=rowptr,
             col=(self.col[edges] + shift).to(self.col.dtype),
             edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             y=None if self.y is None else self.y[graphs],
             ids=tuple(self.ids[i] for i in rows) if self.ids else (),
             smiles=tuple(self.smiles[i] for i in rows) if self.smiles else (),
@@ -173,6 +184,7 @@ class GraphDataset:
             batch=torch.repeat_interleave(graphs, self.sizes),
             batch_size=len(self),
             y=self.y,
+            edge_attr=None if self.edge_attr is None else self.edge_attr.to(self.x.dtype),
         )
 
     def to(self, device: torch.device | str) -> GraphDataset:
@@ -187,7 +199,7 @@ class GraphDataset:
 
     @classmethod
     def from_pyg(cls, graphs: Sequence[Data], **fields: Any) -> GraphDataset:
-        """Gathers PyG graphs (``x``, ``edge_index``, optionally ``edge_weight`` and ``y``).
+        """Gathers PyG graphs: ``x``, ``edge_index``, perhaps ``edge_weight``, ``edge_attr``, ``y``.
 
         Args:
             graphs: with both directions of every edge.
@@ -203,6 +215,8 @@ class GraphDataset:
             fields["y"] = torch.cat([torch.as_tensor(g.y).reshape(1, -1) for g in graphs])
             if fields.get("task") == "classification":
                 fields["y"] = fields["y"].flatten().long()
+        if "edge_attr" not in fields and all(g.get("edge_attr") is not None for g in graphs):
+            fields["edge_attr"] = torch.cat([as_columns(g.edge_attr) for g in graphs])
         x = torch.cat([g.x.float() for g in graphs])
         return cls.from_edges(x, ptr, edges, weight, **fields)
 
@@ -213,6 +227,7 @@ class GraphDataset:
         ptr: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
         **fields: Any,
     ) -> GraphDataset:
         """From the edges of all graphs, numbered through: ``edge_index`` ``[2, edges]``."""
@@ -221,6 +236,8 @@ class GraphDataset:
         order = torch.argsort(target * max(num_nodes, 1) + source)
         rowptr = offsets(torch.bincount(target, minlength=num_nodes))
         weight = None if edge_weight is None else edge_weight[order]
+        if edge_attr is not None:
+            fields["edge_attr"] = as_columns(edge_attr)[order]
         return cls(x, ptr, rowptr, source[order].int(), weight, **fields)
 
     def to_pyg(self) -> list[Data]:
@@ -235,6 +252,12 @@ class GraphDataset:
             return everything[:0]
         numbers = index if isinstance(index, Tensor) else torch.as_tensor(np.asarray(index))
         return everything[numbers.to(everything.device)]
+
+
+def as_columns(attr: Tensor) -> Tensor:
+    """Edge features ``[edges, ...]`` as a matrix: uint8 as it is, all else float32."""
+    table = attr.unsqueeze(1) if attr.dim() == 1 else attr.flatten(1)
+    return table if table.dtype == torch.uint8 else table.float()
 
 
 def offsets(lengths: Tensor) -> Tensor:

@@ -45,7 +45,8 @@ def load(
             the source, for graphs the structure and all labels and attributes of nodes. See
             :func:`legs.data.features.blocks.assemble`; ``info["unused"]`` lists what is not used.
         target: the target or targets to keep; for a user's files, columns of the table.
-        task: ``"classification"`` or ``"regression"``; default: detected.
+        task: ``"classification"``, ``"regression"`` or ``"multilabel"`` (columns of 0 and 1, of
+            which values may be missing); default: detected, one of the first two.
         smiles_column: of a table (default: found).
         id_column: of a table (default: found).
         table: of labels, for folders of graph files (default: found in the folder).

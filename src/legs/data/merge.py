@@ -45,7 +45,7 @@ def merge_equivalent(data: GraphDataset) -> Merged:
     """Merges equivalent nodes.
 
     Args:
-        data: undirected graphs without edge weights.
+        data: undirected graphs without edge weights; edge features are left out.
 
     >>> star = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])
     >>> data = GraphDataset.from_edges(torch.ones(4, 1), torch.tensor([0, 4]), star)
@@ -67,7 +67,7 @@ def merge_equivalent(data: GraphDataset) -> Merged:
     source, target = entries % max(count, 1), entries // max(count, 1)
     counts = torch.bincount(kind, minlength=count).to(data.x.dtype)
     sizes = torch.bincount(graph[first], minlength=len(data))
-    merged = replace(data, x=data.x[first], ptr=offsets(sizes))
+    merged = replace(data, x=data.x[first], ptr=offsets(sizes), edge_attr=None)
     merged, order = _renumbered(merged, graph[first], source, target, weight.to(data.x.dtype))
     return Merged(merged, counts[order])
 
@@ -95,6 +95,7 @@ def without_loops(data: GraphDataset) -> GraphDataset:
         rowptr=offsets(torch.bincount(row[keep], minlength=data.num_nodes)),
         col=data.col[keep],
         edge_weight=None if weight is None else weight[keep],
+        edge_attr=None if data.edge_attr is None else data.edge_attr[keep],
     )
 
 
@@ -131,6 +132,7 @@ def _renumbered(
         rowptr=offsets(lengths[order]),
         col=place[source[by_row]].to(data.col.dtype),
         edge_weight=None if weight is None else weight[by_row],
+        edge_attr=None if data.edge_attr is None else data.edge_attr[by_row],
     )
     return renumbered, order
 

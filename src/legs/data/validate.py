@@ -81,6 +81,11 @@ def overflows(data: GraphDataset) -> dict[int, str]:
             graph, place = graph_of(data.ptr.numpy(), node)
             reason = f"the edge weights at node {place} sum to {float(total[node]):g}, more than "
             reasons.setdefault(graph, f"{reason}float32 holds; rescale them")
+    if data.edge_attr is not None and not bool(data.edge_attr.isfinite().all()):
+        rows = torch.arange(nodes).repeat_interleave(data.rowptr.diff())
+        for node in rows[~data.edge_attr.isfinite().all(1)].tolist():
+            graph, place = graph_of(data.ptr.numpy(), node)
+            reasons.setdefault(graph, f"an edge feature at node {place} is not a finite number")
     return dict(sorted(reasons.items()))
 
 
@@ -120,7 +125,14 @@ def _misfit(data: GraphDataset) -> str:
             continue
         if not isinstance(tensor, Tensor) or (tensor.dtype, tensor.dim()) != (dtype, dimensions):
             return f"{name} is no tensor of {dtype} with {dimensions} dimensions"
-    nodes, edges, weight = len(data.x), len(data.col), data.edge_weight
+    nodes, edges, weight, attr = len(data.x), len(data.col), data.edge_weight, data.edge_attr
+    if attr is not None and (
+        not isinstance(attr, Tensor)
+        or attr.dtype not in (torch.uint8, torch.float32)
+        or (attr.dim(), len(attr)) != (2, edges)
+        or not bool(attr.isfinite().all())
+    ):
+        return "edge features are not a row of finite numbers per edge, float32 or uint8"
     for name, total, least in (("ptr", nodes, 1), ("rowptr", edges, 0)):
         offsets = getattr(data, name)
         good = len(offsets) > least and int(offsets[0]) == 0 and int(offsets[-1]) == total
@@ -161,10 +173,12 @@ def _misfit_of_targets(data: GraphDataset) -> str:
         if y.dtype != torch.int64 or y.shape != (len(data),):
             return "its classes are not one per graph"
         return "its classes have no names" if y.min() < 0 or 0 < named <= y.max() else ""
-    if data.task == "regression":
+    if data.task in ("regression", "multilabel"):
         named = len(data.target_names)
         if y.dim() != 2 or len(y) != len(data) or named not in (0, y.shape[1]):
             return "its targets are not a row per graph and a column per name"
         infinite = y.dtype != torch.float32 or bool(torch.isinf(y).any())
+        if data.task == "multilabel" and not bool((y.isnan() | (y == 0) | (y == 1)).all()):
+            return "its labels are not 0 or 1"
         return "its targets are infinite, or not float32" if infinite else ""
     return f"its task is {data.task!r}"

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -91,10 +91,10 @@ def attribute(
     Args:
         model: a trained model, or a bare network.
         graph: with the node features that the model reads (``x``, ``edge_index``, perhaps
-            ``edge_weight``), both directions of every edge.
+            ``edge_weight`` and ``edge_attr``), both directions of every edge.
         target: the class or target to explain, by name or index (default: the predicted class, or
-            the first target). Of a class, the log-odds :math:`\log p / (1 - p)` are attributed; of
-            a bare network, the output itself.
+            the first target). Of a class or label, the log-odds :math:`\log p / (1 - p)` are
+            attributed; of a bare network, the output itself.
         baseline: what the graph is compared with. ``"shuffled"`` (default): the same graph with
             its nodes' features permuted at random, the mean over some draws. ``"mean"``: the mean
             of its nodes at every node. ``"zero"``: no signal; normalized moments do not depend on
@@ -124,7 +124,7 @@ def attribute(
     starts = _baselines(baseline, x, draws)
     with unchecked(network):
         with torch.no_grad():
-            embedded = network.embed(*_copies(graph, torch.cat([x.unsqueeze(0), starts])))
+            embedded = network.embed(**_copies(graph, torch.cat([x.unsqueeze(0), starts])))
             outputs = network.predict_from(embedded)
         read, name = _reader(task, target, outputs[:1])
         values = read(outputs)
@@ -135,7 +135,7 @@ def attribute(
             return read(network.predict_from(features))
 
         def of_nodes(x: Tensor) -> Tensor:
-            return of_features(network.embed(*_copies(graph, x)))
+            return of_features(network.embed(**_copies(graph, x)))
 
         by_node = [integrate(_slopes(of_nodes, start, x), miss, most) for start in starts]
         end = embedded[0]
@@ -152,14 +152,19 @@ def attribute(
     return Attribution(name, value, before, nodes, channels, dict(paths), dict(moments), gap)
 
 
-def _copies(graph: Data, x: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor, int]:
+def _copies(graph: Data, x: Tensor) -> dict[str, Any]:
     """Copies of a graph with node features ``x``, ``[copies, nodes, channels]``, as one batch."""
     count, nodes = x.shape[:2]
     edges = graph.edge_index.unsqueeze(1) + (torch.arange(count) * nodes).view(1, -1, 1)
-    weight = graph.get("edge_weight")
-    weight = None if weight is None else weight.double().repeat(count)
-    batch = torch.arange(count).repeat_interleave(nodes)
-    return x.reshape(-1, x.shape[-1]), edges.flatten(1), weight, batch, count
+    weight, attr = graph.get("edge_weight"), graph.get("edge_attr")
+    return {
+        "x": x.reshape(-1, x.shape[-1]),
+        "edge_index": edges.flatten(1),
+        "edge_weight": None if weight is None else weight.double().repeat(count),
+        "batch": torch.arange(count).repeat_interleave(nodes),
+        "batch_size": count,
+        "edge_attr": None if attr is None else attr.double().repeat(count, 1),
+    }
 
 
 def _slopes(function: Function, start: Tensor, end: Tensor) -> Evaluate:
@@ -213,6 +218,8 @@ def _reader(task: Task | None, target: str | int | None, out: Tensor) -> tuple[F
     if classes:
         others = [k for k in range(out.shape[1]) if k != index]
         return (lambda out: out[:, index] - out[:, others].logsumexp(1)), names[index]
+    if task is not None and task.kind == "multilabel":
+        return (lambda out: out[:, index]), names[index]
     return (lambda out: (task.answers(out) if task else out)[:, index]), names[index]
 
 

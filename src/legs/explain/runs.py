@@ -106,6 +106,9 @@ def drawn_graphs(file: Path) -> list[Data]:
         if "weights" in arrays:
             weight = arrays["weights"][edges]
             graph.edge_weight = torch.from_numpy(np.concatenate([weight, weight[no_loop]]))
+        if "edge_attr" in arrays:
+            there, back = arrays["edge_attr"][:, edges]
+            graph.edge_attr = torch.from_numpy(np.concatenate([there, back[no_loop]]))
         graphs.append(graph)
     return graphs
 
@@ -118,8 +121,8 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> Sequ
     for name in targets:
         if name not in task.names:
             raise ValueError(f"the model predicts no {name!r}; it predicts {', '.join(task.names)}")
-    if targets:
-        return targets
+    if targets or task.kind == "multilabel":
+        return targets or task.names[:1]
     # There is little to learn from why wrong predictions were made.
     assert task.deviation is not None
     with reading(folder, folders.CLEAR):

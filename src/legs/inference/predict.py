@@ -149,6 +149,8 @@ class _Truths:
             return np.full(len(values), np.nan)
         self.commas[column.name] = column.comma
         odd = column.present & ~np.isfinite(column.number)
+        if self.task.kind == "multilabel":
+            odd = column.present & ~np.isin(column.number, (0, 1))
         self.unscored |= {str(value)[:40] for value in column.raw[odd]}
         return np.where(odd, np.nan, column.number)
 

@@ -98,6 +98,15 @@ def create(name: str, in_channels: int, out_channels: int, **options: Any) -> Ne
         raise ValueError(cannot_build(name, options, error)) from error
 
 
+def takes(name: str, option: str) -> bool:
+    """Whether a network has an option.
+
+    >>> takes("legs-deep", "edge_dim"), takes("gcn", "edge_dim")
+    (True, False)
+    """
+    return name in _BUILDERS and option in _options_of(_BUILDERS[name][0])
+
+
 def cannot_build(name: str, options: dict[str, Any], error: Exception) -> str:
     """The message for options of which a layer says ``error``."""
     values = ", ".join(f"{option}={value!r}" for option, value in options.items())

@@ -57,6 +57,8 @@ class Network(nn.Module, ABC):
     head: nn.Module
     #: The arguments of ``__init__``, for :meth:`describe`.
     description: dict[str, Any]
+    #: Number of edge features that are read; ``None``: none.
+    edge_dim: int | None = None
     #: Whether merged nodes count by their multiplicity.
     takes_multiplicity = False
     kinds: ClassVar[dict[str, type[Network]]] = {}

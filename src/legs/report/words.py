@@ -32,6 +32,8 @@ SCORES = {
     "log_loss": "log loss",
     "whitened_mse": "MSE of standardized targets",
     "r2": "R²",
+    "average_precision": "average precision",
+    "roc_auc": "ROC-AUC",
 }
 # Scores on fewer test graphs mean little.
 FEW = 10
@@ -44,7 +46,7 @@ def baseline_name(classes: bool) -> str:
 
 def loses(test: Mapping[str, Any], baseline: Mapping[str, Any]) -> bool:
     """Whether the test scores of a model are no better than the baseline's; not if unknown."""
-    for name, sign in (("accuracy", 1), ("whitened_mse", -1)):
+    for name, sign in (("accuracy", 1), ("average_precision", 1), ("whitened_mse", -1)):
         ours, theirs = test.get(name), baseline.get(name)
         if ours is not None and theirs is not None:
             return bool(sign * ours <= sign * theirs)

@@ -54,6 +54,7 @@ class NetworkEstimator(GraphEstimator):
     num_layers: int | None = None
     hidden_channels: int | None = None
     dropout: float | None = None
+    edge_features: bool = True
     lr: float = 1e-3
     weight_decay: float = 0.0
     batch_size: int = 128
@@ -97,6 +98,8 @@ class NetworkEstimator(GraphEstimator):
         if len(data) != len(y):
             raise DataError(f"{len(data)} graphs, but {len(y)} targets")
         data = replace(data, y=y, **facts)
+        if not self.edge_features:
+            data = replace(data, edge_attr=None)
         names = [field.name for field in fields(TrainingOptions) if hasattr(self, field.name)]
         chosen = {name: self._option(name) for name in names}
         options = TrainingOptions(**chosen, balanced=balanced, seed=self._seed())
@@ -149,7 +152,8 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
 
     Graphs can be networkx graphs, PyG ``Data``, scipy sparse or dense adjacency matrices, RDKit
     molecules or SMILES strings in a list, of mixed sizes (see :func:`legs.data.from_objects`), or a
-    data set of :func:`legs.data.load`. Classes can be text, integers or Booleans.
+    data set of :func:`legs.data.load`. Classes can be text, integers or Booleans; a matrix of 0 and
+    1 holds several labels per graph, of which some may be missing (NaN).
 
     A share of the graphs decides when training stops; then the model is trained again, for as many
     epochs, on all of them.
@@ -173,6 +177,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         num_layers: of message passing (default: the model's).
         hidden_channels: width (default: the model's).
         dropout: (default: the model's).
+        edge_features: whether models that can read edge features, such as bonds, do (default).
         lr: learning rate of Adam (default 1e-3).
         weight_decay: of Adam (default 0).
         batch_size: graphs in a batch (default 128).
@@ -193,7 +198,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         paths: deprecated, ``path_policy``.
 
     Attributes:
-        classes_: the classes, sorted.
+        classes_: the classes, sorted; the numbers of labels, if there are several per graph.
         predictor_: the fitted model, a :class:`legs.training.Predictor`.
         network_: its network (not for ``gs-svm``).
         history_: losses of every epoch, validation graphs held out.
@@ -214,11 +219,17 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
     class_weight: Literal["balanced"] | None = None
 
     def fit(self, X: Graphs, y: Any) -> LEGSClassifier:
-        """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``."""
+        """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``, or labels, 0 or 1 each."""
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f'class_weight must be None or "balanced"; got {self.class_weight!r}')
         if self.class_weight and self.model == "gs-svm":
             raise ValueError("gs-svm has no class_weight")
+        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+            labels, titles = encode_numbers(y, "multilabel")
+            facts = {"class_names": (), "target_names": titles}
+            self._train(X, labels, balanced=bool(self.class_weight), task="multilabel", **facts)
+            self.classes_ = np.arange(len(titles))
+            return self
         classes, codes = encode_classes(y)
         names = {"class_names": tuple(map(str, classes.tolist())), "target_names": ("y",)}
         self._train(X, codes, balanced=bool(self.class_weight), task="classification", **names)
@@ -226,13 +237,18 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         return self
 
     def predict(self, X: Graphs) -> Array:
-        """The most probable classes, ``[graphs]``."""
-        best = self.predict_proba(X).argmax(axis=1)
+        """The most probable classes, ``[graphs]``, or 0 and 1 by graph and label."""
+        probabilities = self.predict_proba(X)
+        if self.predictor_.task.kind == "multilabel":
+            return (probabilities > 0.5).astype(np.int64)
+        best = probabilities.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Graphs) -> Array:
         """Probabilities of the classes, in the order of ``classes_``, ``[graphs, classes]``."""
         probabilities = self._predict(X)
+        if self.predictor_.task.kind == "multilabel":
+            return probabilities
         # They sum to one to float64's rounding, which scikit-learn's metrics check.
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from legs.data.dataset import GraphDataset
+from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, listed
 from legs.data.features.blocks import assemble
 from legs.data.readers.objects import _columns, read_objects
@@ -120,12 +120,12 @@ def encode_classes(y: Any) -> tuple[Array, Tensor]:
     return classes, torch.from_numpy(codes.astype(np.int64))
 
 
-def encode_numbers(y: Any) -> tuple[Tensor, tuple[str, ...]]:
+def encode_numbers(y: Any, task: Task = "regression") -> tuple[Tensor, tuple[str, ...]]:
     """Targets ``[graphs, targets]`` and their names; a row may hold some NaN, but not only NaN."""
     columns = _columns(_from_torch(y))
     columns = {"y": columns["y0"]} if list(columns) == ["y0"] else columns
     bad, where = BadRows("skip"), [f"graph {i}" for i in range(len(y))]
-    encoded = encode_targets(columns, list(columns), "regression", bad=bad, where=where)
+    encoded = encode_targets(columns, list(columns), task, bad=bad, where=where)
     for graph, reason in bad:
         raise DataError(f"{graph}: {reason}")
     return encoded.y, encoded.target_names

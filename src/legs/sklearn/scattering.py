@@ -133,7 +133,7 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         module = self._module()
         out = np.empty((len(data), module.out_channels), dtype=self.dtype)
         for part in gen_batches(len(data), self.batch_size):
-            x, edge_index, weight, batch, size, _ = data.batch(part)
+            x, edge_index, weight, batch, size = data.batch(part)[:5]
             x = x.to(getattr(torch, self.dtype))
             out[part] = module(x, edge_index, weight, batch, size).numpy()
         return out

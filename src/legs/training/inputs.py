@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.nn import Dropout
 
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
+from legs.data.errors import DataError
 from legs.data.merge import longest_first, merge_equivalent, without_loops
 from legs.kernels.csr import accelerated
 from legs.models import GNN, LEGSNet, Network, Snowball
@@ -25,7 +27,7 @@ FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 # Equivalent nodes are merged if so many times fewer nodes and edges are left: edges get weights,
 # for which kernels are compiled separately, and little is gained otherwise (docs/results/alike).
 MERGED_FROM = 1.8
-# What a network takes besides a batch of graphs: walk powers, and multiplicities of nodes.
+# What a network takes besides a batch of graphs: walk powers, multiplicities, edge features.
 Known = dict[str, Any]
 # The output of a network for graphs (or nodes) by number, and a mask of those that count.
 Reader = Callable[..., Tensor]
@@ -44,7 +46,7 @@ class Inputs:
     def __init__(
         self, data: GraphDataset, network: Network, device: torch.device, keep: bool = True
     ) -> None:
-        self.data = data.to(device)
+        self.data = with_edge_features(data, network.edge_dim).to(device)
         self.features: Tensor | None = None
         self.own_features: Tensor | None = None  # [models, graphs, features]
         self.channels = data.in_channels
@@ -94,7 +96,7 @@ class Inputs:
         """Separates what lies side by side in the data set: signals, walk powers, multiplicity."""
         many = (self.steps or 0) * self.channels
         x, powers, multiplicity = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
-        more = {}
+        more = edge_features(graphs)
         if self.steps is not None:
             more["powers"] = powers.unflatten(1, (self.steps, self.channels))
         if self.merged:
@@ -144,6 +146,23 @@ class Inputs:
         return torch.ones_like(self.data.sizes)
 
 
+def with_edge_features(data: GraphDataset, edge_dim: int | None) -> GraphDataset:
+    """The data set for a network that reads so many edge features; without any for ``None``."""
+    if edge_dim is None:
+        return data if data.edge_attr is None else replace(data, edge_attr=None)
+    if data.edge_dim != edge_dim:
+        raise DataError(
+            f"the model reads {edge_dim} edge features (edge_dim={edge_dim}), but "
+            f"{data.name or 'the data set'} has {data.edge_dim or 'none'}"
+        )
+    return data
+
+
+def edge_features(graphs: GraphBatch) -> Known:
+    """Edge features of a batch as an argument of a network, if there are any."""
+    return {} if graphs.edge_attr is None else {"edge_attr": graphs.edge_attr}
+
+
 @contextmanager
 def unchecked(network: Network) -> Iterator[None]:
     """Layers skip their checks inside: the data set was checked once."""
@@ -163,8 +182,10 @@ def embed(network: Network, data: GraphDataset) -> Tensor:
     """Graph features of all graphs, ``[graphs, features]``, in evaluation mode."""
     training = network.training
     network.eval()
+    data = with_edge_features(data, network.edge_dim)
     with unchecked(network):
-        parts = [network.embed(*data.batch(index)[:5]) for index in _chunks(data)]
+        batches = (data.batch(index) for index in _chunks(data))
+        parts = [network.embed(*graphs[:5], **edge_features(graphs)) for graphs in batches]
     network.train(training)
     return torch.cat(parts)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.models import Network, available, create
-from legs.models.catalogue import cannot_build, nearest
+from legs.models.catalogue import cannot_build, nearest, takes
 from legs.models.saving import check_sizes
 from legs.nn import FCN, RBF
 
@@ -58,6 +58,16 @@ def check_names(model: str, options: dict[str, Any]) -> None:
             raise ValueError(f"{model} has no option {name!r}{nearest(name, HEAD_OPTIONS)}")
     if options.get("level", "graph") != "graph" or options.get("aggr", "") is None:
         raise ValueError("fit predicts for graphs; use legs.training.fit_nodes for nodes")
+
+
+def with_edge_dim(model: str, options: dict[str, Any], data: GraphDataset) -> dict[str, Any]:
+    """Options with ``edge_dim``, where the data has edge features and the model can read them.
+
+    ``edge_dim=None`` among the options stays: none are read.
+    """
+    if data.edge_dim is None or not takes(model, "edge_dim"):
+        return options
+    return {"edge_dim": data.edge_dim, **options}
 
 
 def initialized(

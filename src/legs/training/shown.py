@@ -22,7 +22,7 @@ from legs.io import csv_table, file_digests, with_digest, write_atomically
 from legs.models import create
 from legs.training.inputs import embed
 from legs.training.predictor import Predictor
-from legs.training.task import Task, prediction_table
+from legs.training.task import Task, label_terms, prediction_table
 
 if TYPE_CHECKING:
     from legs.training.cv.results import CVResult, MethodResult
@@ -134,7 +134,7 @@ def _wrongness(result: CVResult) -> tuple[MethodResult, Floats]:
     """The best method, and how wrong it is about each graph; ties by how wrong the others are."""
     data, classes = result.data, result.data.task == "classification"
     assert data.y is not None
-    lead = max(result.methods, key=lambda m: m.mean if classes else -m.mean)
+    lead = max(result.methods, key=lambda m: -m.mean if data.task == "regression" else m.mean)
     wrong = np.full((len(result.methods), len(data)), np.nan)
     for row, method in zip(wrong, result.methods, strict=True):
         for predictions, models in zip(method.predictions, result.splits, strict=True):
@@ -152,6 +152,9 @@ def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
     """How wrong each answer is, ``[graphs]``: -log p of the true class, or mean squared error."""
     if task.kind == "classification":
         return -answers[torch.arange(len(y)), y].clamp_min(1e-12).log()
+    if task.kind == "multilabel":
+        total, weight = label_terms(answers.logit(1e-6), y, None)
+        return total / weight
     assert task.deviation is not None
     return ((answers - y) / task.deviation).square().nanmean(1)
 
@@ -221,6 +224,7 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
     Large graphs keep their edges only if they are ``drawn``: explaining needs them.
     """
     sizes, counts, pairs, weights = [0], [0], [np.zeros((0, 2))], []
+    attributes: list[npt.NDArray[Any]] = []
     for place, graph in enumerate(graphs):
         nodes = int(graph.num_nodes or 0)
         source, target = graph.edge_index.numpy()
@@ -230,6 +234,11 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
         pairs.append(np.stack([source[once], target[once]], axis=1))
         weight = graph.get("edge_weight")
         weights.append((np.ones(len(source)) if weight is None else weight.numpy())[once])
+        if place < drawn and graph.get("edge_attr") is not None:
+            attr = graph.edge_attr.numpy()
+            back = np.flatnonzero(source >= target)
+            back = back[np.lexsort((target[back], source[back]))]
+            attributes.append(np.stack([attr[once], attr[back]]))
     arrays = {
         "ptr": np.cumsum(sizes),
         "edge_ptr": np.cumsum(counts),
@@ -237,4 +246,6 @@ def _edges_of(graphs: Sequence[Data], drawn: int) -> dict[str, npt.NDArray[Any]]
     }
     if any(graph.get("edge_weight") is not None for graph in graphs):
         arrays["weights"] = np.concatenate(weights).astype(np.float32)
+    if attributes:  # of each edge, there and back
+        arrays["edge_attr"] = np.concatenate(attributes, axis=1).astype(np.float32)
     return arrays

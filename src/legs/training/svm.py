@@ -117,6 +117,8 @@ def fit_svm(
     regression gets a machine, with C and γ of its own, from the graphs that have a value of it.
     ``workers`` are processes for the choice, ``features`` those of all graphs, if there already.
     """
+    if task.kind == "multilabel":
+        raise ValueError("gs-svm predicts one class, not several labels; choose a network")
     features = ScatteringSVM.embedding(data) if features is None else features
     assert data.y is not None
     target = task.targets(data.y)[train]

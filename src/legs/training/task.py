@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor
@@ -22,15 +24,15 @@ SCALES = ("class_weights", "mean", "deviation")
 
 @dataclass(frozen=True)
 class Task:
-    """Classification of graphs, or regression of one or more targets.
+    """Classification of graphs, regression of one or more targets, or labels that are 0 or 1.
 
     Continuous targets are standardized: the network predicts ``(y - mean) / deviation``, both from
     the training graphs. A missing value (NaN) counts nowhere.
 
     Args:
-        kind: ``"classification"`` or ``"regression"``.
-        names: of the classes or targets.
-        class_weights: weight of each class in the loss, or ``None``.
+        kind: ``"classification"``, ``"regression"`` or ``"multilabel"``.
+        names: of the classes, targets or labels.
+        class_weights: weight of each class in the loss, or ``None``; of a label, that of ones.
         mean: of each target in training.
         deviation: of each target in training.
     """
@@ -60,6 +62,8 @@ class Task:
             return cls.of_classes(y, names, balanced)
         for k in data.y.isinf().any(0).nonzero().flatten().tolist():
             raise ValueError(f"target {names[k]} holds infinite values")
+        if data.task == "multilabel":
+            return cls.of_labels(y, names, balanced)
         values = y.double()  # a constant column must come out as one
         mean = values.nanmean(0).nan_to_num()
         deviation = (values - mean).square().nanmean(0).nan_to_num().sqrt()
@@ -81,10 +85,23 @@ class Task:
         weights = counts.sum() / (present * counts.clamp_min(1).float()) if balanced else None
         return cls("classification", names, weights)
 
+    @classmethod
+    def of_labels(cls, y: Tensor, names: tuple[str, ...], balanced: bool = False) -> Task:
+        """Labels ``names``; ``y`` are those of the training graphs: 0, 1, or NaN if missing."""
+        if not bool((y.isnan() | (y == 0) | (y == 1)).all()):
+            raise ValueError("labels must be 0, 1 or NaN")
+        ones, zeros = (y == 1).sum(0), (y == 0).sum(0)
+        if not bool(((ones > 0) & (zeros > 0)).any()):
+            raise ValueError("no label of the training graphs varies: nothing to learn")
+        weights = zeros.clamp_min(1) / ones.clamp_min(1).float() if balanced else None
+        return cls("multilabel", names, weights)
+
     def targets(self, y: Tensor) -> Tensor:
-        """Targets as the loss takes them: classes, or standardized values."""
+        """Targets as the loss takes them: classes, labels, or standardized values."""
         if self.kind == "classification":
             return y
+        if self.kind == "multilabel":
+            return y if y.is_floating_point() else y.float()
         assert self.mean is not None and self.deviation is not None
         return (y - self.mean.to(y)) / self.deviation.to(y)
 
@@ -96,6 +113,9 @@ class Task:
                 return loss, torch.ones_like(loss)
             weight = self.class_weights.to(loss)[target]
             return loss * weight, weight
+        if self.kind == "multilabel":
+            ones = self.class_weights
+            return label_terms(out, target, None if ones is None else ones.to(out))
         present = ~target.isnan()
         error = torch.where(present, out - target.nan_to_num(), 0.0)
         return error.square().sum(-1), present.sum(-1).to(out.dtype)
@@ -106,14 +126,17 @@ class Task:
         return losses.sum() / weights.sum().clamp_min(1e-12)
 
     def answers(self, out: Tensor) -> Tensor:
-        """Class probabilities, or targets in original units."""
+        """Probabilities of classes or labels, or targets in original units."""
         if self.kind == "classification":
             return out.softmax(-1)
+        if self.kind == "multilabel":
+            return out.sigmoid()
         assert self.mean is not None and self.deviation is not None
         return out * self.deviation.to(out) + self.mean.to(out)
 
     def scores(self, answers: Tensor, y: Tensor) -> dict[str, float]:
-        """Accuracy, balanced accuracy and log loss; or standardized MSE, R², and each RMSE and MAE.
+        """Accuracy, balanced accuracy and log loss; or standardized MSE, R², and each RMSE and MAE;
+        or average precision and ROC-AUC, means over the labels with zeros and ones, and log loss.
 
         Targets of which no value is known are left out; NaN if none is known at all.
         """
@@ -126,6 +149,8 @@ class Task:
                 "balanced_accuracy": float(torch.stack(recall).mean()),
                 "log_loss": float(-chosen.log().mean()),
             }
+        if self.kind == "multilabel":
+            return label_scores(answers, y)
         assert self.deviation is not None
         truth = y.double()
         error = answers.double() - truth
@@ -156,6 +181,8 @@ class Task:
     def baseline(self, y: Tensor, split: Split) -> Tensor:
         """Answers for the test graphs that ignore them: shares of classes in training, or means."""
         answer = self.mean
+        if self.kind == "multilabel":
+            answer = y[split.train].float().nanmean(0).nan_to_num(0.5)
         if answer is None:
             counts = torch.bincount(y[split.train], minlength=len(self.names))
             answer = counts.float() / len(split.train)
@@ -172,16 +199,49 @@ class Task:
         """Back from :meth:`to_json`; raises ``ValueError`` for parts that do not fit together."""
         tensors = {n: None if values[n] is None else torch.tensor(values[n]) for n in SCALES}
         task = cls(values["kind"], tuple(values["names"]), **tensors)
-        if task.kind not in ("classification", "regression") or not task.names:
+        if task.kind not in get_args(TaskKind) or not task.names:
             raise ValueError(f"a task of kind {task.kind!r} with {len(task.names)} names")
         for name, tensor in tensors.items():
-            if name != "class_weights" and (tensor is None) != (task.kind == "classification"):
+            if name != "class_weights" and (tensor is None) != (task.kind != "regression"):
                 raise ValueError("mean and deviation are those of continuous targets")
             if tensor is not None and tensor.shape != (len(task.names),):
                 raise ValueError(f"{name} must hold one value per name")
             if tensor is not None and not bool(tensor.isfinite().all()):
                 raise ValueError(f"{name} must be finite")
         return task
+
+
+def label_terms(out: Tensor, target: Tensor, ones: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Binary cross-entropy, summed over labels that are not NaN, and its weight, ``[..., graphs]``.
+
+    ``out`` are logits, ``[..., graphs, labels]``; ``ones`` are weights of the ones by label.
+    """
+    weight, target = (~target.isnan()).to(out.dtype), target.nan_to_num()
+    if ones is not None:
+        weight = weight * torch.where(target > 0, ones, 1.0)
+    # As F.binary_cross_entropy_with_logits, which does not broadcast.
+    loss = F.softplus(out) - out * target
+    return (loss * weight).sum(-1), weight.expand(out.shape).sum(-1)
+
+
+def label_scores(answers: Tensor, y: Tensor) -> dict[str, float]:
+    """Scores of probabilities of labels; NaN where no label has both zeros and ones."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    precisions, areas = [], []
+    for answer, truth in zip(answers.double().T, y.double().T, strict=True):
+        present = ~truth.isnan()
+        if len(truth[present].unique()) == 2:
+            pair = (truth[present].numpy(), answer[present].numpy())
+            precisions.append(float(average_precision_score(*pair)))
+            areas.append(float(roc_auc_score(*pair)))
+    chosen = torch.where(y > 0, answers, 1 - answers).double().clamp_min(1e-12)
+    count = len(areas) or math.nan
+    return {
+        "average_precision": sum(precisions) / count,
+        "roc_auc": sum(areas) / count,
+        "log_loss": float(-chosen.log()[~y.isnan()].mean()),
+    }
 
 
 def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.DataFrame:
@@ -201,9 +261,12 @@ def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.Data
 
 
 def prediction_columns(task: Task, answers: Tensor) -> dict[str, Any]:
-    """The predicted class and the probability of each, or targets, by name."""
+    """The predicted class and the probability of each, of each label, or targets, by name."""
     columns: dict[str, Any] = {}
     if task.kind == "classification":
         columns["prediction"] = [task.names[k] for k in answers.argmax(-1).tolist()]
-    names = [f"probability:{name}" for name in task.names] if columns else task.names
+    if task.kind == "regression":
+        names: Sequence[str] = task.names
+    else:
+        names = [f"probability:{name}" for name in task.names]
     return columns | {name: answers[:, k].numpy() for k, name in enumerate(names)}

@@ -127,12 +127,12 @@ def test_several_columns_are_regressed() -> None:
         encode_targets(table.assign(e=None), ["a", "e"])
     with pytest.raises(DataError, match="'s' holds names"):
         encode_targets(table, ["b", "s"], bad=bad)
-    with pytest.raises(DataError, match="multi-label"):
+    with pytest.raises(DataError, match="multilabel"):
         encode_targets(table, ["a", "s"])
-    with pytest.raises(DataError, match="multi-label"):
+    with pytest.raises(DataError, match="multilabel"):
         encode_targets(table, ["a", "b"], "classification", bad=bad)
     whole = pd.DataFrame({"a": [1, 2, 1, 2], "b": [0, 0, 1, 1]})
-    with pytest.raises(DataError, match="multi-label"):
+    with pytest.raises(DataError, match="multilabel"):
         encode_targets(whole, ["a", "b"])
     assert encode_targets(whole, ["a", "b"], "regression").y.shape == (4, 2)
 

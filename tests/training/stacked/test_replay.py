@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import torch
 
+from legs.models import create
 from legs.training.inputs import Inputs
 from legs.training.stacked import replay
 from legs.training.stacked.replay import FILLERS, FilledBatches
@@ -56,7 +57,7 @@ def test_steps_that_would_have_much_to_fill_up_are_done_as_they_are(monkeypatch)
         running=torch.arange(5),
         step_on=steps.append,
     )
-    one = replay.Replay(stack, Inputs(data, None, torch.device("cpu"), keep=False))
+    one = replay.Replay(stack, Inputs(data, create("gcn", 2, 2), torch.device("cpu"), keep=False))
     assert one.filled.spare == one.filled.nodes - round(8 * float(data.sizes.double().mean()))
     monkeypatch.setattr(replay, "FILLED_AT_MOST", 5 * one.filled.spare - 1)
     index = torch.tensor([3, 1, 7])

@@ -33,6 +33,10 @@ COLUMNS = (
     "chiral",  # 1: a tetrahedral (or higher) stereo mark is set
 )
 
+# Edge features: the order of a bond, one-hot, whether it is conjugated, and in a ring.
+BOND_ORDERS = {"single": 1.0, "double": 2.0, "triple": 3.0, "aromatic": 1.5}
+BONDS = (*BOND_ORDERS, "conjugated", "ring")
+
 # Longer than any molecule in ChEMBL. The parser takes quadratic time and deep stacks beyond.
 LONGEST_SMILES = 20_000
 # RDKit looks for the smallest rings of every molecule: in memory quadratic in the bonds of a ring
@@ -81,6 +85,7 @@ class MoleculeArrays(NamedTuple):
     sizes: NDArray[np.int64]  # [molecules], atoms of each
     bonds: NDArray[np.int32]  # [bonds, 2], atoms numbered within their molecule, each bond once
     orders: NDArray[np.float32]  # [bonds], 1.5 for aromatic ones
+    bond_attr: NDArray[np.uint8]  # [bonds, len(BONDS)]
     bonds_of: NDArray[np.int64]  # [molecules], bonds of each
     kept: NDArray[np.int64]  # [molecules], positions in the input
     smiles: list[str]  # [molecules], as given, or written by RDKit for molecules
@@ -91,7 +96,7 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
     """Reads SMILES and RDKit molecules (or their binary form); nothing raises, reasons are kept."""
     from rdkit import rdBase
 
-    atoms, bonds = list[tuple[Any, ...]](), list[tuple[int, int, float]]()
+    atoms, bonds = list[tuple[Any, ...]](), list[tuple[float, ...]]()
     sizes, bonds_of, kept, smiles, bad = [], [], [], [], []
     # Thousands of parser messages would hide the one list of bad rows that people read.
     with rdBase.BlockLogs():
@@ -107,19 +112,27 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
                 continue
             atoms += _atoms(mol)
             bonds += [
-                (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
+                (
+                    bond.GetBeginAtomIdx(),
+                    bond.GetEndAtomIdx(),
+                    bond.GetBondTypeAsDouble(),
+                    bond.GetIsConjugated(),
+                    bond.IsInRing(),
+                )
                 for bond in mol.GetBonds()
             ]
             sizes.append(mol.GetNumAtoms())
             bonds_of.append(mol.GetNumBonds())
             kept.append(position)
             smiles.append(text)
-    table = np.array(bonds, dtype=np.float32).reshape(-1, 3)
+    table = np.array(bonds, dtype=np.float32).reshape(-1, 5)
+    orders = table[:, 2:3] == np.array(list(BOND_ORDERS.values()), dtype=np.float32)
     return MoleculeArrays(
         np.array(atoms, dtype=np.int16).reshape(-1, len(COLUMNS)),
         np.array(sizes, dtype=np.int64),
         table[:, :2].astype(np.int32),
         table[:, 2].copy(),
+        np.concatenate([orders, table[:, 3:]], axis=1).astype(np.uint8),
         np.array(bonds_of, dtype=np.int64),
         np.array(kept, dtype=np.int64),
         smiles,
@@ -140,14 +153,14 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
     starts = np.cumsum([0, *lengths[:-1]])
     bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
     shifted = [p._replace(kept=p.kept + s) for p, s in zip(parts, starts, strict=True)]
-    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:6] for p in shifted), strict=True)]
+    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:7] for p in shifted), strict=True)]
     return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
 
 
 def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
     """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
     atoms, bonds = np.repeat(mask, read.sizes), np.repeat(mask, read.bonds_of)
-    masks, arrays = (atoms, mask, bonds, bonds, mask, mask), list[Any](read[:6])
+    masks, arrays = (atoms, mask, bonds, bonds, bonds, mask, mask), list[Any](read[:7])
     arrays = [array[chosen] for array, chosen in zip(arrays, masks, strict=True)]
     return MoleculeArrays._make([*arrays, list(compress(read.smiles, mask)), read.bad])
 

@@ -50,6 +50,7 @@ def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> Gra
         raw.ptr,
         raw.edge_index,
         None if raw.edge_weight is None else raw.edge_weight.float(),
+        raw.edge_attr,
         **{field: getattr(raw, field) for field in same},
         groups=tuple(str(group) for group in raw.info.get("groups", ())),
         info={

@@ -58,6 +58,7 @@ class RawGraphs:
             follow from the structure alone (``"structure"``, ``"degree"``) are not listed here.
         default_features: blocks to use where the user names none.
         info: source, licence note, groups for splitting, bad rows, …
+        edge_attr: edge features, ``[edges, edge features]``, or ``None``.
     """
 
     ptr: Tensor
@@ -73,6 +74,7 @@ class RawGraphs:
     blocks: Mapping[str, Callable[[], Features]] = field(default_factory=dict)
     default_features: tuple[str, ...] = ("structure",)
     info: Mapping[str, Any] = field(default_factory=dict)
+    edge_attr: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,7 @@ class Graph(NamedTuple):
     directed: bool = False
     edge_attributes: frozenset[str] = frozenset()  # names, without that of the weight
     name: str = ""  # what messages call it
+    edge_attr: Array | None = None  # [edges, edge features]
 
 
 def make_graph(

@@ -41,6 +41,8 @@ def from_smiles(
 ) -> RawGraphs:
     """Graphs of SMILES strings, with the feature blocks ``"atoms"``, ``"qm9"`` and ``"chem"``.
 
+    Edge features are :data:`~legs.data.features.atom_table.BONDS`.
+
     Strings that are no molecule are dropped, with their rows of ``ids`` and ``y``, or raise
     :class:`DataError`, as ``bad`` says; ``where`` names the molecule at a position. Salts and
     mixtures stay whole, as graphs of several components. Explicit hydrogens of RDKit molecules are
@@ -78,6 +80,7 @@ def raw_graphs(
         smiles=tuple(read.smiles),
         blocks=atom_blocks(read.atoms, hydrogens=hydrogens),
         info=info,
+        edge_attr=torch.from_numpy(np.tile(read.bond_attr, (2, 1))),
         **{"default_features": ("chem",), **fields},
     )
 

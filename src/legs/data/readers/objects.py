@@ -15,7 +15,7 @@ from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from legs.data.dataset import GraphDataset, Task
+from legs.data.dataset import GraphDataset, Task, as_columns
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
 from legs.data.readers.base import (
@@ -61,12 +61,13 @@ def from_objects(
     Args:
         graphs: undirected, each one of: a networkx graph (edge attribute ``weight``; node attribute
             ``x`` or numeric node attributes; node attribute ``label``), PyG ``Data``
-            (``edge_index``, ``edge_weight``, ``x``, ``y``), a scipy sparse or dense adjacency
-            matrix, an RDKit molecule, a SMILES string. Or a data set already made.
+            (``edge_index``, ``edge_weight``, ``edge_attr``, ``x``, ``y``), a scipy sparse or dense
+            adjacency matrix, an RDKit molecule, a SMILES string. Or a data set already made.
         y: targets, one (or a row of several) per graph; default: ``y`` of PyG graphs, or none.
         features: see :func:`legs.data.features.blocks.assemble`. Default: ``"chem"`` for
             molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
-        task: ``"classification"`` or ``"regression"``; default: as the targets look.
+        task: ``"classification"``, ``"regression"`` or ``"multilabel"`` (columns of 0 and 1);
+            default: as the targets look, one of the first two.
         name: of the data set (default none).
 
     Raises:
@@ -135,7 +136,24 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
         of_nodes = np.repeat([kinds[i] for i in range(len(graphs))], joined[0].diff().numpy())
         named = {kind: f"graph {places[kind][0]} ({NAMES[kind]})" for kind in blocks}
         together = {name: partial(_mixed_block, name, blocks, of_nodes, named) for name in offered}
-    return RawGraphs(*joined, blocks=together, default_features=(default,))
+    edge_attr = _edge_features([*parts.values()]) if len(places) == 1 else None
+    return RawGraphs(*joined, blocks=together, default_features=(default,), edge_attr=edge_attr)
+
+
+def _edge_features(graphs: Sequence[Graph]) -> Tensor | None:
+    """``edge_attr`` of all graphs; those without edges need none."""
+    with_edges = [graph for graph in graphs if graph.edge_index.shape[1]]
+    if all(graph.edge_attr is None for graph in with_edges):
+        return None
+    tables: list[Array] = []
+    for graph in with_edges:
+        if graph.edge_attr is None:
+            raise DataError(f"{graph.name} has no edge_attr, others have; add or remove it")
+        tables.append(graph.edge_attr)
+        width, first = tables[-1].shape[1], tables[0].shape[1]
+        if width != first:
+            raise DataError(f"{graph.name} has {width} edge features, {with_edges[0].name} {first}")
+    return torch.from_numpy(np.concatenate(tables))
 
 
 def _mixed_block(
@@ -201,6 +219,7 @@ def _reopen(data: GraphDataset) -> RawGraphs:
         data.ptr,
         data.whole().edge_index,
         data.edge_weight,
+        edge_attr=data.edge_attr,
         blocks={"attributes": lambda: Features(data.x, names)},
         default_features=("attributes",),
         info={**data.info, **({"groups": data.groups} if data.groups else {})},
@@ -248,7 +267,7 @@ def _from_networkx(graph: Any, name: str) -> Graph:
 
 
 def _from_data(graph: Data, name: str) -> Graph:
-    """A PyG graph with both directions of every edge; ``edge_attr`` is not looked at."""
+    """A PyG graph with both directions of every edge."""
     index, weight = graph.get("edge_index"), graph.get("edge_weight")
     if index is None and graph.get("adj_t") is not None:
         raise DataError(f"{name} has adj_t and no edge_index; leave out ToSparseTensor")
@@ -262,7 +281,11 @@ def _from_data(graph: Data, name: str) -> Graph:
     weight = None if weight is None else weight.detach().cpu().numpy().reshape(-1)
     if weight is not None and weight.size != len(edges[0]):
         raise DataError(f"{name} has {weight.size} edge weights for {len(edges[0])} edges")
-    return Graph(size, edges, weight, name=name)
+    attr = graph.get("edge_attr")
+    if attr is not None and len(attr) != len(edges[0]):
+        raise DataError(f"{name} has {len(attr)} rows of edge_attr for {len(edges[0])} edges")
+    attr = None if attr is None else as_columns(attr.detach().cpu()).numpy()
+    return Graph(size, edges, weight, name=name, edge_attr=attr)
 
 
 def _from_matrix(graph: Any, name: str) -> Graph:

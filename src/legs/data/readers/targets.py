@@ -12,7 +12,8 @@ The rule, where the task is not given:
   refused: classification takes one column.
 
 The task can be given instead. ``"classification"`` takes any values as classes; ``"regression"``
-takes true/false as 1 and 0, and rows whose value is no number are bad.
+takes true/false as 1 and 0, and rows whose value is no number are bad. ``"multilabel"`` takes
+columns of 0 and 1, or true/false, each a label that a graph has or not; values may be missing.
 
 Numbers follow one strict pattern: Python's ``float`` also takes ``1_0`` and digits of other
 scripts, which are typing errors or ids in a table.
@@ -235,8 +236,8 @@ def encode_targets(
     """
     from torch import from_numpy
 
-    if task not in (None, "classification", "regression"):
-        raise DataError(f"the task is 'classification' or 'regression', not {task!r}")
+    if task not in (None, "classification", "regression", "multilabel"):
+        raise DataError(f"the task is 'classification', 'regression' or 'multilabel', not {task!r}")
     if not columns or len(set(columns)) < len(columns):
         raise DataError(f"target columns must be distinct, and at least one: {listed(columns)}")
     bad = BadRows() if bad is None else bad
@@ -257,29 +258,37 @@ def encode_targets(
     for column in parsed:
         if not column.present.any():
             raise DataError(f"no row has a value in the target column {column.name}")
-    if (task or _detect(parsed)) == "regression":
+    task, asked = task or _detect(parsed), task is not None
+    if task != "classification":
         for name in (column.name for column in parsed if column.kind == "names"):
-            raise DataError(f"the target column {name!r} holds names; regression takes numbers")
+            takes = "regression takes numbers" if task == "regression" else "labels are 0 or 1"
+            raise DataError(f"the target column {name!r} holds names; {takes}")
         with np.errstate(over="ignore"):
             y = np.stack([column.number for column in parsed], axis=1).astype(np.float32)
         broken = ~np.isfinite(y) & present
         for row in np.flatnonzero(broken.any(axis=1)).tolist():
             bad.add(names[row], parsed[int(np.argmax(broken[row]))].not_finite(row))
+        if task == "multilabel":
+            other = present & ~broken & (y != 0) & (y != 1)
+            for row in np.flatnonzero(other.any(axis=1)).tolist():
+                holds = parsed[int(np.argmax(other[row]))].holds(row)
+                bad.add(names[row], f"{holds}, not 0 or 1")
+            broken |= other
         kept &= ~broken.any(axis=1)
         if not kept.any():
             raise DataError(f"no row has a finite number in the target column(s) {listed(columns)}")
-        return Targets(from_numpy(y[kept]), "regression", (), tuple(columns), kept)
+        return Targets(from_numpy(y[kept]), task, (), tuple(columns), kept)
     if len(parsed) > 1:
         raise DataError(
             f"classification takes one target column, not {len(parsed)} "
-            f"({listed(columns)}); multi-label classification is not supported"
+            f"({listed(columns)}); task='multilabel' takes several columns of 0 and 1"
         )
     column = parsed[0]
     if column.kind in ("integers", "floats"):
         for row in np.flatnonzero(np.isinf(column.number)).tolist():
             bad.add(names[row], f"the target column {column.name!r} is infinite")
             kept[row] = column.present[row] = False
-    classes, class_names = _classes(column, asked=task is not None)
+    classes, class_names = _classes(column, asked=asked)
     return Targets(from_numpy(classes), "classification", class_names, tuple(columns), kept)
 
 
@@ -313,9 +322,9 @@ def _detect(columns: Sequence[Column]) -> Task:
         return "classification" if classes else "regression"
     if all(column.looks_like_classes() for column in columns):
         raise DataError(
-            f"the target columns {listed(c.name for c in columns)} all look like classes, and "
-            "multi-label classification is not supported: name one of them, or take them as "
-            "numbers with task='regression'"
+            f"the target columns {listed(c.name for c in columns)} all look like classes: name "
+            "one of them, or take 0 and 1 as labels with task='multilabel', or all as numbers with "
+            "task='regression'"
         )
     for column in columns:
         if column.kind == "mixed":

@@ -102,8 +102,11 @@ class CVResult:
 
     @property
     def factor(self) -> int:
-        """Of scores in tables: accuracies are in percent."""
-        return 100 if self.data.task == "classification" else 1
+        """Of scores in tables: accuracies and average precisions are in percent."""
+        return 1 if self.data.task == "regression" else 100
+
+
+_SCORE = {"regression": "whitened_mse", "multilabel": "average_precision"}
 
 
 def score_method(
@@ -148,7 +151,7 @@ def _score(
         return classes, float((classes == data.y[test]).double().mean()), sure
     task = Task.of(data, torch.as_tensor(group[0].train))
     mean = answers.mean(0)
-    return mean, task.scores(mean, data.y[test])["whitened_mse"], mean.new_empty(0)
+    return mean, task.scores(mean, data.y[test])[_SCORE[task.kind]], mean.new_empty(0)
 
 
 def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[float]:
@@ -161,7 +164,7 @@ def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[floa
         if task.kind == "classification":
             scores.append(float((answers.argmax(-1) == truth).double().mean()))
         else:
-            scores.append(task.scores(answers, truth)["whitened_mse"])
+            scores.append(task.scores(answers, truth)[_SCORE[task.kind]])
     return scores
 
 
@@ -212,7 +215,9 @@ def _table(rows: list[tuple[Any, ...]], *columns: str) -> pd.DataFrame:
 def summary(result: CVResult) -> pd.DataFrame:
     """One row per method: score, spread, models, parameters, time; a baseline comes first."""
     factor, baseline = result.factor, result.baseline
-    name = "most frequent class" if result.data.task == "classification" else "mean"
+    name = {"classification": "most frequent class", "multilabel": "shares of labels"}.get(
+        result.data.task or "", "mean"
+    )
     scores = (factor * float(np.mean(baseline)), factor * float(np.std(baseline)))
     rows: list[tuple[Any, ...]] = [(name, *scores, 0, 0, 0.0, "")]
     for m in result.methods:

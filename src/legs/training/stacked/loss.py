@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from legs.training.task import SCALES, Task
+from legs.training.task import SCALES, Task, label_terms
 
 
 class StackedLoss:
@@ -18,6 +18,7 @@ class StackedLoss:
 
     def __init__(self, tasks: list[Task], y: Tensor, dtype: torch.dtype) -> None:
         self.y, self.classifies = y, tasks[0].kind == "classification"
+        self.labels = tasks[0].kind == "multilabel"
         self.scales = {
             name: torch.stack([getattr(task, name) for task in tasks]).to(y.device, dtype)
             for name in SCALES
@@ -46,6 +47,10 @@ class StackedLoss:
                 return loss, torch.ones_like(loss)
             weight = self.scales["class_weights"][models][:, self.y[index]]
             return loss * weight, weight
+        if self.labels:
+            ones = self.scales.get("class_weights")
+            target = self.y[index].to(out.dtype)
+            return label_terms(out, target, None if ones is None else ones[models].unsqueeze(1))
         # Standardized in the precision of the targets, as for one model.
         scales = (self.scales[name][models].to(self.y.dtype) for name in ("mean", "deviation"))
         mean, deviation = (scale.unsqueeze(1) for scale in scales)

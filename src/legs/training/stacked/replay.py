@@ -147,7 +147,19 @@ class FilledBatches:
         blocks = -(-(x.numel() + self.edges) // (4 * THREADS))  # four numbers per thread
         constants = {"CHANNELS": x.shape[1], "FILLERS": FILLERS}
         launch.run("gather", "gather", x, blocks, THREADS, args, **constants)
-        return GraphBatch(x, edge_index, weight, batch, self.slots, None)
+        attr = None if data.edge_attr is None else self._edge_attr(rows, ends, valid)
+        return GraphBatch(x, edge_index, weight, batch, self.slots, None, attr)
+
+    def _edge_attr(self, rows: Tensor, ends: Tensor, valid: Tensor) -> Tensor:
+        """Edge features of a batch; fillers have those of some other edge."""
+        attr, place = self.data.edge_attr, torch.arange(self.edges, device=rows.device)
+        assert attr is not None
+        if not len(attr):
+            return self.data.x.new_zeros(self.edges, attr.shape[1])
+        graph = torch.searchsorted(ends[:, 1].contiguous(), place, right=True)
+        graph = graph.clamp_max(self.slots - 1)
+        start = rows[:, 3] - ends[:, 1] + rows[:, 1] * valid
+        return attr[(start[graph] + place).clamp_max(len(attr) - 1)].to(self.data.x.dtype)
 
 
 def _capacity(counts: Tensor, batch: int) -> int:
