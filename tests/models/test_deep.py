@@ -8,6 +8,8 @@ from torch.func import functional_call, stack_module_state, vmap
 
 import legs
 from legs.models import create
+from legs.training.cv.protocol import check_grid
+from legs.training.methods import check_options
 
 OPTIONS = {"hidden_channels": 8, "num_layers": 2, "num_scales": 3}
 
@@ -94,6 +96,27 @@ def test_edge_features_count(tmp_path):
     network.save(tmp_path / "model")
     loaded = legs.load(tmp_path / "model")
     assert torch.equal(loaded(x, edge_index, None, batch, size, edge_attr=bonds), out)
+
+
+ABLATIONS = [
+    {"wavelets": False},
+    {"nonlinearity": "none"},
+    {"scales": "learned"},
+    {"edge_dim": None},
+    {"readout": ("mean",)},
+    {"readout": "mean"},
+]
+
+
+@pytest.mark.parametrize("options", ABLATIONS)
+def test_parts_can_be_switched_off(options, tmp_path):
+    x, edge_index, _, batch, size = graphs()
+    check_grid(["legs-deep"], (options,))
+    check_options("legs-deep", options)
+    network = made(**options).eval()
+    out = network(x, edge_index, None, batch, size)
+    network.save(tmp_path / "model")
+    assert torch.equal(legs.load(tmp_path / "model")(x, edge_index, None, batch, size), out)
 
 
 def test_options():

@@ -19,6 +19,8 @@ OPTIONS = [
     {"operator": "walk", "nonlinearity": "relu-pair"},
     {"operator": "symmetric", "nonlinearity": torch.tanh},
     {"mixing": "full"},
+    {"wavelets": False},
+    {"wavelets": False, "scales": "learned", "num_scales": 3, "mixing": "full"},
 ]
 
 
@@ -51,6 +53,7 @@ def by_hand(conv, x, edge_index, weight):
         "relu-pair": [wavelets.relu(), (-wavelets).relu()],
     }
     parts = kinds.get(conv.nonlinearity) or [conv.nonlinearity(wavelets)]
+    parts = parts if conv.wavelets else []
     low = [at_scale[-1].unsqueeze(1)] * conv.lowpass
     bands = torch.cat([x.unsqueeze(1), *parts, *low], dim=1)
     if conv.band_weight is None:
@@ -154,6 +157,7 @@ def test_wrong_arguments():
         ({"nonlinearity": "sin"}, "nonlinearity must be"),
         ({"mixing": "some"}, "mixing must be"),
         ({"backend": "quick"}, "backend must be"),
+        ({"wavelets": False, "lowpass": False}, "there are no bands"),
     ):
         with pytest.raises(ValueError, match=message):
             made(**options)

@@ -1,7 +1,8 @@
 """Whole networks, by name or composed by hand; saving and loading."""
 
 from legs.models.catalogue import available, create
-from legs.models.deep import DeepLEGS
+from legs.models.deep import DeepLEGS, DeepNetwork
+from legs.models.deep_gnn import DeepGNN
 from legs.models.gnn import GNN, Baseline, Snowball
 from legs.models.legs_net import MPLEGS, Ensemble, LEGSNet
 from legs.models.network import Network
@@ -11,7 +12,9 @@ __all__ = [
     "GNN",
     "MPLEGS",
     "Baseline",
+    "DeepGNN",
     "DeepLEGS",
+    "DeepNetwork",
     "Ensemble",
     "LEGSNet",
     "ModelError",

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from legs.models.deep import DeepLEGS
+from legs.models.deep_gnn import DeepGNN
 from legs.models.gnn import GNN, Baseline, Snowball
 from legs.models.legs_net import MPLEGS, LEGSNet
 from legs.models.network import Network
@@ -59,6 +60,10 @@ _BUILDERS: dict[str, tuple[Callable[..., Network], dict[str, Any]]] = {
     "gat": (GNN, {"layer": "gat"}),
     "gin": (GNN, {"layer": "gin"}),
     "snowball": (Snowball, {}),
+    "gcn-deep": (DeepGNN, {"layer": "gcn"}),
+    "sage-deep": (DeepGNN, {"layer": "sage"}),
+    "gat-deep": (DeepGNN, {"layer": "gat"}),
+    "gin-deep": (DeepGNN, {"layer": "gin"}),
     "baseline": (Baseline, {}),
 }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -13,7 +14,101 @@ from legs.nn import FCN, GraphBatchNorm, InputScale, Readout, WaveletConv
 from legs.nn.head import arguments
 
 
-class DeepLEGS(Network):
+class DeepNetwork(Network):
+    """Residual blocks around layers of one kind, and a readout of every block's states.
+
+    Subclasses say what a layer is, by :meth:`_conv`, :meth:`_prepared` and :meth:`_layer`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int = 64,
+        num_layers: int = 3,
+        dropout: float = 0.2,
+        readout: Sequence[str] = ("mean", "max", "logsum"),
+        head_channels: int | None = None,
+        norm: Literal["batch", "layer"] = "batch",
+        edge_dim: int | None = None,
+        **conv: Any,
+    ) -> None:
+        super().__init__()
+        self.description = arguments(locals(), "conv")
+        if norm not in ("batch", "layer"):
+            raise ValueError(f'norm must be "batch" or "layer"; got {norm!r}')
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be at least 1; got {num_layers}")
+        self.edge_dim = edge_dim
+        self.scale = InputScale(in_channels)
+        self.first = nn.Linear(in_channels, hidden_channels)
+        self.convs, self.linears, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        make: Any = GraphBatchNorm if norm == "batch" else nn.LayerNorm
+        bias = norm == "layer"  # batch norm would undo it
+        for _ in range(num_layers):
+            self.convs.append(self._conv(hidden_channels, edge_dim=edge_dim, bias=bias, **conv))
+            self.linears.append(nn.Linear(hidden_channels, hidden_channels, bias=bias))
+            self.norms.extend([make(hidden_channels), make(hidden_channels)])
+        self.dropout = nn.Dropout(dropout / 2)
+        self.readout = Readout(readout)
+        width = (num_layers + 1) * len(self.readout.statistics) * hidden_channels + 2
+        self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
+
+    @abstractmethod
+    def _conv(self, channels: int, **options: Any) -> nn.Module:
+        """A layer from and to ``channels``, by ``edge_dim``, ``bias`` and options of its own."""
+
+    @abstractmethod
+    def _prepared(self, states: Tensor, graphs: Graphs) -> Any:
+        """The graphs as all layers read them."""
+
+    @abstractmethod
+    def _layer(
+        self, conv: Any, states: Tensor, prepared: Any, graphs: Graphs
+    ) -> tuple[Tensor, Tensor | None]:
+        """New states without the bias, and the bias."""
+
+    def _embed(self, graphs: Graphs) -> Tensor:
+        with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
+            return self._states(graphs)
+
+    def _states(self, graphs: Graphs) -> Tensor:
+        batch, size = graphs.segments()
+        states = self.first(self.scale(graphs.x))
+        mask = None if graphs.mask is None else graphs.mask[batch]
+        prepared = self._prepared(states, graphs)
+        layers = [states]
+        blocks: Any = zip(self.convs, self.linears, strict=True)
+        for k, (conv, second) in enumerate(blocks):
+            hidden = self._normed(2 * k, *self._layer(conv, states, prepared, graphs), mask)
+            hidden = linear(hidden, second.weight)
+            hidden = self._normed(2 * k + 1, hidden, second.bias, mask)
+            states = states + self.dropout(hidden)
+            layers.append(states)
+        count = fn.graph_size(graphs.edge_index, batch, len(states), size, dtype=states.dtype)
+        features = self.readout(torch.cat(layers, dim=1), batch, size)
+        return torch.cat([features, count.log1p()], dim=1)
+
+    def initialize(
+        self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
+    ) -> None:
+        super().initialize(x, features, graphs)
+        for norm in self.norms if graphs is not None else ():
+            if isinstance(norm, GraphBatchNorm):
+                norm.bound_by(len(x))  # its rows are nodes
+
+    def _normed(
+        self, place: int, states: Tensor, bias: Tensor | None, mask: Tensor | None
+    ) -> Tensor:
+        """Norm and ReLU."""
+        norm: Any = self.norms[place]
+        if bias is None:
+            out: Tensor = norm(states, mask, relu=True)
+            return out
+        return norm_relu(states, bias, norm.weight, norm.bias, norm.eps)
+
+
+class DeepLEGS(DeepNetwork):
     r"""Stacked wavelet convolutions: LEGS for rich node features.
 
     .. math::
@@ -42,73 +137,15 @@ class DeepLEGS(Network):
     torch.Size([1, 3])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        hidden_channels: int = 64,
-        num_layers: int = 3,
-        dropout: float = 0.2,
-        readout: Sequence[str] = ("mean", "max", "logsum"),
-        head_channels: int | None = None,
-        norm: Literal["batch", "layer"] = "batch",
-        edge_dim: int | None = None,
-        **conv: Any,
-    ) -> None:
-        super().__init__()
-        self.description = arguments(locals(), "conv")
-        if norm not in ("batch", "layer"):
-            raise ValueError(f'norm must be "batch" or "layer"; got {norm!r}')
-        self.edge_dim = edge_dim
-        self.scale = InputScale(in_channels)
-        self.first = nn.Linear(in_channels, hidden_channels)
-        self.convs, self.linears, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        make: Any = GraphBatchNorm if norm == "batch" else nn.LayerNorm
-        widths = (hidden_channels, hidden_channels)
-        bias = norm == "layer"  # batch norm would undo it
-        for _ in range(num_layers):
-            self.convs.append(WaveletConv(*widths, edge_dim=edge_dim, bias=bias, **conv))
-            self.linears.append(nn.Linear(*widths, bias=bias))
-            self.norms.extend([make(hidden_channels), make(hidden_channels)])
-        self.dropout = nn.Dropout(dropout / 2)
-        self.readout = Readout(readout)
-        width = (num_layers + 1) * len(readout) * hidden_channels + 2
-        self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
+    def _conv(self, channels: int, **options: Any) -> nn.Module:
+        return WaveletConv(channels, channels, **options)
 
-    def _embed(self, graphs: Graphs) -> Tensor:
-        with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
-            return self._states(graphs)
-
-    def _states(self, graphs: Graphs) -> Tensor:
-        batch, size = graphs.segments()
-        states = self.first(self.scale(graphs.x))
-        mask = None if graphs.mask is None else graphs.mask[batch]
+    def _prepared(self, states: Tensor, graphs: Graphs) -> Any:
         conv: Any = self.convs[0]
-        graph = conv.prepared(states, *graphs[1:3], batch, size)
-        layers = [states]
-        for k, (conv, second) in enumerate(zip(self.convs, self.linears, strict=True)):
-            hidden = conv.convolve(states, graph, graphs.edge_index, graphs.edge_attr)
-            hidden = self._block(2 * k, conv.lin, hidden, mask)
-            hidden = self._block(2 * k + 1, second, hidden, mask)
-            states = states + self.dropout(hidden)
-            layers.append(states)
-        count = fn.graph_size(graphs.edge_index, batch, len(states), size, dtype=states.dtype)
-        features = self.readout(torch.cat(layers, dim=1), batch, size)
-        return torch.cat([features, count.log1p()], dim=1)
+        return conv.prepared(states, *graphs[1:3], *graphs.segments())
 
-    def initialize(
-        self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
-    ) -> None:
-        super().initialize(x, features, graphs)
-        for norm in self.norms if graphs is not None else ():
-            if isinstance(norm, GraphBatchNorm):
-                norm.bound_by(len(x))  # its rows are nodes
-
-    def _block(self, place: int, layer: Any, states: Tensor, mask: Tensor | None) -> Tensor:
-        """Linear map, norm and ReLU."""
-        norm: Any = self.norms[place]
-        states = linear(states, layer.weight)
-        if isinstance(norm, GraphBatchNorm):
-            out: Tensor = norm(states, mask, relu=True)
-            return out
-        return norm_relu(states, layer.bias, norm.weight, norm.bias, norm.eps)
+    def _layer(
+        self, conv: Any, states: Tensor, prepared: Any, graphs: Graphs
+    ) -> tuple[Tensor, Tensor | None]:
+        bands = conv.convolve(states, prepared, graphs.edge_index, graphs.edge_attr)
+        return linear(bands, conv.lin.weight), conv.lin.bias

@@ -32,6 +32,7 @@ class Adjacency(NamedTuple):
 
     pattern: Pattern
     values: Tensor  # [entries]
+    order: Tensor | None = None  # [entries] which edge each entry is; self-loops come after edges
 
     @staticmethod
     def build(
@@ -62,7 +63,7 @@ class Adjacency(NamedTuple):
             source, target = torch.cat([source, index]), torch.cat([target, index])
             weight = torch.cat([weight, own])
         pattern, order = build_pattern(target, source, nodes, nodes)
-        return Adjacency(pattern._replace(product=product), weight.index_select(0, order))
+        return Adjacency(pattern._replace(product=product), weight.index_select(0, order), order)
 
     def sums(self) -> Tensor:
         """Sums of values by row, ``[nodes]``."""
@@ -83,6 +84,19 @@ class Adjacency(NamedTuple):
         r""":math:`S^\top w`, ``[nodes]``."""
         entries = self.values * weights.index_select(0, self.pattern.row)
         return torch.zeros_like(weights).index_add(0, self.pattern.col, entries)
+
+    def in_order(self, edge_attr: Tensor) -> Tensor:
+        """Edge features, ``[edges, channels]``, by entry; zero for added self-loops."""
+        assert self.order is not None
+        loops = len(self.values) - len(edge_attr)
+        return F.pad(edge_attr, (0, 0, 0, loops)).index_select(0, self.order)
+
+    def add(self, messages: Tensor) -> Tensor:
+        """Sums of messages, one per entry, weighted by the values, ``[nodes, channels]``."""
+        every = torch.arange(len(self.values) + 1, device=self.values.device)
+        rowptr, row, entry = self.pattern.rowptr, self.pattern.row, every[:-1]
+        by_entry = Pattern(rowptr, row, entry, entry, every, entry, row, entry, product)
+        return Adjacency(by_entry, self.values) @ messages
 
     def __matmul__(self, states: Tensor) -> Tensor:
         multiply = stacked.spmm if launch.applies(states) and states.numel() else spmm
@@ -169,20 +183,26 @@ def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     return [(None, hidden, last.weight)], last.bias
 
 
-def gat(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
-    """:class:`~torch_geometric.nn.GATConv`; edge weights are multiplicities."""
+def gat(conv: Any, states: Tensor, adjacency: Adjacency, edge_attr: Tensor | None = None) -> Layer:
+    """:class:`~torch_geometric.nn.GATConv`; edge weights are multiplicities.
+
+    ``edge_attr``: features of the entries of the matrix.
+    """
     weight = conv.lin.weight
     hidden, parts = linear(states, weight), weight.unflatten(0, (conv.heads, -1))
     attention = torch.cat([conv.att_src, conv.att_dst]).unsqueeze(-1)
     scores = linear(states, (attention * parts).sum(2).flatten(0, 1))
     source, target = scores.split(conv.heads, dim=-1)
     drops = conv.training and conv.dropout > 0
-    if launch.applies(states) and not drops and 32 % conv.heads == 0:
+    if launch.applies(states) and not drops and edge_attr is None and 32 % conv.heads == 0:
         matrix = (adjacency.values, adjacency.pattern)
         sums = stacked.attend(hidden, source, target, *matrix, conv.negative_slope)
         return [(None, sums, None)], conv.bias
     row, col = adjacency.pattern.row, adjacency.pattern.col
     score = source.index_select(0, col) + target.index_select(0, row)
+    if edge_attr is not None:
+        parts = conv.lin_edge.weight.unflatten(0, (conv.heads, -1))
+        score = score + edge_attr @ (conv.att_edge.unsqueeze(-1) * parts).sum(2).squeeze(0).mT
     score = F.leaky_relu(score, conv.negative_slope)
     lowest = torch.full_like(source, -torch.inf)
     rows = row.unsqueeze(-1).expand_as(score)

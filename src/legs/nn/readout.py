@@ -18,7 +18,7 @@ class Readout(nn.Module):
     graphs. Maps over models (:func:`torch.func.vmap`).
 
     Args:
-        statistics: some of these (default: mean, maximum and log-sum).
+        statistics: some of these, or one (default: mean, maximum and log-sum).
 
     Shapes:
         - **input:** ``[nodes, channels]``, ``batch`` ``[nodes]``, ``batch_size``
@@ -32,6 +32,7 @@ class Readout(nn.Module):
 
     def __init__(self, statistics: Sequence[str] = ("mean", "max", "logsum")) -> None:
         super().__init__()
+        statistics = (statistics,) if isinstance(statistics, str) else statistics
         unknown = [name for name in statistics if name not in READOUTS]
         if unknown or not statistics:
             raise ValueError(f"readout must be some of {', '.join(READOUTS)}; got {statistics!r}")

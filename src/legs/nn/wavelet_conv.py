@@ -40,6 +40,7 @@ class WaveletConv(nn.Module):
         steps: number of diffusion steps (default: the largest scale; 16 for learned ones).
         operator: :math:`A`: ``"row"`` (default) for :math:`D^{-1} W`, ``"walk"`` for the paper's
             :math:`W D^{-1}`, ``"symmetric"`` for :math:`D^{-1/2} W D^{-1/2}`.
+        wavelets: whether to include the :math:`\Psi_j` (default ``True``).
         lowpass: whether to include :math:`\Phi_J` (default ``True``).
         nonlinearity: of the wavelets: ``"abs"`` (default), ``"relu-pair"`` for both
             :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor.
@@ -72,6 +73,7 @@ class WaveletConv(nn.Module):
         num_scales: int = 5,
         steps: int | None = None,
         operator: Operator = "row",
+        wavelets: bool = True,
         lowpass: bool = True,
         nonlinearity: Nonlinearity = "abs",
         mixing: Literal["separable", "full"] = "separable",
@@ -92,18 +94,19 @@ class WaveletConv(nn.Module):
             raise ValueError("in_channels must be given where edge_dim is")
         if mixing not in ("separable", "full"):
             raise ValueError(f'mixing must be "separable" or "full"; got {mixing!r}')
+        if not wavelets and not lowpass:
+            raise ValueError("there are no bands: wavelets and lowpass are both False")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.operator, self.lowpass, self.nonlinearity = operator, bool(lowpass), nonlinearity
+        self.operator, self.nonlinearity = operator, nonlinearity
+        self.wavelets, self.lowpass = bool(wavelets), bool(lowpass)
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
         self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
         self.selection = ScaleSelection(scales, num_scales, steps)
-        fixed = (
-            None if self.selection.learned else bank_filters(self.selection(), lowpass=self.lowpass)
-        )
+        fixed = None if self.selection.learned else self._filters()
         self.fixed_filters: Tensor | None
         self.register_buffer("fixed_filters", fixed, persistent=False)
-        wavelets = self.selection.num_scales * (2 if nonlinearity == "relu-pair" else 1)
-        self.num_bands = 1 + wavelets + self.lowpass + (edge_dim is not None)
+        many = self.num_wavelets * (2 if nonlinearity == "relu-pair" else 1)
+        self.num_bands = 1 + many + self.lowpass + (edge_dim is not None)
         width = self.num_bands if mixing == "full" else 1
         self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
@@ -113,6 +116,11 @@ class WaveletConv(nn.Module):
             if in_channels != -1:
                 self.band_weight.materialize((self.num_bands, in_channels))
         self.reset_parameters()
+
+    @property
+    def num_wavelets(self) -> int:
+        """Number of wavelets."""
+        return self.selection.num_scales if self.wavelets else 0
 
     def reset_parameters(self) -> None:
         """Draws the weights again; learned scales go back to their start."""
@@ -145,7 +153,7 @@ class WaveletConv(nn.Module):
 
     def prepared(self, x: Tensor, edge_index: Tensor, *graphs: Any) -> Graph | Walk:
         """The graphs for :meth:`convolve`, of all layers with the same scales."""
-        bands, states = self.selection.num_scales + self.lowpass, self.selection.steps + 1
+        bands, states = self.num_wavelets + self.lowpass, self.selection.steps + 1
         return prepare(
             self.backend,
             x,
@@ -163,15 +171,18 @@ class WaveletConv(nn.Module):
         """What the linear map reads, on graphs of :meth:`prepared`."""
         filters = self.fixed_filters
         if filters is None:
-            filters = bank_filters(self.selection(), lowpass=self.lowpass)
+            filters = self._filters()
         bands = difference_bank(graph, x, filters.to(x.dtype), self.operator)
         return self._mix(x, bands, edge_index, edge_attr)
+
+    def _filters(self) -> Tensor:
+        return bank_filters(self.selection(), wavelets=self.wavelets, lowpass=self.lowpass)
 
     def _mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
         """What the linear map reads, from bands ``[nodes, bands, channels]``."""
-        count, out = self.selection.num_scales, None
+        count, out = self.num_wavelets, None
         weight, simple = self.band_weight, self.nonlinearity in ("abs", "none")
         fused = self.backend != "reference" and weight is not None and launch.applies(x)
         if fused and simple and not torch.compiler.is_compiling() and x.numel():

@@ -22,6 +22,7 @@ ABOUT = {
     "legs-deep": f"{_SCATTERING}, at several distances, layer by layer.",
     "mp-legs-fcn": f"lets neighbors exchange messages, then {_SCATTERING}.",
     **dict.fromkeys(("gcn", "graphsage", "gat", "gin", "snowball"), _MESSAGES),
+    **dict.fromkeys(("gcn-deep", "sage-deep", "gat-deep", "gin-deep"), _MESSAGES),
     "baseline": "uses the features of the {nodes} of a {graph}, and none of its {edges}.",
     "gs-svm": f"{_SCATTERING}, and classifies it with a support vector machine.",
     **dict.fromkeys(("gcn-legs-fixed", "gcn-legs-fcn"), _TWO),

@@ -20,6 +20,7 @@ from tests.training.stacked.test_trainer import made_data, members
 
 CPU = torch.device("cpu")
 NAMES = ["gcn", "graphsage", "gat", "gin", "snowball"]
+DEEP = ["legs-deep", "gcn-deep", "sage-deep", "gat-deep", "gin-deep"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,7 +40,7 @@ def test_stacked_is_single(name):
 
 @pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the kernels themselves are tested there")
-@pytest.mark.parametrize("name", ["gcn", "legs-fcn", "legs-rbf"])
+@pytest.mark.parametrize("name", ["gcn", "legs-fcn", "legs-rbf", "gin-deep", "gat-deep"])
 def test_emulated_kernels_train_to_the_same_weights(name, monkeypatch, tmp_path_factory):
     """A whole stack: batch norm, messages, Adam; models that stop; predictions in the end."""
     if not emulation.available():
@@ -66,7 +67,7 @@ def test_emulated_kernels_train_to_the_same_weights(name, monkeypatch, tmp_path_
             torch.testing.assert_close(value, b[key], rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *DEEP])
 def test_filled_batches_change_nothing(name):
     data = made_data()
     network = create(name, 2, 3).double().eval()
@@ -106,7 +107,7 @@ def test_loops_count_as_pyg_has_it(name, merged_from, monkeypatch):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="steps are recorded on GPUs")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *DEEP])
 def test_recorded_steps_on_a_gpu(name):
     data = made_data()
     options = TrainingOptions(

@@ -42,7 +42,7 @@ def made_data(task="classification", graphs=40):
 
 
 def members(data, name, count=4, **options):
-    if name == "legs-deep":
+    if name.endswith("-deep"):
         options = {"dropout": 0.0, "hidden_channels": 16, **options}
     rng = np.random.default_rng(0)
     found = []

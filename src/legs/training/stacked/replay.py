@@ -10,7 +10,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphBatch, GraphDataset
 from legs.kernels.gpu import launch
-from legs.models import GNN, MPLEGS, DeepLEGS, LEGSNet, Network, Snowball
+from legs.models import GNN, MPLEGS, DeepNetwork, LEGSNet, Network, Snowball
 from legs.training.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def replayable(network: Network, inputs: Inputs) -> bool:
     if inputs.features is not None or inputs.own_features is not None:
         return True
     return launch.applies(inputs.data.x) and isinstance(
-        network, GNN | Snowball | LEGSNet | MPLEGS | DeepLEGS
+        network, GNN | Snowball | LEGSNet | MPLEGS | DeepNetwork
     )
 
 
