@@ -53,10 +53,11 @@ class Folded(torch.autograd.Function):
 
     @classmethod
     def _backward(cls, ctx: Any, *grads: Any) -> Any:
-        saved = zip(ctx.saved_tensors, ctx.others, strict=True)
-        args = [other if tensor is None else tensor for tensor, other in saved]
-        needs = ctx.needs_input_grad
-        found = cls.gradients(grads[0], needs, *args)  # type: ignore[attr-defined]
+        found, needs = (), ctx.needs_input_grad
+        if grads[0] is not None:
+            saved = zip(ctx.saved_tensors, ctx.others, strict=True)
+            args = [other if tensor is None else tensor for tensor, other in saved]
+            found = cls.gradients(grads[0], needs, *args)  # type: ignore[attr-defined]
         return *found, *[None] * (len(needs) - len(found))
 
     @classmethod
