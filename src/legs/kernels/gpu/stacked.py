@@ -208,6 +208,11 @@ class _BatchNorm(Folded):
         _BatchNorm.run("norm_forward", x, out, tensors, 3, relu, *numbers)
         return out, stats
 
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        kept = (*inputs[:4], None, None, *inputs[6:])  # running averages may change meanwhile
+        super().setup_context(ctx, kept, output)
+
     @staticmethod
     def gradients(
         grad: Tensor, needs: Any, x: Tensor, mask: Tensor, weight: Tensor, bias: Tensor, *rest: Any
