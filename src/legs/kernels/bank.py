@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from legs.functional import beyond_base, graph_mean, lazy_mixture, random_walk, wavelet_weights
+from legs.functional import graph_mean, random_walk
 from legs.functional.bank import Operator, power_filters
 from legs.functional.bank import filter_bank as reference
 from legs.functional.diffusion import Walk
 from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.mapped import Folded
-from legs.kernels.op import Backend, use_fused
+from legs.kernels.op import Backend, bank_filters, use_fused
 
 
 class Graph(NamedTuple):
@@ -197,24 +197,6 @@ def signal_energy(x: Tensor, graph: Graph, batch: Tensor | None, num_graphs: int
     )
     inflow, spread = steps[:, 0].tensor_split([1], dim=1)
     return graph_mean(square + inflow * spread, batch, num_graphs)
-
-
-def bank_filters(
-    cumulative: Tensor, laziness: Tensor | float = 0.5, wavelets: bool = True, lowpass: bool = True
-) -> Tensor:
-    r"""The wavelets, then the low-pass, by differences, ``[bands, steps + 1]``.
-
-    Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x` with
-    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness.
-    """
-    rows = wavelet_weights(cumulative) if wavelets else cumulative[:0]
-    first = torch.zeros_like(rows[:, :1])
-    if lowpass:
-        rows = torch.cat([rows, cumulative[-1:] - 1])
-        first = torch.cat([first, torch.ones_like(cumulative[:1, :1])])
-    if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
-        rows = rows @ lazy_mixture(beyond, cumulative.shape[-1], like=rows)
-    return torch.cat([first.expand(*rows.shape[:-1], 1), rows], dim=-1)
 
 
 class _Form(Folded):

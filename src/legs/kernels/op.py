@@ -145,13 +145,29 @@ def needs_gradient(tensor: Tensor) -> bool:
     return wrapped or (tensor.requires_grad and torch.is_grad_enabled())
 
 
+def bank_filters(
+    cumulative: Tensor, laziness: Tensor | float = 0.5, wavelets: bool = True, lowpass: bool = True
+) -> Tensor:
+    r"""The wavelets, then the low-pass, by differences, ``[bands, steps + 1]``.
+
+    Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x` with
+    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness.
+    """
+    rows = wavelet_weights(cumulative) if wavelets else cumulative[:0]
+    first = torch.zeros_like(rows[:, :1])
+    if lowpass:
+        rows = torch.cat([rows, cumulative[-1:] - 1])
+        first = torch.cat([first, torch.ones_like(cumulative[:1, :1])])
+    if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
+        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=rows)
+        # Not a matrix product: those may be set to round their factors.
+        rows = (rows.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
+    return torch.cat([first.expand(*rows.shape[:-1], 1), rows], dim=-1)
+
+
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
     r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
-    mixed, beyond = wavelet_weights(cumulative), beyond_base(laziness)
-    if isinstance(beyond, Tensor) or beyond != 0:
-        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=mixed)
-        # Not a matrix product: those may be set to round their factors.
-        mixed = (mixed.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
+    mixed = bank_filters(cumulative, laziness, lowpass=False)[..., 1:]
     return mixed.expand(channels, *mixed.shape[-2:])
 
 
