@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from legs.functional import beyond_base, graph_mean, lazy_mixture, random_walk, wavelet_weights
+from legs.functional import graph_mean, random_walk
 from legs.functional.bank import Operator, power_filters
 from legs.functional.bank import filter_bank as reference
 from legs.functional.diffusion import Walk
 from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.mapped import Folded
-from legs.kernels.op import Backend, use_fused
+from legs.kernels.op import Backend, bank_filters, use_fused
 
 
 class Graph(NamedTuple):
@@ -165,8 +165,10 @@ def difference_bank(
         return reference(x, graph, power_filters(filters), operator)
     if filters.dim() == 2:
         filters = filters.unsqueeze(-1)
-    filters = filters.movedim(1, 0).unsqueeze(0)  # [1, states, bands, channels or 1]
-    out: Tensor = _Bank.call(x.unsqueeze(0), filters.contiguous(), operator, *graph)
+    filters = filters.movedim(1, 0)  # [states, bands, channels or 1]
+    states, _, own = filters.shape
+    args = (x.unsqueeze(0), filters.unsqueeze(0), None, states, own, operator, *graph)
+    out: Tensor = _Form.call(*args)
     return out.squeeze(0)
 
 
@@ -197,93 +199,47 @@ def signal_energy(x: Tensor, graph: Graph, batch: Tensor | None, num_graphs: int
     return graph_mean(square + inflow * spread, batch, num_graphs)
 
 
-def bank_filters(
-    cumulative: Tensor, laziness: Tensor | float = 0.5, wavelets: bool = True, lowpass: bool = True
-) -> Tensor:
-    r"""The wavelets, then the low-pass, by differences, ``[bands, steps + 1]``.
+class _Form(Folded):
+    r"""The gradient of :math:`\sum_b \langle g_b, \mathrm{out}_b \rangle` in the one of ``x``, the
+    filters and :math:`g` that is ``None``: in :math:`g`, that is the bank itself.
 
-    Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x` with
-    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness.
+    It is linear in each of them, so gradients are again of this form. All have an axis of models in
+    front; filters have ``states`` states and ``own`` channels.
     """
-    rows = wavelet_weights(cumulative) if wavelets else cumulative[:0]
-    first = torch.zeros_like(rows[:, :1])
-    if lowpass:
-        rows = torch.cat([rows, cumulative[-1:] - 1])
-        first = torch.cat([first, torch.ones_like(cumulative[:1, :1])])
-    if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
-        rows = rows @ lazy_mixture(beyond, cumulative.shape[-1], like=rows)
-    return torch.cat([first.expand(*rows.shape[:-1], 1), rows], dim=-1)
 
-
-class _Bank(Folded):
-    """``[models, nodes, bands, channels]``."""
-
-    mapped, shared = 2, 1
-
-    @staticmethod
-    def forward(x: Tensor, filters: Tensor, operator: Operator, *tensors: Any) -> Tensor:
-        graph = Graph(*tensors)
-        out: Tensor = _kernels(x).run(graph, x, filters, _scale(graph, operator), False)
-        return out
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, filters, ctx.operator, *graph, ctx.largest = inputs
-        ctx.save_for_backward(x, filters, *graph)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, filters, *tensors = ctx.saved_tensors
-        needed = ctx.needs_input_grad[:2]
-        args = (grads[0], x, filters, ctx.operator, *needed, *tensors, ctx.largest)
-        of_x, of_filters = _BankGrad.call(*args)
-        of_x = of_x.sum_to_size(x.shape) if needed[0] else None
-        return of_x, of_filters if needed[1] else None, *[None] * (len(tensors) + 2)
-
-
-class _BankGrad(Folded):
-    """Gradients of ``x`` and of the filters, as far as they are needed."""
-
-    mapped, shared = 3, 0
+    mapped, shared, once = 3, 1, False
 
     @staticmethod
     def forward(
-        grad: Tensor,
-        x: Tensor,
-        filters: Tensor,
+        x: Tensor | None,
+        filters: Tensor | None,
+        grad: Tensor | None,
+        states: int,
+        own: int,
         operator: Operator,
-        needs_x: bool,
-        needs_filters: bool,
         *tensors: Any,
-    ) -> tuple[Tensor, Tensor]:
-        graph, kernels = Graph(*tensors), _kernels(x)
-        grad, nothing = grad.contiguous(), x.new_empty(len(grad))
-        back = _scale(graph, {"row": "walk", "walk": "row"}.get(operator, operator))
-        of_x = kernels.run(graph, grad, filters, back, True) if needs_x else nothing
-        forth = _scale(graph, operator)
-        of_filters = kernels.gradient(graph, x, filters, forth, grad) if needs_filters else nothing
-        return of_x, of_filters
+    ) -> Tensor:
+        graph, given = Graph(*tensors), grad if x is None else x
+        assert given is not None
+        kernels = _kernels(given)
+        if x is None:
+            back = _scale(graph, {"row": "walk", "walk": "row"}.get(operator, operator))
+            out: Tensor = kernels.run(graph, grad, filters, back, True)
+        elif filters is None:
+            out = kernels.gradient(graph, x, (states, own), _scale(graph, operator), grad)
+        else:
+            out = kernels.run(graph, x, filters, _scale(graph, operator), False)
+        return out
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        grad, x, filters, ctx.operator, ctx.needs_x, ctx.needs_filters, *graph, ctx.largest = inputs
-        ctx.save_for_backward(grad, x, filters, *graph)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        # Both outputs are linear in each argument, by the same bank and its adjoint.
-        (grad, x, filters, *tensors), (by_x, by_filters) = ctx.saved_tensors, grads
-        graph, of_grad, of_x, of_filters = (*tensors, ctx.largest), None, None, None
-        if ctx.needs_x:
-            of_grad = _Bank.call(by_x, filters, ctx.operator, *graph)
-            args = (ctx.operator, False, True, *graph)
-            of_filters = _BankGrad.call(grad, by_x, filters, *args)[1]
-        if ctx.needs_filters:
-            more = _Bank.call(x, by_filters.contiguous(), ctx.operator, *graph)
-            of_grad = more if of_grad is None else of_grad + more
-            args = (ctx.operator, True, False, *graph)
-            of_x = _BankGrad.call(grad, x, by_filters.contiguous(), *args)[0].sum_to_size(x.shape)
-        return of_grad, of_x, of_filters, *[None] * (len(tensors) + 4)
+    def gradients(change: Tensor, needs: tuple[bool, ...], *args: Any) -> list[Tensor | None]:
+        found: list[Tensor | None] = []
+        given = [change if arg is None else arg for arg in args[:3]]
+        for place, arg in enumerate(args[:3]):
+            others = (*given[:place], None, *given[place + 1 :])
+            needed = needs[place]
+            found.append(_Form.call(*others, *args[3:]).sum_to_size(arg.shape) if needed else None)
+        return found
 
 
 def _scale(graph: Graph, operator: str) -> Tensor | None:

@@ -38,7 +38,7 @@ from legs.functional.scattering import PathPolicy
 from legs.kernels import cpu
 from legs.kernels.csr import Batch
 from legs.kernels.gpu import launch
-from legs.kernels.mapped import Mapped
+from legs.kernels.mapped import Folded
 
 Backend = Literal["auto", "reference", "fused"]
 
@@ -145,13 +145,29 @@ def needs_gradient(tensor: Tensor) -> bool:
     return wrapped or (tensor.requires_grad and torch.is_grad_enabled())
 
 
+def bank_filters(
+    cumulative: Tensor, laziness: Tensor | float = 0.5, wavelets: bool = True, lowpass: bool = True
+) -> Tensor:
+    r"""The wavelets, then the low-pass, by differences, ``[bands, steps + 1]``.
+
+    Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x` with
+    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness.
+    """
+    rows = wavelet_weights(cumulative) if wavelets else cumulative[:0]
+    first = torch.zeros_like(rows[:, :1])
+    if lowpass:
+        rows = torch.cat([rows, cumulative[-1:] - 1])
+        first = torch.cat([first, torch.ones_like(cumulative[:1, :1])])
+    if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
+        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=rows)
+        # Not a matrix product: those may be set to round their factors.
+        rows = (rows.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
+    return torch.cat([first.expand(*rows.shape[:-1], 1), rows], dim=-1)
+
+
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
     r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
-    mixed, beyond = wavelet_weights(cumulative), beyond_base(laziness)
-    if isinstance(beyond, Tensor) or beyond != 0:
-        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=mixed)
-        # Not a matrix product: those may be set to round their factors.
-        mixed = (mixed.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
+    mixed = bank_filters(cumulative, laziness, lowpass=False)[..., 1:]
     return mixed.expand(channels, *mixed.shape[-2:])
 
 
@@ -173,59 +189,44 @@ def scattering_moments(
     """
     if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
-    out: Tensor = _Scatter.call(filters, logits, policy, *batch)
-    return out
+    return _Scatter.single(filters, logits, policy, *batch)
 
 
-class _Scatter(Mapped):
-    """Moments ``[..., graphs, paths, channels, 4]``."""
+class _Scatter(Folded):
+    """Moments ``[models, graphs, paths, channels, 4]``."""
+
+    once, kept = False, 0
 
     @staticmethod
     def forward(filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any) -> Tensor:
         batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
-        models = filters.shape[: -2 if logits else -3]
-        flat = filters.reshape(-1, *filters.shape[len(models) :])
         if logits:
-            flat = bank.forward(flat, batch.x.shape[1])
-        out: Tensor = kernels.forward(batch, flat, policy)
-        return out.view(*models, *out.shape[1:])
+            filters = bank.forward(filters, batch.x.shape[1])
+        out: Tensor = kernels.forward(batch, filters, policy)
+        return out
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        filters, ctx.logits, ctx.policy, *batch = inputs
-        ctx.save_for_backward(output, filters, *batch)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        out, filters, *batch = ctx.saved_tensors
-        args = (grads[0], out, filters, ctx.logits, ctx.policy, *batch)
-        plain = not (torch.is_grad_enabled() or torch._C._are_functorch_transforms_active())
-        change = _ScatterGrad.forward(*args) if plain else _ScatterGrad.apply(*args)  # type: ignore[no-untyped-call]
-        return change, None, None, *(None for _ in batch)
+    def gradients(grad: Tensor, needs: Any, filters: Tensor, *rest: Any) -> tuple[Tensor]:
+        *others, out = rest
+        return (_ScatterGrad.call(grad, out, filters, *others),)
 
 
-class _ScatterGrad(Mapped):
+class _ScatterGrad(Folded):
     """The gradient of the filters, or of the logits."""
 
-    mapped = 3
+    mapped, once = 3, False
 
     @staticmethod
     def forward(
         grad: Tensor, out: Tensor, filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any
     ) -> Tensor:
         batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
-        grad, out = (t.reshape(-1, *t.shape[-4:]) for t in (grad, out))
-        flat = filters.reshape(-1, *filters.shape[-2 if logits else -3 :])
-        mixed = bank.forward(flat, batch.x.shape[1]) if logits else flat
+        mixed = bank.forward(filters, batch.x.shape[1]) if logits else filters
         change: Tensor = kernels.backward(batch, mixed, grad, out, policy)
-        return (bank.backward(flat, change) if logits else change).view(filters.shape)
+        return bank.backward(filters, change) if logits else change
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
+    def gradients(*args: Any) -> Any:
         raise RuntimeError(
             "the fused operator has no second derivatives; compute them with "
             'Scattering(..., backend="reference")'

@@ -10,10 +10,10 @@ from torch_geometric.nn import Linear
 
 from legs.functional.bank import OPERATORS, Operator
 from legs.functional.diffusion import Walk
-from legs.kernels.bank import Graph, bank_filters, difference_bank, prepare
+from legs.kernels.bank import Graph, difference_bank, prepare
 from legs.kernels.gpu import launch
 from legs.kernels.gpu.stacked import mix
-from legs.kernels.op import Backend, check_backend
+from legs.kernels.op import Backend, bank_filters, check_backend
 from legs.nn.scale_selection import ScaleSelection
 
 Nonlinearity = Literal["abs", "relu-pair", "none"] | Callable[[Tensor], Tensor]

@@ -98,20 +98,20 @@ def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint:
 
 
 def gradient(
-    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, grad: Tensor
+    graph: Graph, x: Tensor, sizes: tuple[int, int], scale: Tensor | None, grad: Tensor
 ) -> Tensor:
-    """The gradient of the filters, of their shape, from that of the bank.
+    """The gradient of filters with ``sizes``: states, channels or 1; from that of the bank.
 
     The same number of threads (:func:`torch.get_num_threads`) gives the same bits.
     """
-    out = torch.zeros_like(filters)
-    for model in range(len(out) if x.numel() else 0):
-        args, parts = _prepare(graph, x[model % len(x)], filters[model], scale, True)
-        totals = torch.zeros(len(parts), *filters.shape[1:3], x.shape[-1], dtype=x.dtype)
+    out = x.new_zeros(len(grad), sizes[0], grad.shape[2], sizes[1])
+    for model, one in enumerate(out if x.numel() else ()):
+        args, parts = _prepare(graph, x[model % len(x)], one, scale, True)
+        totals = x.new_zeros(len(parts), *one.shape[:2], x.shape[-1])
         source, targets = flat(grad[model]), totals.flatten(1).numpy()
         calls = zip(parts, targets, strict=True)
         threads.run([partial(_gradient, *args, *part, source, target) for part, target in calls])
-        out[model] = totals.sum(0).sum_to_size(filters.shape[1:])
+        one.copy_(totals.sum(0).sum_to_size(one.shape))
     return out
 
 

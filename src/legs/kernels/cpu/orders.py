@@ -27,7 +27,6 @@ from legs.kernels.cpu.simd import (
     minimum,
     multiply_add,
     put,
-    spread,
     square_root,
     store,
     store_rows,
@@ -203,10 +202,11 @@ def _apply_first(shape, n, share, c, bank, z, space):
     """
     data, channels, lanes = space.data, shape.channels, shape.row
     zero, size = zeros(data, shape.row, 1), shape.steps * shape.channels
+    powers = zeros(data, 1, UNROLL)
     for i in range(0, n, UNROLL):
         rows = zeros(data, shape.row, UNROLL)
         for s in range(shape.steps):
-            power = spread(rows, data, space.powers + i * size + s * channels + c, size)
+            power = load_rows(powers, data, space.powers + i * size + s * channels + c, size)
             rows = multiply_add(power, load(zero, data, bank + s * shape.size), rows)
         store(rows, data, z + i * lanes)
     flip = load(zero, data, space.flip)
@@ -277,7 +277,7 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space):
             sums = zeros(data, shape.row, UNROLL)
             for i in range(begin, min(n, begin + PIECE)):
                 place = space.powers + i * size + s * channels + c
-                power = spread(sums, data, place, channels)
+                power = load_rows(zeros(data, 1, UNROLL), data, place, channels)
                 sums = multiply_add(power, load(line, data, z + i * lanes), sums)
             place = bank + s * shape.size + k * lanes
             store_rows(load_rows(sums, data, place, shape.size) + sums, data, place, shape.size)

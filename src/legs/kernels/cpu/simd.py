@@ -54,7 +54,9 @@ def _unite(builder: Any, parts: list[Any]) -> Any:
 
 
 def _broadcast(builder, kind, scalar):
-    """A part with the scalar in every lane."""
+    """A part with the scalar, or the only lane of a vector, in every lane."""
+    if isinstance(scalar.type, ir.VectorType):
+        scalar = builder.extract_element(scalar, ir.IntType(32)(0))
     undefined, number = ir.Constant(kind, ir.Undefined), ir.IntType(32)
     first = builder.insert_element(undefined, scalar, number(0))
     places = ir.Constant(ir.VectorType(number, kind.count), [0] * kind.count)
@@ -62,13 +64,14 @@ def _broadcast(builder, kind, scalar):
 
 
 def _signature(args: tuple[Any, ...]) -> Any:
-    """Of a lane-wise function: floats and vectors of one part are broadcast to the largest."""
+    """Of a lane-wise function: floats, and vectors of one lane or part, are broadcast."""
     vectors = [arg for arg in args if isinstance(arg, Vector)]
     if not vectors or not all(isinstance(arg, Vector | types.Float) for arg in args):
         return None
-    kind = max(vectors, key=lambda vector: vector.parts)
+    lanes, parts = max(v.lanes for v in vectors), max(v.parts for v in vectors)
+    kind = Vector(vectors[0].dtype, lanes, parts)
     for v in vectors:
-        if (v.dtype, v.lanes) != (kind.dtype, kind.lanes) or v.parts not in (1, kind.parts):
+        if v.dtype != kind.dtype or v.lanes not in (1, lanes) or v.parts not in (1, parts):
             return None
     return signature(kind, *[arg if isinstance(arg, Vector) else kind.dtype for arg in args])
 
@@ -79,8 +82,9 @@ def _lanewise(function: Callable[..., Any]) -> Any:
     def build(context, builder, sig, values):
         kind, columns = context.get_value_type(sig.return_type), []
         for arg, value in zip(sig.args, values, strict=True):
-            vector = isinstance(arg, Vector)
-            split = _split(builder, value) if vector else [_broadcast(builder, kind.element, value)]
+            split = _split(builder, value) if isinstance(arg, Vector) else [value]
+            if split[0].type != kind.element:
+                split = [_broadcast(builder, kind.element, part) for part in split]
             columns.append(split if len(split) == kind.count else split * kind.count)
         return _unite(builder, [function(builder, *row) for row in zip(*columns, strict=True)])
 
@@ -250,23 +254,6 @@ def put(typingctx, array, index, value):
         return context.get_dummy_value()
 
     return (types.void(array, types.intp, array.dtype), build) if _is_flat(array) else None
-
-
-@intrinsic
-def spread(typingctx, like, array, index, stride):
-    """Part k is ``array[index + k * stride]`` in every lane; not bounds-checked."""
-    if not _fits(like, array):
-        return None
-
-    def build(context, builder, sig, args):
-        parts = []
-        for k in range(like.parts):
-            place = builder.add(args[2], builder.mul(args[3], _INDEX(k)))
-            value = builder.load(address(context, builder, array, args[1], place))
-            parts.append(_broadcast(builder, args[0].type.element, value))
-        return _unite(builder, parts)
-
-    return like(like, array, types.intp, types.intp), build
 
 
 @intrinsic

@@ -35,9 +35,10 @@ def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint:
 
 
 def gradient(
-    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, grad: Tensor
+    graph: Graph, x: Tensor, sizes: tuple[int, int], scale: Tensor | None, grad: Tensor
 ) -> Tensor:
-    """The gradient of the filters, of their shape, from that of the bank."""
+    """The gradient of filters with ``sizes``: states, channels or 1; from that of the bank."""
+    filters = grad.new_empty(len(grad), sizes[0], grad.shape[2], sizes[1])  # of which none is used
     return _launch("GRADIENT", graph, x, grad, filters, scale)
 
 

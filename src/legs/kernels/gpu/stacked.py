@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from legs.functional.sparse import Pattern
@@ -51,27 +50,28 @@ def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
 
     Differentiable in ``x`` any number of times.
     """
-    out: Tensor = _Product.call(x.unsqueeze(0), values, *pattern[:8])
-    return out.squeeze(0)
+    return _Product.single(x, values, *pattern[:8])
 
 
 class _Product(Folded):
+    once = False
+
     @staticmethod
     def forward(x: Tensor, values: Tensor, *tensors: Any) -> Tensor:
         pattern = Pattern(*tensors)
         return product(pattern.rowptr, pattern.col, None, values, x)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[1:])
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        super().setup_context(ctx, (None, *inputs[1:]), output)  # it is linear in x
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        values, *tensors = ctx.saved_tensors
+    def gradients(
+        grad: Tensor, needs: Any, x: None, values: Tensor, *tensors: Any
+    ) -> tuple[Tensor]:
         pattern = Pattern(*tensors)
         values = values.index_select(0, pattern.to_columns)
-        change = _Product.call(grads[0], values, *pattern.transpose()[:8])
-        return change, *[None] * 9
+        return (_Product.call(grad, values, *pattern.transpose()[:8]),)
 
 
 def attend(
@@ -84,9 +84,7 @@ def attend(
     ``[nodes, heads]``; heads are a power of two up to 32. ``weight`` is how many times each entry
     counts, ``[entries]``.
     """
-    tensors = (x.unsqueeze(0) for x in (hidden, source, target))
-    out: Tensor = _Attend.call(*tensors, weight, slope, *pattern[:8])[0]
-    return out.squeeze(0)
+    return _Attend.single(hidden, source, target, weight, slope, *pattern[:8])
 
 
 class _Attend(Folded):
@@ -103,28 +101,22 @@ class _Attend(Folded):
         return product(pattern.rowptr, pattern.col, None, share, hidden), share
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        hidden, source, target, _, ctx.slope, *tensors = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(hidden, source, target, output[1], *tensors)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, source, target, share, *tensors = ctx.saved_tensors
+    def gradients(
+        grad: Tensor, needs: Any, hidden: Tensor, source: Tensor, target: Tensor, *rest: Any
+    ) -> tuple[Tensor, ...]:
+        _, slope, *tensors, share = rest
         pattern = Pattern(*tensors)
         change, of_target = torch.empty_like(share), source.new_empty(source.shape)
-        args = [pattern.rowptr, pattern.col, source, target, share, hidden, grads[0]]
-        _Attend.run("attention_backward", hidden, share, [*args, change, of_target], ctx.slope)
+        args = [pattern.rowptr, pattern.col, source, target, share, hidden, grad]
+        _Attend.run("attention_backward", hidden, share, [*args, change, of_target], slope)
         columns = (pattern.rowptr_t, pattern.col_t, pattern.to_columns)
-        of_hidden = product(*columns, share, grads[0])
+        of_hidden = product(*columns, share, grad)
         of_source, rows = source.new_empty(source.shape), source.shape[1]
         args = [*columns, change, None, of_source, len(source), rows, rows, change.shape[1]]
         heads, blocks = change.shape[2], -(-of_source.numel() // THREADS)
         sizes = {"WIDTH": 1, "HEADS": heads}
         launch.run("spmm", "spmm", hidden, blocks, THREADS, [*args, heads], **sizes)
-        return of_hidden, of_source, of_target, *[None] * 10
+        return of_hidden, of_source, of_target
 
     @staticmethod
     def run(name: str, hidden: Tensor, share: Tensor, args: list[Any], slope: float) -> None:
@@ -160,8 +152,7 @@ def norm_relu(x: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float
     """``relu(layer_norm(x + bias, weight, shift))`` over the channels, ``[rows, channels]``."""
     if not launch.applies(x) or not x.numel():
         return F.layer_norm(x + bias, weight.shape, weight, shift, eps).relu()
-    out: Tensor = _NormRelu.call(*(t.unsqueeze(0) for t in (x, bias, weight, shift)), eps)
-    return out.squeeze(0)
+    return _NormRelu.single(x, bias, weight, shift, eps)
 
 
 class _NormRelu(Folded):
@@ -174,18 +165,11 @@ class _NormRelu(Folded):
         return out
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        *tensors, ctx.eps = inputs
-        ctx.save_for_backward(*tensors)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x = ctx.saved_tensors[0]
+    def gradients(grad: Tensor, needs: Any, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        *layer, eps = rest
         change, sums = x.new_empty(x.shape), x.new_empty(len(x), _parts(x), 3, x.shape[2])
-        tensors = [*ctx.saved_tensors, grads[0], change, sums]
-        _NormRelu.run("norm_relu_backward", tensors, ctx.eps)
-        return change, *sums.sum(1).unbind(1), None
+        _NormRelu.run("norm_relu_backward", [x, *layer, grad, change, sums], eps)
+        return change, *sums.sum(1).unbind(1)
 
     @staticmethod
     def run(name: str, tensors: list[Tensor], eps: float) -> None:
@@ -207,9 +191,7 @@ def batch_norm(
     ``mask``, ``[rows]``, is one where a row enters the statistics, else zero; ``layer`` are weight,
     bias, running mean and running variance, of which the last two are updated in place.
     """
-    tensors = (t.unsqueeze(0) for t in (x, mask, *layer))
-    out: Tensor = _BatchNorm.call(*tensors, eps, momentum, relu)[0]
-    return out.squeeze(0)
+    return _BatchNorm.single(x, mask, *layer, eps, momentum, relu)
 
 
 class _BatchNorm(Folded):
@@ -226,23 +208,22 @@ class _BatchNorm(Folded):
         _BatchNorm.run("norm_forward", x, out, tensors, 3, relu, *numbers)
         return out, stats
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[:4], output[1])
-        ctx.relu = inputs[-1]
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        kept = (*inputs[:4], None, None, *inputs[6:])  # running averages may change meanwhile
+        super().setup_context(ctx, kept, output)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x, mask, weight, bias, stats), grad = ctx.saved_tensors, grads[0]
-        change = grad.new_empty(grad.shape) if ctx.needs_input_grad[0] else None
+    def gradients(
+        grad: Tensor, needs: Any, x: Tensor, mask: Tensor, weight: Tensor, bias: Tensor, *rest: Any
+    ) -> tuple[Tensor | None, ...]:
+        *_, relu, stats = rest
+        change = grad.new_empty(grad.shape) if needs[0] else None
         terms = stats.new_empty(len(stats), 2, stats.shape[2])  # gradients of weight and bias
         tensors = [mask, weight, bias, stats, grad, change, terms]
-        _BatchNorm.run("norm_backward", x, grad, tensors, 2, ctx.relu)
+        _BatchNorm.run("norm_backward", x, grad, tensors, 2, relu)
         of_x = None if change is None else change.sum_to_size(x.shape)
-        return of_x, None, terms[:, 0], terms[:, 1], *[None] * 5
+        return of_x, None, terms[:, 0], terms[:, 1]
 
     @staticmethod
     def run(
@@ -264,8 +245,7 @@ def mix(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:
     ``bands`` are ``[rows, bands, channels]``, ``weight`` is ``[1 + bands, channels]``; ``phi`` is
     the absolute value of the first ``absolute`` bands, and leaves others as they are.
     """
-    out: Tensor = _Mix.call(*(t.unsqueeze(0) for t in (x, bands, weight)), absolute)
-    return out.squeeze(0)
+    return _Mix.single(x, bands, weight, absolute)
 
 
 class _Mix(Folded):
@@ -279,19 +259,14 @@ class _Mix(Folded):
         return out
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        *tensors, ctx.absolute = inputs
-        ctx.save_for_backward(*tensors)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, bands, weight = ctx.saved_tensors
+    def gradients(
+        grad: Tensor, needs: Any, x: Tensor, bands: Tensor, weight: Tensor, absolute: int
+    ) -> tuple[Tensor, ...]:
         (models, rows, channels), parts = x.shape, min(PARTS, _parts(x))
         of_x, of_bands = x.new_empty(x.shape), bands.new_empty(bands.shape)
         sums = x.new_empty(models, parts, *weight.shape[1:])
-        args = [grads[0], x, bands, weight, of_x, of_bands, sums, parts, rows, channels]
-        blocks, constants = models * parts * -(-channels // 32), {"ABSOLUTE": ctx.absolute}
-        constants["B"] = bands.shape[2]
+        args = [grad, x, bands, weight, of_x, of_bands, sums, parts, rows, channels]
+        blocks = models * parts * -(-channels // 32)
+        constants = {"B": bands.shape[2], "ABSOLUTE": absolute}
         launch.run("mix", "mix_backward", x, blocks, THREADS, args, **constants)
-        return of_x, of_bands, sums.sum(1), None
+        return of_x, of_bands, sums.sum(1)
