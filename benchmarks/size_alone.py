@@ -1,4 +1,4 @@
-"""What less than scattering tells about a graph.
+"""Accuracy from less than scattering.
 
 One support vector machine for every description of the graphs of a set: number of nodes and edges,
 mean of the node features, scattering, and scattering with the numbers of nodes and edges. The ten
@@ -68,14 +68,14 @@ def accuracies(data: GraphDataset, features: Tensor, seed: int) -> list[float]:
     x, y = features.double().numpy(), data.y.numpy()
     # Wider or harder machines do not end on two features that tell little.
     grid = {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [w / x.shape[1] for w in WIDTHS]}
-    found = []
+    accuracy = []
     for test in stratified_folds(y, k=10, seed=seed):
         train = np.setdiff1d(np.arange(len(y)), test)
         inner = StratifiedKFold(5, shuffle=True, random_state=seed)
         machine = make_pipeline(StandardScaler(), SVC())
         search = GridSearchCV(machine, grid, cv=inner, n_jobs=-1).fit(x[train], y[train])
-        found.append(100 * float(search.score(x[test], y[test])))
-    return found
+        accuracy.append(100 * float(search.score(x[test], y[test])))
+    return accuracy
 
 
 def table(rows: list[dict[str, Any]]) -> str:
