@@ -17,8 +17,6 @@ EDGES_AT_ONCE = 2_000_000
 WORDS_AT_ONCE = 1 << 17
 # A larger graph is searched from some of its nodes at a time, so that memory stays bounded.
 MOST_WORDS = 1 << 22
-# Neighbour lists are walked column by column while a column has at least so many words.
-LONG_COLUMN = 512
 
 
 class _Run(NamedTuple):
@@ -159,42 +157,20 @@ def _search(ptr: Array, links: Any, words: int) -> Array:
 def _spread(sets: Array, links: Any, *, everything: bool) -> Array:
     """The last step in which each node's set grows; with ``everything``, of all sources."""
     when = np.zeros(len(sets), dtype=np.int32)
-    neighbours = np.diff(links.indptr)
-    active = np.argsort(-neighbours, kind="stable")[: np.count_nonzero(neighbours)]
-    columns, rest, starts = _columns(active, links, sets.shape[1])
-    step = 0
-    while active.size:
+    nodes = np.flatnonzero(np.diff(links.indptr))
+    near, step = links[nodes], 0
+    while nodes.size:
         step += 1
-        own = sets.take(active, axis=0)
-        joined = own.copy()
-        for column in columns:
-            joined[: len(column)] |= sets.take(column, axis=0)
-        if rest.size:
-            joined[: len(starts)] |= np.bitwise_or.reduceat(sets.take(rest, axis=0), starts)
+        own = sets[nodes]
+        joined = own | np.bitwise_or.reduceat(sets.take(near.indices, axis=0), near.indptr[:-1])
         grown = (joined != own).any(axis=1)
-        sets[active] = joined
-        when[active[grown]] = step
         if not grown.any():
             break
-        # With all sources in the sets, one that has not grown once never will.
-        if everything and np.count_nonzero(grown) < 0.8 * len(active):
-            active = active[grown]
-            columns, rest, starts = _columns(active, links, sets.shape[1])
+        sets[nodes] = joined
+        when[nodes[grown]] = step
+        if everything:  # with all sources in the sets, one that has not grown once never will
+            nodes, near = nodes[grown], near[grown]
     return when
-
-
-def _columns(nodes: Array, links: Any, words: int) -> tuple[list[Array], Array, Array]:
-    """First, second, third … neighbours of ``nodes``, which come by falling degree.
-
-    Where few nodes have so many (hubs), their other neighbours, hub after hub, and the offsets.
-    """
-    begin, count = links.indptr[nodes], links.indptr[nodes + 1] - links.indptr[nodes]
-    having = len(count) - np.searchsorted(count[::-1], np.arange(count[:1].sum()), side="right")
-    full = max(1, int(np.count_nonzero(having * words >= LONG_COLUMN)))
-    columns = [links.indices[begin[:n] + k] for k, n in enumerate(having[:full].tolist())]
-    hubs = having[full] if full < len(having) else 0
-    rest, offsets = _ranges(begin[:hubs] + full, count[:hubs] - full)
-    return columns, links.indices[rest], offsets[:-1]
 
 
 def _rows(links: Any) -> Array:
