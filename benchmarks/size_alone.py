@@ -42,7 +42,7 @@ Read with care: these are machines of one kind on the same graphs, and no networ
 the size added or taken away. Where size alone comes near the best network of the table or passes
 it, classes differ in how large the graphs are, which a description by averages cannot say. Where
 the mean of two node features does as well as everything else here, their arrangement adds nothing
-that these machines find. Where scattering is far ahead of both, it is the arrangement that tells.
+that these machines find. Where scattering is far ahead of both, it is the arrangement that matters.
 """
 
 
@@ -66,7 +66,7 @@ def accuracies(data: GraphDataset, features: Tensor, seed: int) -> list[float]:
     """In per cent, one per test set."""
     assert data.y is not None
     x, y = features.double().numpy(), data.y.numpy()
-    # Wider or harder machines do not end on two features that tell little.
+    # Wider or harder machines do not converge on two uninformative features.
     grid = {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [w / x.shape[1] for w in WIDTHS]}
     accuracy = []
     for test in stratified_folds(y, k=10, seed=seed):
@@ -106,7 +106,7 @@ def measure(options: argparse.Namespace, file: Path) -> Results:
 
 def page(results: Results) -> str:
     """The page about results."""
-    text = f"# What size alone tells\n\n{WORDS}\n"
+    text = f"# Accuracy from size alone\n\n{WORDS}\n"
     text += "Accuracy in per cent, mean ± deviation over ten test sets.\n\n"
     text += f"{table(results['rows'])}\n\n{READING}\n"
     return text + origin(results, "benchmarks.size_alone")
