@@ -108,22 +108,10 @@ def _longest_distances(run: _Run) -> Array:
     """
     ptr, links = run.ptr, run.links
     out = np.zeros(links.shape[0], dtype=np.int32)
-    # Leaves of the same node have the same eccentricity: all but one are left out. In trees of
-    # replies most nodes are such leaves.
-    leaf = np.flatnonzero(np.diff(links.indptr) == 1)
-    parent = links.indices[links.indptr[leaf]]
-    one_leaf = np.zeros(len(out), dtype=np.int64)
-    one_leaf[parent] = leaf
-    model = one_leaf[parent]
-    twins, models = leaf[model != leaf], model[model != leaf]
-    searched = np.ones(len(out), dtype=bool)
-    searched[twins] = False
-
-    sizes = np.diff(_offsets(searched)[ptr])
+    sizes = np.diff(ptr)
     words = -(-sizes // 64)
     order = np.argsort(words, kind="stable")
-    nodes, _ = _ranges(ptr[:-1][order], np.diff(ptr)[order])
-    nodes = nodes[searched[nodes]]
+    nodes, _ = _ranges(ptr[:-1][order], sizes[order])
     links = links[nodes][:, nodes]
     ptr, words = _offsets(sizes[order]), words[order]
     start = int(np.searchsorted(words, 1))  # graphs without nodes are done
@@ -134,9 +122,6 @@ def _longest_distances(run: _Run) -> Array:
         a, b = int(ptr[start]), int(ptr[stop])
         out[nodes[a:b]] = _search(ptr[start : stop + 1] - a, links[a:b, a:b], width)
         start = stop
-    # Two leaves of one node are two steps apart, even if nothing else is.
-    out[models] = np.maximum(out[models], 2)
-    out[twins] = out[models]
     return out
 
 
