@@ -1,7 +1,7 @@
 """Two versions of the library side by side: ``python -m benchmarks.compare OLD [--device cuda]``.
 
 ``OLD`` is the root of another checkout. Each round runs every case once per version, in fresh
-processes by turns; of each case, the shortest time counts. Ratios above 1: this version is faster.
+processes; of each case, the shortest time counts. Ratios above 1: this version is faster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
     """What is timed: names, and functions that build a step. Names of both versions only."""
     from legs import Scattering
     from legs import functional as fn
+    from legs.kernels.csr import accelerated
 
     made = runpy.run_path(str(Path(__file__).with_name("plain.py")))["molecules"]
 
@@ -67,11 +67,7 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
         edge_index = torch.cat([one, one.flip(0)], dim=1).to(device)
         x = torch.rand(nodes, 16, device=device)
         walk = fn.random_walk(edge_index, None, nodes, x.dtype)
-        with suppress(ImportError):  # version 0.1.0 accelerates all
-            from legs.kernels.csr import accelerated
-
-            walk = accelerated(walk)
-        return lambda: fn.diffusions(x, walk, 0.5, 16)
+        return lambda: fn.diffusions(x, accelerated(walk), 0.5, 16)
 
     return {
         "train step, 128 graphs, checks on": lambda: train_step(128, validate=True),
@@ -86,6 +82,7 @@ def epoch(path: Path, model: str, count: int, device: str) -> float:
     """Milliseconds of an epoch of stacked networks on a packed data set, without set-up."""
     from benchmarks.packed import unpack
     from legs.data.splits import Split
+    from legs.training.cv import models as cv
     from legs.training.options import TrainingOptions
 
     data = unpack(path)
@@ -95,16 +92,8 @@ def epoch(path: Path, model: str, count: int, device: str) -> float:
     def run(epochs: int) -> float:
         options = TrainingOptions(max_epochs=epochs, batch_size=128, validate_every=epochs)
         start = time.perf_counter()
-        try:
-            from legs.training.cv import models as cv
-
-            jobs = [cv.Job(k, split, {}) for k in range(count)]
-            cv.train_networks(model, jobs, cv.Shared(data, options, device))
-        except ImportError:  # version 0.1.0
-            from legs.training import members as cv
-
-            jobs = [cv.Job(k, split, {}) for k in range(count)]
-            cv.train_members(model, jobs, data, options, device=device)
+        jobs = [cv.Job(k, split, {}) for k in range(count)]
+        cv.train_networks(model, jobs, cv.Shared(data, options, device))
         return time.perf_counter() - start
 
     run(2)

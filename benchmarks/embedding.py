@@ -13,7 +13,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,12 @@ def zinc(rows: int) -> list[str]:
     """SMILES of ZINC, from the beginning again where there are not enough."""
     folder = Path(os.environ.get("LEGS_DATA") or ROOT.parent / "shared" / "data")
     file = folder / "zinc" / "zinc_tranches.parquet"
-    found: list[str] = parquet.read_table(file, columns=["smiles"])["smiles"].to_pylist()
-    return (found * (rows // len(found) + 1))[:rows]
+    smiles: list[str] = parquet.read_table(file, columns=["smiles"])["smiles"].to_pylist()
+    return (smiles * (rows // len(smiles) + 1))[:rows]
 
 
 def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, float]:
-    """Microseconds a molecule of every stage, one thread: medians over pieces of a part."""
+    """Microseconds per molecule of every stage, one thread: medians over pieces of a part."""
     from rdkit import Chem
 
     pieces = [smiles[k : k + CHUNK] for k in range(0, len(smiles), CHUNK)]
@@ -57,36 +56,34 @@ def stages(embedder: Embedder, smiles: list[str], folder: Path) -> dict[str, flo
         taken.setdefault(name, []).append((time.perf_counter() - start) / CHUNK * 1e6)
         return result
 
-    for number, piece in enumerate([pieces[0], *pieces]):  # the first is a warm-up
+    for piece in [pieces[0], *pieces]:  # the first is a warm-up
         timed("parse", lambda piece=piece: [Chem.MolFromSmiles(s) for s in piece])
         read = timed("read", lambda piece=piece: read_molecules(piece, False))
         data = timed("graphs", lambda r=read: assemble(raw_graphs(r, hydrogens=False), None))
-        found = timed("scatter", lambda d=data: embedder.features_of(d))
-        names = embedder.names_of(data.feature_names, found.shape[1])
+        features = timed("scatter", lambda d=data: embedder.features_of(d))
+        names = embedder.names_of(data.feature_names, features.shape[1])
         good, index = [""] * len(piece), list(range(len(piece)))
         part = InputPart(piece, piece, piece, good, index, data=data)
 
-        def write(
-            number: int = number, part: InputPart = part, table: Any = (found, names)
-        ) -> None:
-            with TableWriter(folder / f"{number}.parquet", write_statistics=["row"]) as writer:
+        def write(part: InputPart = part, table: Any = (features, names)) -> None:
+            with TableWriter(folder / "stage.parquet", write_statistics=["row"]) as writer:
                 writer.add(part_table(part, *table))
 
-        timed("write", partial(write, folder / f"{number}.parquet", part, found, names))
-    found = {name: statistics.median(times[1:]) for name, times in taken.items()}
+        timed("write", write)
+    medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
     # Reading parses, and then looks at every atom and bond.
-    return {**found, "read": max(0.0, found["read"] - found["parse"])}
+    return {**medians, "read": max(0.0, medians["read"] - medians["parse"])}
 
 
 def rate(embedder: Embedder, table: Path, out: Path, engine: Engine, rows: int) -> float:
-    """Rows a second of a whole run, once workers have started."""
+    """Rows per second of a whole run, once workers have started."""
     start = time.perf_counter()
     embed_folder(embedder, table, out, engine=engine, part=max(1, min(5_000, rows // 8)))
     return rows / (time.perf_counter() - start)
 
 
 def feeding(embedder: Embedder, table: Path) -> float:
-    """Rows a second that the one who reads and hands out can do."""
+    """Rows per second that the reading process can hand out."""
     start, rows = time.perf_counter(), 0
     for part in iter_batches(embedder.reading, table, chunk=20_000):
         part.digest()
@@ -95,7 +92,7 @@ def feeding(embedder: Embedder, table: Path) -> float:
 
 
 def measure(rows: int, engines: list[tuple[str, int]], rounds: int) -> dict[str, Any]:
-    """All that the page tells."""
+    """Everything the page reports."""
     torch.set_num_threads(1)
     embedder = open_embedder("legs-fixed")
     smiles = zinc(rows)
@@ -105,8 +102,8 @@ def measure(rows: int, engines: list[tuple[str, int]], rounds: int) -> dict[str,
         table.write_text("\n".join(smiles) + "\n")
         few.write_text("\n".join(smiles[:800]) + "\n")
         (folder / "stages").mkdir()
-        found = stages(embedder, smiles[: 5 * CHUNK], folder / "stages")
-        known: dict[str, Any] = {"rows": rows, "stages": found, "feeding": feeding(embedder, table)}
+        results: dict[str, Any] = {"rows": rows, "feeding": feeding(embedder, table)}
+        results["stages"] = stages(embedder, smiles[: 5 * CHUNK], folder / "stages")
         runs = []
         for engine, workers in engines:
             options = {"workers": workers} if engine == "local" else {"num_cpus": workers}
@@ -120,11 +117,11 @@ def measure(rows: int, engines: list[tuple[str, int]], rounds: int) -> dict[str,
             runs[-1]["rows_per_second"] = statistics.median(rates)
             print(f"{engine}, workers: {workers}, {runs[-1]['rows_per_second']:,.0f} rows/s")
         files = [*Path(f"{out}-0").glob("part-*.parquet")]
-        known["runs"] = runs
-        known["bytes_per_row"] = sum(file.stat().st_size for file in files) / rows
-        known["features"] = len(parquet.read_schema(files[0]).names) - 2
-        known["atoms"] = statistics.mean(s.GetNumAtoms() for s in _mols(smiles[:1000]))
-    return known
+        results["runs"] = runs
+        results["bytes_per_row"] = sum(file.stat().st_size for file in files) / rows
+        results["features"] = len(parquet.read_schema(files[0]).names) - 2
+        results["atoms"] = statistics.mean(s.GetNumAtoms() for s in _mols(smiles[:1000]))
+    return results
 
 
 def _mols(smiles: list[str]) -> list[Any]:
@@ -141,16 +138,16 @@ def main() -> None:
     parser.add_argument("--ray", action="store_true", help="Ray on two cores, too")
     parser.add_argument("--label", default="", help="a word about this run, for the page")
     parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
-    given = parser.parse_args()
-    if given.what == "measure":
+    args = parser.parse_args()
+    if args.what == "measure":
         start = time.perf_counter()
-        engines = [("local", 1), ("local", 2)] + [("ray", 2)] * given.ray
-        known = measure(given.rows, engines, given.rounds)
-        known = {"label": given.label, **known, **provenance("cpu")}
-        known["seconds"] = round(time.perf_counter() - start, 1)
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(given.output, (json.dumps(known, indent=1) + "\n").encode())
-    if given.output == OUTPUT:
+        engines = [("local", 1), ("local", 2)] + [("ray", 2)] * args.ray
+        results = measure(args.rows, engines, args.rounds)
+        results = {"label": args.label, **results, **provenance("cpu")}
+        results["seconds"] = round(time.perf_counter() - start, 1)
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(args.output, (json.dumps(results, indent=1) + "\n").encode())
+    if args.output == OUTPUT:
         write_atomically(PAGE, page(json.loads(OUTPUT.read_text())).encode())
 
 

@@ -22,28 +22,28 @@ STAGES = {
 }
 
 
-def page(known: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """The text of the page."""
-    return "\n\n".join([_head(known), _stages(known), _workers(known), _plan(known)]) + "\n"
+    return "\n\n".join([_head(results), _stages(results), _workers(results), _plan(results)]) + "\n"
 
 
-def _head(known: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in known["versions"].items())
-    label = f" ({known['label']})" if known["label"] else ""
+def _head(results: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
+    label = f" ({results['label']})" if results["label"] else ""
     return f"""# Throughput of embedding
 
 Written by `python -m benchmarks.embedding` from
 [results/embedding/cpu.json](results/embedding/cpu.json); no number here was typed by hand. The same
 on your machine: `python -m benchmarks.embedding`, in about two minutes.
 
-**What is measured.** {known["rows"]:,} molecules of ZINC15 ({known["atoms"]:.1f} heavy atoms on
-average) from SMILES in a text file to {known["features"]:,} features of fixed scattering
-(`legs embed legs-fixed FILE -o FOLDER`) in Parquet, on {known["machine"]}, {known["device"]},
-{known["date"][:10]}{label}; {versions}; commit {known["commit"][:10]}."""
+**What is measured.** {results["rows"]:,} molecules of ZINC15 ({results["atoms"]:.1f} heavy atoms on
+average) from SMILES in a text file to {results["features"]:,} features of fixed scattering
+(`legs embed legs-fixed FILE -o FOLDER`) in Parquet, on {results["machine"]}, {results["device"]},
+{results["date"][:10]}{label}; {versions}; commit {results["commit"][:10]}."""
 
 
-def _stages(known: dict[str, Any]) -> str:
-    stages = known["stages"]
+def _stages(results: dict[str, Any]) -> str:
+    stages = results["stages"]
     total = sum(stages.values())
     rows = [
         [words, f"{stages[name]:,.0f}", f"{stages[name] / total:.0%}"]
@@ -55,22 +55,22 @@ def _stages(known: dict[str, Any]) -> str:
 
 One thread, medians over pieces of 2,000 molecules:
 
-{markdown(pd.DataFrame(rows, columns=["stage", "µs a molecule", "share"]))}
+{markdown(pd.DataFrame(rows, columns=["stage", "µs per molecule", "share"]))}
 
 RDKit's parsing alone takes {stages["parse"] / total:.0%}; with what is read off its molecules, atom
 by atom, it is {share:.0%}. Scattering takes {stages["scatter"] / total:.0%}: that is all that a GPU
 could take over."""
 
 
-def _workers(known: dict[str, Any]) -> str:
-    one = next(run for run in known["runs"] if run["workers"] == 1)["rows_per_second"]
+def _workers(results: dict[str, Any]) -> str:
+    one = next(run for run in results["runs"] if run["workers"] == 1)["rows_per_second"]
     rows = []
-    for run in known["runs"]:
+    for run in results["runs"]:
         spread = f"{min(run['rates']):,.0f} to {max(run['rates']):,.0f}"
-        found = run["rows_per_second"]
-        ratio = f"{found / one:.2f} ×"
-        rows.append([run["engine"], str(run["workers"]), f"{found:,.0f}", spread, ratio])
-    columns = ["engine", "workers", "molecules a second", "runs", "speed-up"]
+        rate = run["rows_per_second"]
+        ratio = f"{rate / one:.2f} ×"
+        rows.append([run["engine"], str(run["workers"]), f"{rate:,.0f}", spread, ratio])
+    columns = ["engine", "workers", "molecules per second", "runs", "speed-up"]
     table = markdown(pd.DataFrame(rows, columns=columns))
     return f"""## Workers
 
@@ -79,38 +79,38 @@ and share nothing but the disk; parts of the input do not depend on each other.
 
 {table}
 
-One process reads the input and hands it out. It can do {known["feeding"]:,.0f} rows a second, which
-is enough for {known["feeding"] / _each(known):,.0f} workers at the rate below. For more, cut the
-file and run a command on each piece."""
+One process reads the input and hands it out. It can do {results["feeding"]:,.0f} rows per
+second, enough for {results["feeding"] / _each(results):,.0f} workers at the rate below. For more,
+cut the file and run a command on each piece."""
 
 
-def _plan(known: dict[str, Any]) -> str:
-    seconds = MANY / _each(known)
+def _plan(results: dict[str, Any]) -> str:
+    seconds = MANY / _each(results)
     rows = []
     for cores in CORES:
-        feeders = max(1, -(-int(cores * _each(known)) // int(known["feeding"])))
+        feeders = max(1, -(-int(cores * _each(results)) // int(results["feeding"])))
         rows.append([f"{cores:,}", _time(seconds / cores), str(feeders)])
-    most = max(known["runs"], key=lambda run: (run["engine"] == "local", run["workers"]))
-    size = known["bytes_per_row"] * MANY / 1e12
+    most = max(results["runs"], key=lambda run: (run["engine"] == "local", run["workers"]))
+    size = results["bytes_per_row"] * MANY / 1e12
     table = markdown(pd.DataFrame(rows, columns=["cores", "time", "files to cut the input into"]))
     hours = seconds / 3600
     return f"""## A plan for 10⁹ molecules
 
-From the rate of each of {most["workers"]} workers above, {_each(known):,.0f} molecules a second, if
-that holds for more of them:
+From the rate of each of {most["workers"]} workers above, {_each(results):,.0f} molecules per
+second, if that holds for more of them:
 
 {table}
 
 That is {hours:,.0f} core-hours, {hours * PRICE:,.0f} dollars where an hour of a core costs {PRICE}
-(an assumption), and {size:,.1f} TB of Parquet ({known["bytes_per_row"]:,.0f} bytes a molecule) in
-{MANY // PART:,} files. Fewer features make it smaller: `--set order=1` and `--features atoms` leave
-out most columns. An interruption costs the parts in work, seconds for each worker; the same command
-goes on."""
+(an assumption), and {size:,.1f} TB of Parquet ({results["bytes_per_row"]:,.0f} bytes per
+molecule) in {MANY // PART:,} files. Fewer features make it smaller: `--set order=1` and
+`--features atoms` leave out most columns. An interruption costs the parts in progress, seconds for
+each worker; the same command resumes."""
 
 
-def _each(known: dict[str, Any]) -> float:
-    """Rows a second of one worker, where all cores work."""
-    local = [run for run in known["runs"] if run["engine"] == "local"]
+def _each(results: dict[str, Any]) -> float:
+    """Rows per second of one worker, where all cores work."""
+    local = [run for run in results["runs"] if run["engine"] == "local"]
     most = max(local, key=lambda run: run["workers"])
     return float(most["rows_per_second"] / most["workers"])
 

@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from legs.data import load
 from legs.data.catalog import fetch
-from legs.data.dataset import GraphDataset
+from legs.data.dataset import GraphDataset, offsets
 from legs.data.errors import DataError
 from legs.data.splits import scaffold_split
 from legs.data.validate import check_dataset
@@ -73,7 +72,7 @@ def pack(data: GraphDataset, path: str | Path, scaffold_seeds: Sequence[int] = (
         parts[str(seed)] = np.empty(len(data), dtype=np.int8)
         for number, part in enumerate(scaffold_split(data.smiles, seed=seed)):
             parts[str(seed)][part] = number
-    known = {
+    metadata = {
         "task": data.task,
         "name": data.name,
         **{name: list(getattr(data, name)) for name in _WORDS},
@@ -82,7 +81,7 @@ def pack(data: GraphDataset, path: str | Path, scaffold_seeds: Sequence[int] = (
         "seeds": list(parts),
     }
     arrays: dict[str, Any] = {
-        "known": np.frombuffer(json.dumps(known).encode(), dtype=np.uint8),
+        "known": np.frombuffer(json.dumps(metadata).encode(), dtype=np.uint8),
         "sizes": data.sizes.int().numpy(),
         "degree": data.rowptr.diff().int().numpy(),
         # Small numbers compress well.
@@ -103,17 +102,17 @@ def unpack(path: str | Path) -> GraphDataset:
     """Reads what :func:`pack` wrote, and checks that it is what was packed."""
     try:
         arrays = read_arrays(path)
-        known = parse_json(bytes(arrays["known"]))
-        ptr, rowptr = _offsets(arrays["sizes"]), _offsets(arrays["degree"])
+        metadata = parse_json(bytes(arrays["known"]))
+        ptr, rowptr = (offsets(torch.from_numpy(arrays[k]).long()) for k in ("sizes", "degree"))
         start = torch.repeat_interleave(ptr[:-1], ptr.diff())
         col = torch.from_numpy(arrays["local"]).long()
         col += torch.repeat_interleave(start, rowptr.diff())
         count = sum(name.startswith("x") for name in arrays)
         columns = [arrays[f"x{k}"].astype(np.float32) for k in range(count)]
-        words: dict[str, Any] = {name: tuple(known[name]) for name in _WORDS}
+        words: dict[str, Any] = {name: tuple(metadata[name]) for name in _WORDS}
         info = {
-            "features": known["features"],
-            SCAFFOLDS: dict(zip(known["seeds"], arrays["scaffolds"].tolist(), strict=True)),
+            "features": metadata["features"],
+            SCAFFOLDS: dict(zip(metadata["seeds"], arrays["scaffolds"].tolist(), strict=True)),
         }
         data = GraphDataset(
             torch.from_numpy(np.stack(columns, axis=1)),
@@ -121,12 +120,12 @@ def unpack(path: str | Path) -> GraphDataset:
             rowptr,
             col.int(),
             y=torch.from_numpy(arrays["y"]),
-            task=known["task"],
-            name=known["name"],
+            task=metadata["task"],
+            name=metadata["name"],
             info=info,
             **words,
         )
-        expected = known["fingerprint"]
+        expected = metadata["fingerprint"]
         check_dataset(data)
     # Arrays of any shape and kind may be there, and every step fails in its own way.
     except Exception as error:
@@ -140,10 +139,6 @@ def _narrow(column: Tensor) -> npt.NDArray[Any]:
     """As small numbers, where they are small whole numbers; else as they are."""
     small = column.to(torch.int8)
     return (small if torch.equal(small.to(column.dtype), column) else column).numpy()
-
-
-def _offsets(lengths: npt.NDArray[Any]) -> Tensor:
-    return pad(torch.from_numpy(lengths).long().cumsum(0), (1, 0))
 
 
 def main(folder: str, *names: str) -> None:

@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.packed import pack, unpack
 from benchmarks.performance_page import page
-from benchmarks.speed import GROUPS, Result, plan_of, run
+from benchmarks.speed import GROUPS, Plan, Result, run
 from benchmarks.speed.graphs import Loader, generator, load_local
 from benchmarks.speed.machine import name_of
 from benchmarks.speed.plan import SETS
@@ -44,11 +44,9 @@ def measure(
     threads: list[int],
     groups: tuple[str, ...],
     folder: Path,
-    *,
-    quick: bool = False,
     load: Loader = load_local,
 ) -> Path:
-    """Runs all cases for each number of threads; writes the file anew after every case."""
+    """Runs all cases for each number of threads; rewrites the file after every case."""
     path = folder / file_name(check_device(device))
     folder.mkdir(parents=True, exist_ok=True)
     runs: list[dict[str, Any]] = []
@@ -58,7 +56,7 @@ def measure(
 
     for count in threads:
         result = run(
-            plan_of(quick),
+            Plan(),
             device,
             groups=groups,
             threads=count,
@@ -112,33 +110,25 @@ def write_page(results: Path, path: Path) -> None:
     print(f"{path}: from {', '.join(f.name for f in files)}")
 
 
-def main(given: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Parses the command line and does what it says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("run", "page", "pack"), default="run")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
     parser.add_argument("--threads", type=int, nargs="+", default=[torch.get_num_threads()])
     parser.add_argument("--only", default=",".join(GROUPS), help="some groups of cases")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
     parser.add_argument("--packed", type=Path, help="folder of packed data sets")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of results")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
-    args = parser.parse_args(given)
+    args = parser.parse_args(arguments)
     if args.what == "page":
         write_page(args.output, args.page)
     elif args.what == "pack":
-        pack_all(args.packed or Path("carry"), plan_of(args.quick).graphs)
+        pack_all(args.packed or Path("carry"), Plan.graphs)
     else:
         load = packed_in(args.packed) if args.packed else load_local
-        path = measure(
-            args.device,
-            args.threads,
-            tuple(args.only.split(",")),
-            args.output,
-            quick=args.quick,
-            load=load,
-        )
-        print(path)
+        groups = tuple(args.only.split(","))
+        print(measure(args.device, args.threads, groups, args.output, load))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.speed.summary import TRAIN, sentences, shown_ratio
-from benchmarks.speed.tables import limits_line, machine_line, shown
 from legs.training.cv.results import markdown
 
 METHODS = {
@@ -16,7 +15,6 @@ METHODS = {
     "reference": "reference",
     "gcn": "GCN",
     "gin": "GIN",
-    "geoscattering": "GeoScattering",
 }
 INTRO = """\
 # Performance
@@ -30,8 +28,7 @@ two, four moments, float32) with the walk powers that training computes once for
 *inference* is forward alone, without them. **torch-legs** is the module as users have it, by the
 path named beside it (`cpu` and `cuda` are fused kernels); **reference** is `legs.functional`, plain
 PyTorch with CSR products. **GCN** and **GIN** are PyG's, three layers of width 64, mean over the
-nodes (GCN's edge weights computed beforehand); **GeoScattering** is karateclub's, where it was
-installed: fixed scales, its own node features included in its time.
+nodes (GCN's edge weights computed beforehand).
 
 Times are medians in milliseconds of runs that take turns in one process; in parentheses, how many
 times as fast as the reference in the same run. On shared machines only these ratios mean much.
@@ -55,10 +52,10 @@ GROUP_TITLES = {
 def page(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The page about results by file name, each with one or more runs."""
     parts = [INTRO.strip()]
-    for known in results.values():
-        for result in known["runs"]:
+    for file in results.values():
+        for result in file["runs"]:
             parts += run_parts(result)
-        parts += threads_part(known["runs"])
+        parts += threads_part(file["runs"])
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,14 +82,14 @@ def run_parts(result: Mapping[str, Any]) -> list[str]:
 
 def grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Rows by table: diffusion stands apart from whole steps."""
-    found: dict[str, list[dict[str, Any]]] = {group: [] for group in GROUP_TITLES}
+    groups: dict[str, list[dict[str, Any]]] = {group: [] for group in GROUP_TITLES}
     for row in rows:
-        found["diffusion" if row["work"] == "diffusion" else row["group"]].append(row)
-    return {group: some for group, some in found.items() if some}
+        groups["diffusion" if row["work"] == "diffusion" else row["group"]].append(row)
+    return {group: some for group, some in groups.items() if some}
 
 
 def pivot(rows: Sequence[dict[str, Any]], kind: str = "") -> str:
-    """One line a case and work, one column a method; of replayed times if ``kind`` says so."""
+    """One line per case and work, one column per method; replayed times if ``kind`` says so."""
     cases: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in rows:
         cases.setdefault((row["case"], row["work"]), {})[row["method"]] = row
@@ -143,3 +140,34 @@ def threads_part(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _place(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return row["case"], row["work"], row["method"]
+
+
+def shown(value: Any, form: str) -> str:
+    """A value as text: no exponents, nothing where there is none.
+
+    >>> shown(12345.6, "{:,.3g}"), shown(0.01234, "{:,.3g}"), shown(None, "{}")
+    ('12,346', '0.0123', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float) and "g" in form and abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return form.format(value)
+
+
+def machine_line(result: Mapping[str, Any]) -> str:
+    """Machine, threads, versions and date in a line."""
+    versions = result["versions"]
+    packages = ("torch-legs", "torch", "torch_geometric", "numba")
+    installed = ", ".join(f"{name} {versions[name]}" for name in packages if name in versions)
+    threads = f"{result['threads']} thread{'s' * (result['threads'] != 1)}"
+    return f"{result['machine']}, {threads}, {installed}; {result['date']}"
+
+
+def limits_line(result: Mapping[str, Any]) -> str:
+    """The machine's limits in a line."""
+    limits = result["limits"]
+    return (
+        f"Measured in the same run: a large copy moves {limits['copy'] / 1e9:,.3g} GB/s (read and "
+        f"written), a product of float32 matrices does {limits['multiply'] / 1e9:,.4g} GFLOP/s"
+    )

@@ -21,7 +21,7 @@ from legs import functional as fn
 
 
 class _Product(torch.autograd.Function):
-    """``matrix @ x`` with the transposed matrix at hand for backward."""
+    """``matrix @ x`` with a precomputed transpose for backward."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, transposed: Tensor, x: Tensor) -> Tensor:

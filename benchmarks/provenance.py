@@ -55,9 +55,9 @@ def processor() -> str:
 @cache
 def commit() -> str:
     """The commit of this clone, followed by a plus sign where files have changed; else empty."""
-    found = _git("rev-parse", "--short=12", "HEAD")
+    head = _git("rev-parse", "--short=12", "HEAD")
     changed = _git("status", "--porcelain", "--", "src", "reproduction", "benchmarks")
-    return f"{found}{'+' if changed else ''}" if found else ""
+    return f"{head}{'+' if changed else ''}" if head else ""
 
 
 def _git(*words: str) -> str:

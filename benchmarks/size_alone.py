@@ -1,4 +1,4 @@
-"""What less than scattering tells about a graph.
+"""Accuracy from less than scattering.
 
 One support vector machine for every description of the graphs of a set: number of nodes and edges,
 mean of the node features, scattering, and scattering with the numbers of nodes and edges. The ten
@@ -42,7 +42,7 @@ Read with care: these are machines of one kind on the same graphs, and no networ
 the size added or taken away. Where size alone comes near the best network of the table or passes
 it, classes differ in how large the graphs are, which a description by averages cannot say. Where
 the mean of two node features does as well as everything else here, their arrangement adds nothing
-that these machines find. Where scattering is far ahead of both, it is the arrangement that tells.
+that these machines find. Where scattering is far ahead of both, it is the arrangement that matters.
 """
 
 
@@ -66,16 +66,16 @@ def accuracies(data: GraphDataset, features: Tensor, seed: int) -> list[float]:
     """In per cent, one per test set."""
     assert data.y is not None
     x, y = features.double().numpy(), data.y.numpy()
-    # Wider or harder machines do not end on two features that tell little.
+    # Wider or harder machines do not converge on two uninformative features.
     grid = {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [w / x.shape[1] for w in WIDTHS]}
-    found = []
+    accuracy = []
     for test in stratified_folds(y, k=10, seed=seed):
         train = np.setdiff1d(np.arange(len(y)), test)
         inner = StratifiedKFold(5, shuffle=True, random_state=seed)
         machine = make_pipeline(StandardScaler(), SVC())
         search = GridSearchCV(machine, grid, cv=inner, n_jobs=-1).fit(x[train], y[train])
-        found.append(100 * float(search.score(x[test], y[test])))
-    return found
+        accuracy.append(100 * float(search.score(x[test], y[test])))
+    return accuracy
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -106,7 +106,7 @@ def measure(options: argparse.Namespace, file: Path) -> Results:
 
 def page(results: Results) -> str:
     """The page about results."""
-    text = f"# What size alone tells\n\n{WORDS}\n"
+    text = f"# Accuracy from size alone\n\n{WORDS}\n"
     text += "Accuracy in per cent, mean ± deviation over ten test sets.\n\n"
     text += f"{table(results['rows'])}\n\n{READING}\n"
     return text + origin(results, "benchmarks.size_alone")

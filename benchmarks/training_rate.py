@@ -1,4 +1,4 @@
-"""Training rate in graphs a second: LEGS beside GCN and GIN, the same loop for all.
+"""Training rate in graphs per second: LEGS beside GCN and GIN, the same loop for all.
 
 ``python -m benchmarks.training_rate qm9 --device cuda``; a packed file (``benchmarks.packed``) in
 place of the name.
@@ -26,7 +26,7 @@ MODELS = ("legs-fcn", "legs-fixed", "gcn", "gin")
 
 
 def rate(data: GraphDataset, model: str, batch_size: int, device: str, seconds: float) -> float:
-    """Graphs a second of forward, backward and Adam's step, after a warm-up."""
+    """Graphs per second of forward, backward and Adam's step, after a warm-up."""
     split = random_split(len(data))
     train = torch.as_tensor(split.train)
     task = Task.of(data, train)
@@ -73,25 +73,25 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, nargs="+", default=[128, 1024])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
-    data = unpack(given.data) if given.data.endswith(".npz") else load(given.data)
+    args = parser.parse_args()
+    data = unpack(args.data) if args.data.endswith(".npz") else load(args.data)
     rows = []
-    for batch_size in given.batch_size:
-        rates = {m: rate(data, m, batch_size, given.device, given.seconds) for m in MODELS}
+    for batch_size in args.batch_size:
+        rates = {m: rate(data, m, batch_size, args.device, args.seconds) for m in MODELS}
         for model, value in rates.items():
             rows.append({"model": model, "batch_size": batch_size, "graphs_per_second": value})
             print(
                 f"{model:<12} batch {batch_size:<6} {value:12,.0f} graphs/s "
                 f"{value / rates['gcn']:6.2f} × gcn"
             )
-    if given.output:
+    if args.output:
         result = {
             "data": data.name,
             "threads": torch.get_num_threads(),
-            **provenance(given.device),
+            **provenance(args.device),
             "rows": rows,
         }
-        given.output.write_text(json.dumps(result, indent=1))
+        args.output.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -116,15 +116,7 @@ def baseline_result(
         scores.append(task.scores(answers, data.y[torch.as_tensor(split.test)])["whitened_mse"])
         trained.append(squared_error(predicted(model, split.train), target[split.train])[None])
     planned = [[split] for split in splits]
-    result = MethodResult(
-        method,
-        scores,
-        chosen,
-        predictions,
-        sizes[0],
-        len(splits) * len(options.grid),
-        time.monotonic() - start,
-        "baseline",
-        measured={"train_mse": trained},
-    )
+    models, seconds = len(splits) * len(options.grid), time.monotonic() - start
+    facts = (method, scores, chosen, predictions, sizes[0], models, seconds, "baseline")
+    result = MethodResult(*facts, measured={"train_mse": trained})
     return CVResult(data, options, planned, [result], baseline_scores(data, planned))

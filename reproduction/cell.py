@@ -17,19 +17,12 @@ from sklearn.metrics import r2_score
 from torch import Tensor
 
 from benchmarks.provenance import provenance
+from legs import io
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
 from legs.data.statistics import check
 from legs.functional.scales import harden_scales
-from legs.io import (
-    FileError,
-    check_digest,
-    one_writer,
-    parse_json,
-    with_digest,
-    write_atomically,
-    writing,
-)
+from legs.io import FileError, one_writer, parse_json, write_atomically
 from legs.models.saving import ModelError
 from legs.training import CVResult, TrainingError, cross_validate
 from legs.training.cv.cross_validation import CVProgress
@@ -54,10 +47,10 @@ SCORES = {"mean": (int, float), "std": (int, float), "scores": list, "guess": li
 def read_cell(file: Path) -> Row:
     """The result of a cell; an error where the file is damaged."""
     try:
-        known = parse_json(file.read_bytes())
-        if not isinstance(known, dict) or "sha256" not in known:
+        content = parse_json(file.read_bytes())
+        if not isinstance(content, dict) or "sha256" not in content:
             raise ValueError("it has no checksum")
-        row = check_digest(known, file)
+        row = io.check_digest(content, file)
         kinds = KINDS | (SCORES if "mean" in row else {})
         for name, kind in kinds.items():
             if not isinstance(row.get(name), kind):
@@ -78,9 +71,9 @@ def read_cells(folder: Path) -> dict[str, Row]:
 def write_cell(folder: Path, row: Row) -> None:
     """Keeps a finished cell."""
     file = folder / "cells" / f"{row['cell']}.json"
-    with writing(file):
+    with io.writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(with_digest(row), ensure_ascii=False)
+    text = json.dumps(io.with_digest(row), ensure_ascii=False)
     write_atomically(file, f"{text}\n".encode())
 
 
@@ -88,16 +81,16 @@ def run_cell(
     name: str,
     request: Request,
     cell: Cell,
-    tell: Callable[[CVProgress], None] = lambda facts: None,
+    report: Callable[[CVProgress], None] = lambda progress: None,
     workers: int | None = None,
 ) -> Row:
     """Runs a cell of an experiment in a folder of its own, where it resumes if interrupted."""
     with one_writer(request.folder / "cells" / cell.key) as place:
         watch = Stopwatch(place / "seconds.json")
 
-        def tick(facts: CVProgress) -> None:
+        def tick(progress: CVProgress) -> None:
             watch.save(every=5)
-            tell(facts)
+            report(progress)
 
         try:
             if cell.score == "statistics":
@@ -141,7 +134,7 @@ def _cross_validated(
     request: Request,
     cell: Cell,
     place: Path,
-    tell: Callable[[CVProgress], None],
+    report: Callable[[CVProgress], None],
     workers: int | None,
 ) -> CVResult:
     data = cell.load()
@@ -168,7 +161,7 @@ def _cross_validated(
                 chunk=GPU_CHUNK if gpu else CPU_CHUNK,
                 keep_features=cell.embedded,
                 measures=measures,
-                progress=tell,
+                progress=report,
             )
     except torch.OutOfMemoryError:
         raise TrainingError(
@@ -180,8 +173,9 @@ def _cross_validated(
 def statistics_row(cell: Cell) -> Row:
     """Statistics of a data set, of all graphs."""
     ((ours, _),) = check([cell.data])
-    known = {name: value for name, value in ours._asdict().items() if name != "name"}
-    return {"cell": cell.key, "data": cell.data, "method": "", "variant": "", "statistics": known}
+    statistics = {name: value for name, value in ours._asdict().items() if name != "name"}
+    names = {"cell": cell.key, "data": cell.data, "method": "", "variant": ""}
+    return {**names, "statistics": statistics}
 
 
 def row_of(cell: Cell, result: CVResult) -> Row:
@@ -189,51 +183,51 @@ def row_of(cell: Cell, result: CVResult) -> Row:
 
     Accuracies are in percent. ``guess`` has the scores of the majority class or the mean predictor.
     """
-    (found,), data = result.methods, result.data
+    (trained,), data = result.methods, result.data
     splits = [group[0] for group in result.splits]
     names = ("data", "method", "variant", "protocol")
     row: Row = {"cell": cell.key, **{name: getattr(cell, name) for name in names}}
     if cell.score == "losses":  # nothing of the test sets
         rates = [setting["lr"] for setting in cell.options.grid]
-        return {**row, "rates": rates, "losses": rounded(found.losses), "models": found.models}
+        return {**row, "rates": rates, "losses": rounded(trained.losses), "models": trained.models}
     if cell.is_error:
-        row |= error_scores(cell, data, splits, found)
+        row |= error_scores(cell, data, splits, trained)
     else:
-        scores = [100 * score for score in found.scores]
+        scores = [100 * score for score in trained.scores]
         row |= {"mean": round(float(np.mean(scores)), 4), "std": round(float(np.std(scores)), 4)}
         row |= {"scores": np.round(scores, 4).tolist()}
         row |= {"guess": [round(100 * score, 4) for score in result.baseline]}
     shares = [len(s.test) / (len(s.train) + len(s.validation)) for s in splits]
     no_choice = cell.method in BASELINES and not any(cell.options.grid)
-    settings = found.settings(cell.options.grid)
+    settings = trained.settings(cell.options.grid)
     row |= {
         "graphs": len(data),
         "features": list(data.feature_names),
         "test_fraction": float(np.mean(shares)) if cell.is_error else shares[0],
-        "parameters": found.parameters,
-        "models": found.models,
-        "chosen": [""] * len(found.chosen) if no_choice else settings,
-        "way": found.strategy,
+        "parameters": trained.parameters,
+        "models": trained.models,
+        "chosen": [""] * len(trained.chosen) if no_choice else settings,
+        "way": trained.strategy,
         "fingerprint": fingerprint(data),
     }
-    if found.scales:
-        row["scales"] = scales_of(found)
-    if found.measured.get("importance"):
-        measured = found.measured["importance"]
+    if trained.scales:
+        row["scales"] = scales_of(trained)
+    if trained.measured.get("importance"):
+        measured = trained.measured["importance"]
         row["importance"] = importance_facts(cell.method, data.in_channels, measured)
     if cell.is_error and data.groups:
-        row["groups"] = group_errors(data, splits, found.predictions)
+        row["groups"] = group_errors(data, splits, trained.predictions)
     if cell.embedded:
         row["exchange"] = exchange_facts(result)
     return row
 
 
 def error_scores(
-    cell: Cell, data: GraphDataset, splits: list[Split], found: MethodResult
+    cell: Cell, data: GraphDataset, splits: list[Split], trained: MethodResult
 ) -> dict[str, Any]:
     """Errors on the test graphs of every split, and those of the mean predictor."""
     scores, guesses, r2, by_target, variances = [], [], [], [], []
-    for split, answers in zip(splits, found.predictions, strict=True):
+    for split, answers in zip(splits, trained.predictions, strict=True):
         task = Task.of(data, torch.as_tensor(split.train))
         assert data.y is not None and task.mean is not None and task.deviation is not None
         variance = task.deviation.double().numpy() ** 2
@@ -246,7 +240,7 @@ def error_scores(
         by_target.append(units / variance)
         variances.append(variance / scale)
         r2.append(r2_score(truth, answers.double()))
-    measured = found.measured.get("train_mse", [])
+    measured = trained.measured.get("train_mse", [])
     train = [
         float(np.nanmean(one.double().mean(0).numpy() * scale))
         for one, scale in zip(measured, variances, strict=False)
@@ -284,12 +278,12 @@ def group_errors(
     }
 
 
-def scales_of(found: MethodResult) -> dict[str, Any]:
+def scales_of(trained: MethodResult) -> dict[str, Any]:
     """Of each test set the mean selection matrix; of each model the mean diffusion times, and the
     nearest increasing whole scales."""
-    models = torch.cat(found.scales).double()
+    models = torch.cat(trained.scales).double()
     times = torch.arange(1, models.shape[-1] + 1, dtype=torch.float64)
-    means = torch.stack([group.double().mean(0) for group in found.scales])
+    means = torch.stack([group.double().mean(0) for group in trained.scales])
     return {
         # Adding zero turns -0.0 into 0.
         "weights": (means.numpy().round(4) + 0.0).tolist(),
@@ -300,7 +294,4 @@ def scales_of(found: MethodResult) -> dict[str, Any]:
 
 def rounded(values: Any) -> Any:
     """Plain numbers with six significant digits."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 0:
-        return float(f"{float(array):.6g}")
-    return [rounded(value) for value in array]
+    return np.vectorize(lambda value: float(f"{value:.6g}"), otypes=[float])(values).tolist()

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from legs.cli.console import Plan
+from legs.training.runs import choose_device
 from reproduction.page import Report
 from reproduction.plan import Request, document, experiment
 from reproduction.run import run
@@ -30,17 +30,15 @@ def main(names: Sequence[str], output: Path | None, device: str, **options: Any)
     The results of several experiments go into folders inside of ``output``.
     """
     console = Console(highlight=False)
-    known = document()["experiments"]
+    experiments = document()["experiments"]
     if not names:
-        for name, spec in known.items():
-            print(f"{name:<{max(map(len, known))}}  {spec['summary']}")
+        for name, spec in experiments.items():
+            print(f"{name:<{max(map(len, experiments))}}  {spec['summary']}")
         print("legs reproduce NAME runs one; --quick takes minutes on two cores.")
         return
     for name in names:
         experiment(name)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    command = recorded(sys.argv[1:])
+    device, command = choose_device(device), recorded(sys.argv[1:])
     for name in names:
         folder = output
         if output is None or len(names) > 1:
@@ -62,13 +60,13 @@ def recorded(words: Sequence[str]) -> str:
     >>> recorded(["reproduce", "qm9", "-o", "x", "--reuse=y", "--minutes", "5", "--seed", "1"])
     'legs reproduce qm9 --seed 1'
     """
-    kept, rest = ["legs"], iter(words)
+    recorded_words, rest = ["legs"], iter(words)
     for word in rest:
         if word in UNRECORDED:
             next(rest, None)  # its value
         elif word.partition("=")[0] not in UNRECORDED:
-            kept.append(word)
-    return shlex.join(kept)
+            recorded_words.append(word)
+    return shlex.join(recorded_words)
 
 
 def show(report: Report, console: Console) -> None:

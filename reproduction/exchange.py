@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ def preferences(distances: Array, nearer: Array) -> Array:
     """Exchange preferences ``[classes, classes]``; zero on the diagonal, NaN where undefined."""
     with np.errstate(divide="ignore", invalid="ignore"):  # all features equal
         ratio = distances / np.diag(distances)[:, None]
-        found = nearer[None, :] / np.minimum(ratio, ratio.T)
-    np.fill_diagonal(found, 0)
-    return np.asarray(found)
+        preference = nearer[None, :] / np.minimum(ratio, ratio.T)
+    np.fill_diagonal(preference, 0)
+    return np.asarray(preference)
 
 
 def cosine_distance(first: Array, second: Array) -> float:
@@ -68,40 +69,35 @@ def exchange_facts(result: CVResult) -> dict[str, Any]:
     """Of every network, with features as they are and standardized: distances and shares ``w``."""
     (method,) = result.methods
     assert result.data.y is not None
-    found: dict[str, list[Any]] = {"raw": [], "standardised": []}
-    for network in (
-        each for group in method.measured.get("features", []) for each in group.double().numpy()
+    facts: dict[str, list[Any]] = {"raw": [], "standardised": []}
+    for network in chain(
+        *(group.double().numpy() for group in method.measured.get("features", []))
     ):
         spread = network.std(0)
         scaled = (network - network.mean(0)) / np.where(spread > 0, spread, 1)
         for name, features in (("raw", network), ("standardised", scaled)):
             distances, nearer = class_distances(features, result.data.y.numpy())
-            found[name].append(
-                {"distances": distances.round(5).tolist(), "astray": nearer.round(5).tolist()}
-            )
-    return found
+            rounded = {"distances": distances.round(5), "astray": nearer.round(5)}
+            facts[name].append({key: values.tolist() for key, values in rounded.items()})
+    return facts
 
 
 def network_preferences(row: dict[str, Any], scaling: str) -> Array:
     """Preferences of every network of a cell, ``[networks, classes, classes]``."""
-    return np.stack(
-        [
-            preferences(np.array(one["distances"]), np.array(one["astray"]))
-            for one in row["exchange"][scaling]
-        ]
-    )
+    networks = [(one["distances"], one["astray"]) for one in row["exchange"][scaling]]
+    return np.stack([preferences(*map(np.array, network)) for network in networks])
 
 
 def reference_matrices() -> dict[str, Array]:
     """Matrices to compare with: Gao et al.'s and the user's, where the data folder has them."""
-    found = {}
+    matrices = {}
     if (file := fetch.find("enzymes/observed.csv")) is not None:
-        found["observed"] = read_matrix(file)
+        matrices["observed"] = read_matrix(file)
     if (file := fetch.find("enzymes/ec_exchange_gao2019.json")) is not None:
-        known = json.loads(file.read_text(encoding="utf-8"))
-        distances, nearer = np.array(known["D_mean_distance"]), np.array(known["w"])
-        found["Gao et al. 2019"] = preferences(distances, nearer)
-    return found
+        published = json.loads(file.read_text(encoding="utf-8"))
+        distances, nearer = np.array(published["D_mean_distance"]), np.array(published["w"])
+        matrices["Gao et al. 2019"] = preferences(distances, nearer)
+    return matrices
 
 
 def read_matrix(file: Path) -> Array:

@@ -78,7 +78,7 @@ def graph_features(network: Network, inputs: Inputs, index: Tensor) -> Tensor:
         return inputs.features[index]
     with unchecked(network):
         batches = [inputs.batch(some) for some in index.split(BATCH)]
-        return torch.cat([network.embed(*graphs[:5], **known) for graphs, known in batches])
+        return torch.cat([network.embed(*graphs[:5], **inputs) for graphs, inputs in batches])
 
 
 def path_names(module: Scattering) -> list[str]:
@@ -95,9 +95,9 @@ def importance_facts(method: str, channels: int, measured: Sequence[Tensor]) -> 
     """What a cell keeps: ``rise`` by test set and path, ``by_target`` by path and target."""
     module = scattering_of(create(method, channels, 1))
     assert module is not None
-    found = np.stack([one.double().mean(0).numpy() for one in measured])
+    rise = np.stack([one.double().mean(0).numpy() for one in measured])
     return {
         "paths": path_names(module),
-        "rise": found.mean(2).round(5).tolist(),
-        "by_target": found.mean(0).round(5).tolist(),
+        "rise": rise.mean(2).round(5).tolist(),
+        "by_target": rise.mean(0).round(5).tolist(),
     }

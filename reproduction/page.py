@@ -47,7 +47,7 @@ TESTS = (
 
 @dataclass
 class Report:
-    """What an experiment found."""
+    """Results of an experiment."""
 
     spec: Mapping[str, Any]
     request: Request
@@ -105,17 +105,14 @@ def write_page(
     """Writes ``results.md``, tables and figures of what is finished."""
     planned = {c.key: c for c in (*(() if request.partial else listed(spec, request)), *cells)}
     for row in rows.values():  # of earlier commands
-        known = Cell(row["data"], row["method"], spec["score"], variant=row["variant"])
-        planned.setdefault(row["cell"], known)
-    places = [
-        list(dict.fromkeys(getattr(cell, name) for cell in planned.values()))
-        for name in ("variant", "method")
-    ]
-    sets = list(dict.fromkeys([*spec["datasets"], *(cell.data for cell in planned.values())]))
-    order = sorted(
-        planned.values(),
-        key=lambda c: (sets.index(c.data), places[0].index(c.variant), places[1].index(c.method)),
+        earlier = Cell(row["data"], row["method"], spec["score"], variant=row["variant"])
+        planned.setdefault(row["cell"], earlier)
+    data, variants, methods = (
+        list(dict.fromkeys([*first, *(getattr(cell, name) for cell in planned.values())]))
+        for name, first in (("data", spec["datasets"]), ("variant", ()), ("method", ()))
     )
+    order = sorted(planned.values(), key=lambda cell: methods.index(cell.method))
+    order.sort(key=lambda cell: (data.index(cell.data), variants.index(cell.variant)))
     report = Report(spec, request, [rows[cell.key] for cell in order if cell.key in rows])
     if request.rotations:
         report.sections.append('**Not the paper\'s protocol:** see the column "protocol".')
@@ -179,9 +176,9 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
     columns = [name for name in SCREEN if name in page]
     report.table = page.loc[table["status"] == "run", columns].rename(columns=SCREEN)
     if not report.request.quick:
-        training = order[0].options.training
-        known = {**vars(training), "epochs": training.max_epochs} if is_error else {}
-        report.sections.append(spec["tuning"].format(**known) if is_error else spec["tuning"])
+        training = vars(order[0].options.training)
+        options = {**training, "epochs": training["max_epochs"]}
+        report.sections.append(spec["tuning"].format(**options) if is_error else spec["tuning"])
     if is_error:
         _grid(report, order)
     what = spec.get("errors", "Accuracy in percent")
@@ -225,22 +222,21 @@ def _grid(report: Report, order: Sequence[Cell]) -> None:
 def _scales(report: Report) -> None:
     """Learned scales, one row per cell."""
     learned = report.grouped("scales")
-    found = [scales.facts(label, [row]) for label, group in learned.items() for row in group]
-    if found:
-        _scales_table(report, found, "MSE", report.spec["digits"], SCALES)
+    facts = [scales.facts(label, [row]) for label, group in learned.items() for row in group]
+    if facts:
+        _scales_table(report, facts, "MSE", report.spec["digits"], SCALES)
 
 
 def _scales_table(
-    report: Report, found: list[dict[str, Any]], score: str, digits: int, words: str = ""
+    report: Report, facts: list[dict[str, Any]], score: str, digits: int, words: str = ""
 ) -> pd.DataFrame:
-    size = np.shape(found[0]["weights"])
-    table = scales.shown([scales.untrained(*size), *found], score, digits)
+    size = np.shape(facts[0]["weights"])
+    table = scales.shown([scales.untrained(*size), *facts], score, digits)
     report.add("Learned scales", table, words)
     report.sections.append("Frequency responses, learned (mean F) and dyadic (dashed):")
     fixed = scales.filter_bank(scales.dyadic_weights(*size))
-    report.draw(
-        "responses", "frequency responses", figures.draw_responses, scales.banks(found), fixed
-    )
+    banks = scales.banks(facts)
+    report.draw("responses", "frequency responses", figures.draw_responses, banks, fixed)
     return table
 
 
@@ -250,12 +246,12 @@ def _scales_page(report: Report) -> None:
     for row in report.rows:
         if "scales" in row:
             groups.setdefault((row["data"], row["method"]), []).append(row)
-    found = [scales.facts(data, rows) for (data, _), rows in groups.items()]
-    if found:
-        table = _scales_table(report, found, "accuracy", 2)
+    facts = [scales.facts(data, rows) for (data, _), rows in groups.items()]
+    if facts:
+        table = _scales_table(report, facts, "accuracy", 2)
         report.table = table[["data", "method", "expected scales", "steps from dyadic"]]
-        size = np.shape(found[0]["weights"])
-        report.csv["results.csv"] = pd.DataFrame([scales.untrained(*size), *found])
+        size = np.shape(facts[0]["weights"])
+        report.csv["results.csv"] = pd.DataFrame([scales.untrained(*size), *facts])
     cells = [Cell(row["data"], row["method"], variant=row["variant"]) for row in report.rows]
     table = tables.compared(report.spec, cells, {row["cell"]: row for row in report.rows})
     report.add("Every cell", tables.shown(table, report.spec, is_error=False))
@@ -290,14 +286,16 @@ def _qm9(report: Report) -> None:
     scores = [[row["method"], *(f"{score:.3f}" for score in row["scores"])] for row in rows]
     by_seed = pd.DataFrame(scores, columns=["method", *seeds])
     report.add("By seed: MSE of standardized targets, mean of all 19", by_seed)
-    kept = [k for k, name in enumerate(rows[0]["targets"]) if name not in apart]
-    calm = []
+    others = [k for k, name in enumerate(rows[0]["targets"]) if name not in apart]
+    reduced = []
     for row in rows:
-        scores = np.asarray(row["by_target"])[:, kept].mean(1)
-        calm.append({**row, "scores": scores.tolist(), "mean": scores.mean(), "std": scores.std()})
+        scores = np.asarray(row["by_target"])[:, others].mean(1)
+        reduced.append(
+            {**row, "scores": scores.tolist(), "mean": scores.mean(), "std": scores.std()}
+        )
     paper = tables.paper_table("qm9-targets")
     means = paper[~paper["target"].isin(apart)].groupby("method")["mean"].mean()
-    ranking = tables.ranking(calm, 3)
+    ranking = tables.ranking(reduced, 3)
     text = [f"{means[name]:.3f}" if name in means else "" for name in ranking["method"]]
     ranking.insert(4, "paper's", text)
     report.add("Without the rotational constants: mean of 16 targets", ranking)
@@ -310,32 +308,28 @@ def _qm9(report: Report) -> None:
 
 def _zinc(report: Report) -> None:
     """By property, one table per tranche."""
-    found = []
+    by_tranche = []
     for data, group in report.grouped("by_target").items():
         table = tables.by_target(group)
         report.add(f"By property: {data}, MSE of standardized targets", table)
-        found.append(table.assign(data=data))
-    report.csv["targets.csv"] = pd.concat(found, ignore_index=True)
+        by_tranche.append(table.assign(data=data))
+    report.csv["targets.csv"] = pd.concat(by_tranche, ignore_index=True)
 
 
 def _structures(report: Report) -> None:
     """Errors of training, by target, and the paper's figure of improvement."""
     ours, other = "legs-fcn", "gcn"
     paper = tables.paper_table("structures")
-    trained = [
-        f"{row.method} {row.train_mean:.2f} ± {row.train_std:.2f}" for row in paper.itertuples()
-    ]
+    trained = map("{} {:.2f} ± {:.2f}".format, paper.method, paper.train_mean, paper.train_std)
     report.sections.append(f"The paper's training errors: {', '.join(trained)}.")
     columns = [*tables.KEYS, "target", "mean_gdt_ts", "tested", "mse"]
-    targets = pd.DataFrame(
-        [
-            (*(row[k] for k in tables.KEYS), name, one["mean"], one["tested"], one["squares"])
-            for row in report.rows
-            for name, one in row["groups"].items()
-            if one["tested"]
-        ],
-        columns=columns,
-    )
+    errors = [
+        (*(row[k] for k in tables.KEYS), name, one["mean"], one["tested"], one["squares"])
+        for row in report.rows
+        for name, one in row["groups"].items()
+        if one["tested"]
+    ]
+    targets = pd.DataFrame(errors, columns=columns)
     targets["mse"] /= targets["tested"]
     report.csv["targets.csv"] = targets
     panels: dict[str, list[figures.Point]] = {}
@@ -344,10 +338,9 @@ def _structures(report: Report) -> None:
         rows = {row["method"]: row for row in group}
         if not {ours, other} <= set(rows) or rows[ours]["splits"] != rows[other]["splits"]:
             continue
-        names = ["data", "variant", "target"]
-        wide = targets[tables.label_of(targets) == label].pivot(
-            index=[*names, "mean_gdt_ts"], columns="method", values="mse"
-        )
+        index = ["data", "variant", "target", "mean_gdt_ts"]
+        own = targets[tables.label_of(targets) == label]
+        wide = own.pivot(index=index, columns="method", values="mse")
         gain = (100 * (1 - wide[ours] / wide[other])).reset_index(name="gain")
         gain = gain.sort_values("mean_gdt_ts", kind="stable")
         panels[label] = list(gain[["target", "mean_gdt_ts", "gain"]].itertuples(index=False))
@@ -433,9 +426,8 @@ def _enzymes(report: Report) -> None:
                 each = np.array([exchange.cosine_distance(one, reference) for one in matrices])
                 each = each[np.isfinite(each)]  # undefined where no enzyme is nearer to another
                 line[name] = tables.with_deviation(each.mean(), each.std(), 3) if len(each) else "–"
-            counts = {"networks": str(len(matrices)), "parameters": f"{row['parameters']:,}"}
-            counts |= {"protocol": row["protocol"], "seconds": f"{row['seconds']:.0f}"}
-            lines.append(line | counts)
+            line |= {"networks": str(len(matrices)), "parameters": f"{row['parameters']:,}"}
+            lines.append(line | {"protocol": row["protocol"], "seconds": f"{row['seconds']:.0f}"})
     ones = np.ones((6, 6))
     uniform = {k: f"{exchange.cosine_distance(ones, v):.3f}" for k, v in references.items()}
     table = pd.DataFrame([*lines, {"method": "uniform", **uniform}]).fillna("")

@@ -76,10 +76,10 @@ def document() -> dict[str, Any]:
 
 def experiment(name: str, quick: bool = False) -> dict[str, Any]:
     """The description of an experiment, defaults filled in."""
-    known = document()["experiments"]
-    if name not in known:
-        raise ValueError(f"no experiment is called {name!r}{nearest(name, list(known))}")
-    own = known[name]
+    experiments = document()["experiments"]
+    if name not in experiments:
+        raise ValueError(f"no experiment is called {name!r}{nearest(name, list(experiments))}")
+    own = experiments[name]
     defaults = document()["defaults"]["error" if own["score"] in ERRORS else own["score"]]
     spec = _merged(defaults, own)
     if quick:
@@ -175,17 +175,17 @@ class Cell:
 
     def settings(self) -> dict[str, Any]:
         """Everything that its result depends on, as JSON values."""
-        known: dict[str, Any] = {"data": self.data}
+        settings: dict[str, Any] = {"data": self.data}
         if self.score == "statistics":
-            return known
+            return settings
         for name in ("method", "features", "limit", "shuffled"):
-            known[name] = getattr(self, name)
-        known["options"] = self.options.to_json()
+            settings[name] = getattr(self, name)
+        settings["options"] = self.options.to_json()
         if self.embedded:
-            known["embedded"] = True
+            settings["embedded"] = True
         if self.is_error:
-            known |= {"splitting": self.splitting, "score": self.score}
-        return plain(known)
+            settings |= {"splitting": self.splitting, "score": self.score}
+        return plain(settings)
 
     def load(self) -> GraphDataset:
         """Its graphs."""
@@ -253,32 +253,33 @@ def listed(spec: Mapping[str, Any], request: Request) -> list[Cell]:
 
 
 def _datasets(spec: Mapping[str, Any], request: Request) -> list[str]:
-    known = experiment(spec["name"])["datasets"]
+    listed_sets = experiment(spec["name"])["datasets"]
     if not request.datasets:
         optional = spec.get("optional", ())
         missing = [name for name in optional if fetch.find(f"structures/{name}") is None]
         return [name for name in spec["datasets"] if name not in missing]
     names = {name: lookup(name) for name in request.datasets}
     for name, entry in names.items():
-        if entry is None or entry.name not in known:
-            raise ValueError(f"--datasets takes some of {', '.join(known)}; got {name!r}")
+        if entry is None or entry.name not in listed_sets:
+            raise ValueError(f"--datasets takes some of {', '.join(listed_sets)}; got {name!r}")
     wanted = {entry.name for entry in names.values() if entry is not None}
-    return [name for name in known if name in wanted]
+    return [name for name in listed_sets if name in wanted]
 
 
 def _methods(spec: Mapping[str, Any], request: Request) -> list[str]:
-    known = list(spec["methods"])
+    listed_methods = list(spec["methods"])
     if not request.models:
-        return known
+        return listed_methods
     for name in request.models:
-        if name not in known:
+        if name not in listed_methods:
             check_method(name)
         if name in ("gs-svm", *ENSEMBLES) and spec["score"] in ERRORS:
             raise ValueError(f"{name} classifies; {spec['name']} is about regression")
     if "gs-svm" in request.models and (spec["score"] == "losses" or spec.get("embedded")):
         raise ValueError("gs-svm has no learning rate and no features of its own here")
     wanted = list(dict.fromkeys(request.models))
-    return [n for n in known if n in wanted] + [n for n in wanted if n not in known]
+    others = [name for name in wanted if name not in listed_methods]
+    return [name for name in listed_methods if name in wanted] + others
 
 
 def _cell(
@@ -293,8 +294,10 @@ def _cell(
     if spec["score"] == "statistics":
         return Cell(data, "", "statistics")
     protocol, features = spec["protocol"], spec["features"]
-    known = {TRAINING[name]: value for name, value in protocol.items() if name in TRAINING}
-    training = TrainingOptions(seed=request.seed, **known)
+    if not isinstance(features, str):  # by data set and group
+        features = features.get(data, features.get(group_of(data)))
+    chosen = {TRAINING[name]: value for name, value in protocol.items() if name in TRAINING}
+    training = TrainingOptions(seed=request.seed, **chosen)
     one = document()["one_model"]
     models = protocol["rotations"] if request.rotations is None else request.rotations
     if request.rotations is None and data in one["datasets"] and method in one["methods"]:
@@ -315,9 +318,7 @@ def _cell(
             grid=_grid(spec, request, data, method),
         ),
         variant=variant.format(seed=request.seed),
-        features=features
-        if isinstance(features, str)
-        else features.get(data, features.get(group_of(data))),
+        features=features,
         limit=protocol.get("limit"),
         shuffled=spec.get("shuffled", False),
         embedded=spec.get("embedded", False),

@@ -74,7 +74,7 @@ class Shared:
     request: Request
     deadline: float | None  # no cell starts after it, in seconds of the clock
     workers: int | None = None
-    tell: Callable[[Cell, CVProgress], None] = lambda cell, facts: None
+    report: Callable[[Cell, CVProgress], None] = lambda cell, progress: None
 
 
 def _run_cells(
@@ -86,13 +86,13 @@ def _run_cells(
     deadline = None if request.minutes is None else time.time() + 60 * request.minutes
     start, work, total = time.monotonic(), 0.0, sum(cell.work for cell in todo)
 
-    def tell(cell: Cell, facts: CVProgress | None = None) -> None:
+    def report(cell: Cell, progress: CVProgress | None = None) -> None:
         done = len(cells) - len(todo) + finished
         lines = [f"cell {done + 1} of {len(cells)}: {cell.title}"]
         part = 0.0
-        if facts is not None and facts.models:
-            lines += str(facts).splitlines()[1:]
-            part = (facts.done + facts.stopped) / facts.models
+        if progress is not None and progress.models:
+            lines += str(progress).splitlines()[1:]
+            part = (progress.done + progress.stopped) / progress.models
         if work:
             left = (time.monotonic() - start) / work * (total - work)
             lines.append(f"about {clock_time(left)} left for {len(todo) - finished} cells")
@@ -106,13 +106,13 @@ def _run_cells(
         todo.sort(key=lambda cell: cell.work, reverse=True)
         shared = Shared(name, own, deadline, workers=1)
     else:
-        shared = Shared(name, own, deadline, tell=tell)
+        shared = Shared(name, own, deadline, report=report)
 
     def tasks() -> Iterator[Cell]:
         for cell in todo:
             if deadline is not None and time.time() >= deadline:
                 return
-            tell(cell)
+            report(cell)
             yield cell
 
     with LocalEngine(at_once) as engine:
@@ -136,7 +136,7 @@ def make_row(shared: Shared, cell: Cell) -> tuple[Row | None, str]:
         return None, NO_TIME
     _share_memory(request)
     try:
-        row = run_cell(shared.name, request, cell, partial(shared.tell, cell), shared.workers)
+        row = run_cell(shared.name, request, cell, partial(shared.report, cell), shared.workers)
     except (DataError, TrainingError, FileError) as error:
         return None, str(error)
     write_cell(request.folder, row)

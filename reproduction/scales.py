@@ -67,15 +67,15 @@ def untrained(scales: int, steps: int) -> dict[str, Any]:
     """The same for the initial scales."""
     weights = initial_weights(scales, steps)
     times, whole = weights @ np.arange(1, steps + 1), dyadic_scales(scales)
-    known = {"weights": [weights], "expected": [times], "hardened": [whole]}
-    start = facts("before training", [{"method": "", "mean": 0.0, "scales": known}])
+    learned = {"weights": [weights], "expected": [times], "hardened": [whole]}
+    start = facts("before training", [{"method": "", "mean": 0.0, "scales": learned}])
     return {k: v for k, v in start.items() if k not in ("seeds", "models", "mean")}
 
 
-def shown(found: Sequence[dict[str, Any]], score: str, digits: int) -> pd.DataFrame:
+def shown(learned: Sequence[dict[str, Any]], score: str, digits: int) -> pd.DataFrame:
     """Facts for people; the mean is of ``score``."""
     rows = []
-    for one in found:
+    for one in learned:
         both = zip(one["expected"], one["expected_std"], strict=True)
         whole = ", ".join(map(str, one["hardened"]))
         rows.append(
@@ -96,7 +96,7 @@ def shown(found: Sequence[dict[str, Any]], score: str, digits: int) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def banks(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def banks(learned: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Filter banks by title, for the figure."""
-    names = [f"{one['data']}, {one['method']}" for one in found]
-    return {k: filter_bank(np.array(one["weights"])) for k, one in zip(names, found, strict=True)}
+    names = [f"{one['data']}, {one['method']}" for one in learned]
+    return {k: filter_bank(np.array(one["weights"])) for k, one in zip(names, learned, strict=True)}

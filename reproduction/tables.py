@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from itertools import combinations
+from itertools import combinations, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from reproduction.plan import Cell
 
 NOT_RUN = "not run"
 LEVEL = 0.05
+LEGS = ("legs-", "mp-legs-")  # how names of LEGS networks begin
 KEYS = ["data", "variant", "method"]
 COPIED = ("mean", "std", "graphs", "parameters", "models", "seconds", "protocol", "device")
 Spec = Mapping[str, Any]
@@ -71,15 +72,15 @@ _COLUMNS = [
 
 
 def _numbers(row: Row) -> dict[str, Any]:
-    known = {name: row[name] for name in (*KEYS, *COPIED)}
-    known |= {"baseline": np.mean(row["guess"]), "sets": len(row["scores"])}
+    numbers = {name: row[name] for name in (*KEYS, *COPIED)}
+    numbers |= {"baseline": np.mean(row["guess"]), "sets": len(row["scores"])}
     counted = Counter(row["chosen"]).most_common()
     several = ", ".join(f"{name} ({count})" for name, count in counted)
-    known["chosen"] = several if len(counted) > 1 else counted[0][0]
+    numbers["chosen"] = several if len(counted) > 1 else counted[0][0]
     for name in ("train", "r2"):
         if row.get(name):
-            known |= {f"{name}_mean": np.mean(row[name]), f"{name}_std": np.std(row[name])}
-    return known
+            numbers |= {f"{name}_mean": np.mean(row[name]), f"{name}_std": np.std(row[name])}
+    return numbers
 
 
 def _paper(spec: Spec) -> pd.DataFrame:
@@ -124,10 +125,8 @@ def spread(table: pd.DataFrame, mean: str, std: str, digits: int) -> pd.Series:
     """Mean ± standard deviation as text; empty where there is none."""
     if mean not in table:
         return pd.Series("", index=table.index)
-    return pd.Series(
-        [with_deviation(a, b, digits) for a, b in zip(table[mean], table[std], strict=True)],
-        index=table.index,
-    )
+    texts = map(with_deviation, table[mean], table[std], repeat(digits))
+    return pd.Series(list(texts), index=table.index)
 
 
 def with_deviation(mean: float, std: float, digits: int) -> str:
@@ -178,11 +177,6 @@ def tally(table: pd.DataFrame, is_error: bool) -> pd.DataFrame:
     return pd.DataFrame(flags).groupby(both["method"], sort=False).sum().reset_index()
 
 
-def is_legs(method: str) -> bool:
-    """Whether a method is a LEGS network by itself."""
-    return method.startswith(("legs-", "mp-legs-"))
-
-
 def same_splits(rows: Sequence[Row]) -> list[list[Row]]:
     """Rows in groups whose scores are of the same test graphs."""
     groups: dict[str, list[Row]] = {}
@@ -199,18 +193,18 @@ def paired(rows: Sequence[Row]) -> pd.DataFrame:
 
     ``difference`` is LEGS minus the other. LEGS networks are compared with each other once.
     """
-    found = []
+    tests = []
     for group in same_splits(rows):
         for first, second in combinations(group, 2):
-            ours, other = (first, second) if is_legs(first["method"]) else (second, first)
-            if not is_legs(ours["method"]):
+            ours, other = (first, second) if first["method"].startswith(LEGS) else (second, first)
+            if not ours["method"].startswith(LEGS):
                 continue
             test = corrected_t_test(ours["scores"], other["scores"], ours["test_fraction"])
             share = 100 * test.difference / other["mean"] if other["mean"] else np.nan
             names = (ours["data"], ours["variant"], ours["method"], other["method"])
-            found.append((*names, test.difference, share, test.t, test.p))
+            tests.append((*names, test.difference, share, test.t, test.p))
     columns = ["data", "variant", "legs", "other", "difference", "per_cent", "t", "p"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(tests, columns=columns)
 
 
 def summary(pairs: pd.DataFrame, is_error: bool) -> pd.DataFrame:
@@ -229,12 +223,12 @@ def summary(pairs: pd.DataFrame, is_error: bool) -> pd.DataFrame:
 
 def ranking(rows: Sequence[Row], digits: int) -> pd.DataFrame:
     """Methods by their error, the smallest first, each compared with the first."""
-    found = []
+    ranked = []
     for group in same_splits(rows):
         order = sorted(group, key=lambda row: float(row["mean"]))
         for rank, row in enumerate(order, start=1):
             test = corrected_t_test(row["scores"], order[0]["scores"], row["test_fraction"])
-            found.append(
+            ranked.append(
                 {
                     "data": row["data"],
                     **({"split": row["variant"]} if row["variant"] else {}),
@@ -246,7 +240,7 @@ def ranking(rows: Sequence[Row], digits: int) -> pd.DataFrame:
                     "parameters": f"{row['parameters']:,}",
                 }
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(ranked)
 
 
 def by_target(
@@ -257,13 +251,10 @@ def by_target(
     for row in rows:
         errors = np.asarray(row["by_target"])
         errors = np.concatenate([errors, np.nanmean(errors, axis=1, keepdims=True)], axis=1)
-        texts = []
-        for target, mean, std in zip(columns["target"], errors.mean(0), errors.std(0), strict=True):
-            key = (target, row["method"])
-            texts.append(
-                with_deviation(mean, std, 3) + (f" ({paper[key]:.3f})" if key in paper else "")
-            )
-        columns[row["method"]] = texts
+        ours = map(with_deviation, errors.mean(0), errors.std(0), repeat(3))
+        theirs = [paper.get((target, row["method"])) for target in columns["target"]]
+        printed = ["" if mean is None else f" ({mean:.3f})" for mean in theirs]
+        columns[row["method"]] = list(map(str.__add__, ours, printed))
     return pd.DataFrame(columns)
 
 

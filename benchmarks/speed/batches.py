@@ -19,7 +19,7 @@ from benchmarks.speed.rows import (
     reference_needs,
 )
 from benchmarks.speed.timing import gnn_works
-from benchmarks.speed.works import CHOICES, geoscattering, paths_of, scattering_works
+from benchmarks.speed.works import CHOICES, paths_of, scattering_works
 from legs.data.dataset import GraphBatch
 from legs.data.errors import DataError
 
@@ -29,20 +29,20 @@ FUSED = ("cpu", "cuda")
 
 def jobs(bench: Bench) -> list[Job]:
     """The cases, in order."""
-    plan, found = bench.plan, []
+    plan, cases = bench.plan, []
     for name in plan.sets:
-        found.append(Job(f"{name}, {plan.graphs} graphs", partial(_batch, bench, name)))
+        cases.append(Job(f"{name}, {plan.graphs} graphs", partial(_batch, bench, name)))
     first = plan.sets[0] if plan.sets else ""
     if plan.sets and plan.whole:
-        found.append(Job(f"{first}, whole", partial(_batch, bench, first, whole=True)))
+        cases.append(Job(f"{first}, whole", partial(_batch, bench, first, whole=True)))
     if plan.sets and plan.models > 1:
         title = f"{first}, {plan.graphs} graphs, {plan.models} models"
-        found.append(Job(title, partial(_batch, bench, first, models=plan.models)))
+        cases.append(Job(title, partial(_batch, bench, first, models=plan.models)))
         if plan.whole and bench.device.type == "cuda":
             title = f"{first}, whole, {plan.models} models"
             run = Job(title, partial(_batch, bench, first, whole=True, models=plan.models))
-            found.append(run)
-    return found
+            cases.append(run)
+    return cases
 
 
 def _batch(bench: Bench, name: str, whole: bool = False, models: int = 1) -> Iterator[Row]:
@@ -73,9 +73,9 @@ def compare_on(
     *,
     others: bool = True,
 ) -> Iterator[Row]:
-    """Train step and inference of scattering and, with ``others``, of GCN, GIN, GeoScattering."""
+    """Train step and inference of scattering and, with ``others``, of GCN and GIN."""
     (nodes, channels), edges = graphs.x.shape, graphs.edge_index.shape[1]
-    ways = {
+    scattering = {
         choice: scattering_works(graphs, choice, models=models, seed=bench.seed)
         for choice in CHOICES
     }
@@ -88,29 +88,13 @@ def compare_on(
         place = 0 if work == "train step" else 1
         competitors: dict[str, Competitor] = {
             name: Competitor(works[place], paths[name], needs=needs[name])
-            for name, works in ways.items()
+            for name, works in scattering.items()
         }
         for name, works in gnns.items():
             competitors[name] = Competitor(works[place], "pyg", counted=False)
-        if others and work == "inference" and bench.device.type == "cpu":
-            competitors |= _geoscattering(graphs)
         case = Case(group, title, work, graphs.batch_size, nodes, edges, channels, models)
         train = work == "train step"
         cost = scattering_cost(
             nodes, edges, graphs.batch_size, channels, models=models, powers=train, train=train
         )
         yield from measure(bench, case, competitors, cost)
-
-
-def _geoscattering(graphs: GraphBatch) -> dict[str, Competitor]:
-    # Dense in nothing but patience: it visits nodes one by one in Python.
-    found = geoscattering(graphs) if graphs.batch_size > 1 else None
-    if found is None:
-        return {}
-    run, times = found
-    note = "" if times == 1 else f"timed on {round(len(graphs.x) / times):,} nodes, scaled up"
-    return {
-        "geoscattering": Competitor(
-            run, "karateclub", times=times, counted=False, recordable=False, note=note
-        )
-    }

@@ -13,15 +13,15 @@ A *step of diffusion* on one graph: values gathered :math:`ECw`, indices
 ========================  =====================  ==========================================
 work                      operations             backward
 ========================  =====================  ==========================================
-walk powers (not given)   :math:`m (2E + N) C`   none: signals need no gradient
+walk powers (if computed) :math:`m (2E + N) C`   none: signals need no gradient
 first order               :math:`2JmNCB`         the same (the filters' gradient)
 walking, second order     :math:`m (2E + N) L`   the same (the transposed walk)
 second order              :math:`2pmNCB`         twice (the filters' and the states' gradient)
 moments                   :math:`10PNCB`         the same
 ========================  =====================  ==========================================
 
-Bytes: signals, walk powers where they are given, and indices are read, moments written; backward
-reads all of these again. Nothing between is counted: it can stay in cache, as graphs of up to some
+Bytes: signals, precomputed walk powers and indices are read, moments written; backward reads all
+of these again. Nothing between is counted: it can stay in cache, as graphs of up to some
 thousand nodes do. So this is a bound from below, and the shares reached are modest by design.
 """
 
@@ -65,8 +65,8 @@ def scattering_cost(
 ) -> Cost:
     """Of scattering moments of a batch, order two.
 
-    ``edges`` counts both directions, ``models`` share the graphs, walk ``powers`` may be given,
-    ``train`` is with backward, a number has ``size`` bytes.
+    ``edges`` counts both directions, ``models`` share the graphs, ``powers``: with precomputed walk
+    powers, ``train``: with backward, ``size``: bytes of a number.
     """
     pairs = scales * (scales - 1) // 2
     paths = 1 + scales + pairs

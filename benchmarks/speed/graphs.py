@@ -11,7 +11,7 @@ from torch import Tensor
 from legs.data.dataset import GraphBatch, GraphDataset
 from legs.data.errors import DataError
 
-# By name; the first so many graphs are enough where a number is given.
+# By name; the first so many graphs are enough where a limit is set.
 Loader = Callable[[str, int | None], GraphDataset]
 
 STAND_IN = "nci-5k"
@@ -26,8 +26,8 @@ def load_local(name: str, limit: int | None = None) -> GraphDataset:
     from legs.data import load
     from legs.data.catalog.specs import locate, lookup
 
-    known = lookup(name)
-    if known is None or locate(known) is None:
+    spec = lookup(name)
+    if spec is None or locate(spec) is None:
         raise DataError(f"{name} is not here (`legs datasets {name}` fetches it)")
     try:
         return load(name, features="structure", limit=limit)

@@ -51,9 +51,9 @@ def measure_limits(device: torch.device, plan: Plan) -> Limits:
 
 def copying(device: torch.device, plan: Plan) -> tuple[Run, int]:
     """A large copy, and the bytes it reads and writes."""
-    given = torch.zeros(plan.copied // 4, device=device)
-    out = torch.empty_like(given)
-    return lambda: out.copy_(given), 2 * given.numel() * given.element_size()
+    source = torch.zeros(plan.copied // 4, device=device)
+    out = torch.empty_like(source)
+    return lambda: out.copy_(source), 2 * source.numel() * source.element_size()
 
 
 def _best(run: Run, device: torch.device, count: int) -> float:
@@ -62,7 +62,7 @@ def _best(run: Run, device: torch.device, count: int) -> float:
 
 def describe(device: torch.device) -> dict[str, Any]:
     """Machine, versions and date, as JSON values."""
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "device": device.type,
         "machine": name_of(device),
         "processor": processor(),
@@ -73,12 +73,12 @@ def describe(device: torch.device) -> dict[str, Any]:
         "versions": {
             "python": platform.python_version(),
             **versions(),
-            **installed("numba", "karateclub"),
+            **installed("numba"),
         },
     }
     if device.type == "cuda":
-        found["versions"]["cuda"] = torch.version.cuda
-    return found
+        facts["versions"]["cuda"] = torch.version.cuda
+    return facts
 
 
 def name_of(device: torch.device) -> str:
@@ -91,11 +91,11 @@ def name_of(device: torch.device) -> str:
 def free_memory(device: torch.device) -> int | None:
     """Bytes that can still be had; ``None`` where nobody says."""
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + kept
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-    return found[0] if found else None
+    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+    return sizes[0] if sizes else None

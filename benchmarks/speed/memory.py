@@ -31,7 +31,7 @@ def measurable() -> bool:
     return STATUS.exists() and PEAK_RESET.exists()
 
 
-def peak_of(prepare: Callable[..., tuple[Run, Run]], *given: Any) -> int | None:
+def peak_of(prepare: Callable[..., tuple[Run, Run]], *arguments: Any) -> int | None:
     """Bytes at the peak of a run in a fresh process, beyond those it had before.
 
     ``prepare``, a function of a module, makes two runs: a small one, to load what is loaded once,
@@ -44,7 +44,7 @@ def peak_of(prepare: Callable[..., tuple[Run, Run]], *given: Any) -> int | None:
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
             threads = torch.get_num_threads()
-            return pool.submit(_measured, prepare, given, threads).result()
+            return pool.submit(_measured, prepare, arguments, threads).result()
         except BrokenProcessPool:  # ended by the system, for want of memory
             return None
         except (RuntimeError, MemoryError) as error:
@@ -54,10 +54,10 @@ def peak_of(prepare: Callable[..., tuple[Run, Run]], *given: Any) -> int | None:
 
 
 def _measured(
-    prepare: Callable[..., tuple[Run, Run]], given: tuple[Any, ...], threads: int
+    prepare: Callable[..., tuple[Run, Run]], arguments: tuple[Any, ...], threads: int
 ) -> int | None:
     torch.set_num_threads(threads)
-    small, run = prepare(*given)
+    small, run = prepare(*arguments)
     small()
     _give_back()
     try:

@@ -42,38 +42,3 @@ class Plan:
     seconds: float = 5.0  # after which a competitor gets no more turns than at least
     copied: int = 2**29  # bytes of the tensor that is copied to find the bandwidth
     matrix: int = 2048  # rows of the matrices that are multiplied to find the rate on a CPU
-    limit: float | None = None  # seconds after which no case is begun
-
-
-FULL = Plan()
-QUICK = Plan(
-    whole=False,
-    models=10,
-    edges=(10**4, 10**5, 10**6),
-    whole_step_up_to=10**5,
-    series=MappingProxyType(
-        {
-            "nodes": (4096, 16384),
-            "edges": (16384, 65536),
-            "models": (1, 10),
-            "channels": (2, 8),
-            "scales": (3, 5),
-            "steps": (8, 16),
-        }
-    ),
-    rounds=7,
-    least=2,
-    seconds=0.25,
-    copied=2**27,
-    matrix=1024,
-    limit=32.0,
-)
-
-
-def plan_of(quick: bool) -> Plan:
-    """The plan of a minute, or the full one.
-
-    >>> plan_of(quick=True).models
-    10
-    """
-    return QUICK if quick else FULL

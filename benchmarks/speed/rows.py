@@ -12,8 +12,7 @@ from benchmarks.speed.counting import Cost
 from benchmarks.speed.graphs import Loader
 from benchmarks.speed.machine import Limits, free_memory
 from benchmarks.speed.plan import Plan
-from benchmarks.speed.replay import record
-from benchmarks.speed.timing import Run, Timing, compare
+from benchmarks.speed.timing import Run, Timing, compare, record
 
 REFERENCE, COPY = "reference", "copy"
 # The reference keeps about so many copies of all diffused states of the second order.
@@ -73,16 +72,13 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Competitor:
-    """A way to do the work."""
+    """A method that does the work."""
 
     run: Run  # does it once
     path: str
-    times: float = 1.0  # the time of a run stands for so many
     counted: bool = True  # whether the formula's bytes and operations are its own
-    recordable: bool = True  # whether to try and record it on a GPU
     needs: int = 0  # bytes of memory, estimated, where that may be too many
     memory: int | None = None  # bytes at its peak, where they were measured elsewhere
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,37 +135,37 @@ def measure(
                 name,
                 one.path,
                 *case[3:],
-                ms=_ms(taken, one),
-                ratio=_ratio(plain, name, one),
+                ms=_ms(taken),
+                ratio=_ratio(plain, name),
                 share=_share(bound, taken, one),
-                replay_ms=_ms(replay, one),
-                replay_ratio=_ratio(replays, name, one),
+                replay_ms=_ms(replay),
+                replay_ratio=_ratio(replays, name),
                 replay_share=_share(bound, replay, one),
                 memory_mb=None if memory is None else memory / 1e6,
                 first_s=taken.first,
                 bytes=cost.bytes if one.counted else None,
                 operations=cost.operations if one.counted else None,
-                note=taken.failed or one.note,
+                note=taken.failed,
             )
         )
     return rows
 
 
 def _replayed(bench: Bench, competitors: Mapping[str, Competitor]) -> dict[str, Timing]:
-    recorded = {n: record(c.run, bench.device) for n, c in competitors.items() if c.recordable}
+    recorded = {n: record(c.run, bench.device) for n, c in competitors.items()}
     runs: dict[str, Run] = {n: step for n, step in recorded.items() if step is not None}
     return bench.compare(runs) if runs else {}
 
 
-def _ms(timing: Timing, one: Competitor) -> float | None:
-    return None if timing.seconds is None else timing.seconds * one.times * 1e3
+def _ms(timing: Timing) -> float | None:
+    return None if timing.seconds is None else timing.seconds * 1e3
 
 
-def _ratio(timings: Mapping[str, Timing], name: str, one: Competitor) -> float | None:
+def _ratio(timings: Mapping[str, Timing], name: str) -> float | None:
     own, reference = timings.get(name), timings.get(REFERENCE)
     if own is None or own.seconds is None or reference is None or reference.seconds is None:
         return None
-    return reference.seconds / (own.seconds * one.times)
+    return reference.seconds / own.seconds
 
 
 def _share(bound: float, timing: Timing, one: Competitor) -> float | None:

@@ -6,7 +6,6 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -14,13 +13,10 @@ import torch
 from benchmarks.speed import batches, growth, single
 from benchmarks.speed.graphs import Loader, load_local
 from benchmarks.speed.machine import Limits, describe, measure_limits
-from benchmarks.speed.plan import FULL, GROUPS, Plan
+from benchmarks.speed.plan import GROUPS, Plan
 from benchmarks.speed.rows import Bench, Row, Skipped
 
 _JOBS = {"batches": batches.jobs, "single": single.jobs, "growth": growth.jobs}
-
-# Seconds of first runs from which kernels must have been compiled.
-COMPILING = 5.0
 
 Report = Callable[[int, int, str], None]
 
@@ -52,7 +48,7 @@ class Result:
 
 
 def run(
-    plan: Plan = FULL,
+    plan: Plan,
     device: str = "auto",
     *,
     groups: Sequence[str] = GROUPS,
@@ -104,16 +100,8 @@ def _run(
     report(0, 1, "limits of the machine")
     result = Result(describe(device), plan, measure_limits(device, plan), seed)
     bench = Bench(plan, device, result.limits, load, seed)
-    listed = [_JOBS[group](bench) for group in GROUPS if group in groups]
-    if plan.limit is None:
-        jobs = [job for some in listed for job in some]
-    else:  # in turn, so that no group is left out when the time is over
-        jobs = [job for turn in zip_longest(*listed) for job in turn if job is not None]
-    late = []
+    jobs = [job for group in GROUPS if group in groups for job in _JOBS[group](bench)]
     for done, job in enumerate(jobs):
-        if plan.limit is not None and time.monotonic() - start > plan.limit:
-            late.append(job.name)
-            continue
         report(done, len(jobs), job.name)
         try:
             result.rows.extend(job.run())
@@ -124,11 +112,5 @@ def _run(
             torch.cuda.empty_cache()
         result.seconds = time.monotonic() - start
         keep(result)
-    if late:
-        line = f"{'; '.join(late)}: {plan.limit:.0f} s were over"
-        first = sum(row.first_s or 0.0 for row in result.rows)
-        if first > COMPILING:
-            line += f", {first:.0f} s of them in first runs, which compile; another gets further"
-        result.skipped.append(line)
     report(len(jobs), len(jobs), "")
     return result

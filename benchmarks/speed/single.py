@@ -25,12 +25,12 @@ STEP_CHANNELS = 2
 def jobs(bench: Bench) -> list[Job]:
     """The cases, in order."""
     plan = bench.plan
-    found = [
+    diffusions = [
         Job(f"{kind}, {edges:,} edges, diffusion", partial(_diffusion, bench, kind, edges))
         for edges in plan.edges
         for kind in ("random", "lattice")
     ]
-    return found + [
+    return diffusions + [
         Job(f"lattice, {edges:,} edges, whole step", partial(_step, bench, edges))
         for edges in plan.edges
         if edges <= plan.whole_step_up_to

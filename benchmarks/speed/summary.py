@@ -11,7 +11,6 @@ NAMES = {
     "reference": "the reference",
     "gcn": "a GCN of three layers",
     "gin": "a GIN of three layers",
-    "geoscattering": "karateclub's GeoScattering",
 }
 # Within so much of each other, two times are called equal: shared machines are not quieter.
 EQUAL = 1.05
@@ -20,14 +19,14 @@ EQUAL = 1.05
 def sentences(result: Mapping[str, Any], works: Sequence[str] = (TRAIN, "inference")) -> list[str]:
     """A few sentences about a result as a dictionary, every number read off its rows."""
     rows = result["rows"]
-    found = []
+    lines = []
     for field, suffix in (("ms", ""), ("replay_ms", ", both replayed")):
         for work in works:
             for rival, name in NAMES.items():
-                found += _against(rows, rival, name, work, field, suffix)
-    found += _bandwidth(rows)
-    found += _growth(rows)
-    return found
+                lines += _against(rows, rival, name, work, field, suffix)
+    lines += _bandwidth(rows)
+    lines += _growth(rows)
+    return lines
 
 
 def _against(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from benchmarks.speed.timing import Run, Works
+from benchmarks.speed.timing import Works
 from legs import functional as fn
 from legs.data.dataset import GraphBatch
 from legs.kernels.csr import product
@@ -22,8 +17,6 @@ from legs.nn import Scattering
 
 # What scattering takes by itself, and the reference.
 CHOICES: tuple[Backend, ...] = ("auto", "reference")
-# GeoScattering takes nodes one by one, in Python; of some graphs the time for all is known.
-GEOSCATTERING_NODES = 1000
 
 
 def scattering_works(
@@ -37,16 +30,15 @@ def scattering_works(
 ) -> Works:
     """Learned scattering, order two, four moments: the module as training uses it.
 
-    The walk powers, which training computes once for a data set, are given to the train step; to
-    inference they are not, as new graphs come without.
-    Several models are run at once by :func:`torch.func.vmap` over their scales.
+    The walk powers, which training computes once for a data set, are passed to the train step
+    but not to inference, as new graphs come without. Several models are run at
+    once by :func:`torch.func.vmap` over their scales.
     """
     device = graphs.x.device
     module = Scattering(
         graphs.x.shape[1], num_scales=scales, steps=steps, backend=backend, validate=False
     )
     module.to(device)
-    given = graphs[:5]
     with torch.no_grad():
         powers = module.walk_powers(graphs.x, graphs.edge_index, graphs.edge_weight)
     assert module.selection.theta is not None
@@ -61,11 +53,11 @@ def scattering_works(
 
     def forward(powers: Tensor | None) -> Tensor:
         if models == 1:
-            return module(*given, powers=powers)  # type: ignore[no-any-return]
+            return module(*graphs[:5], powers=powers)  # type: ignore[no-any-return]
 
         def one(theta: Tensor) -> Any:
             parameters = {"selection.theta": theta}
-            return functional_call(module, parameters, given, {"powers": powers})
+            return functional_call(module, parameters, graphs[:5], {"powers": powers})
 
         return vmap(one)(theta)  # type: ignore[no-any-return]
 
@@ -77,40 +69,6 @@ def scattering_works(
             return forward(None)
 
     return Works(train, inference)
-
-
-def geoscattering(graphs: GraphBatch) -> tuple[Run, float] | None:
-    """karateclub's GeoScattering on some of the graphs, and how many times as many nodes there are.
-
-    ``None`` where karateclub is not installed. It computes its node features itself, and needs
-    connected graphs: it gets the largest component of each.
-    """
-    if find_spec("karateclub") is None:
-        return None
-    import networkx as nx
-
-    made: list[Any] = []
-    for number in range(graphs.batch_size):
-        if sum(map(len, made)) > GEOSCATTERING_NODES:
-            break
-        nodes = torch.nonzero(graphs.batch == number).flatten().tolist()
-        graph: Any = nx.Graph()
-        graph.add_nodes_from(nodes)
-        ends = graphs.edge_index[:, graphs.batch[graphs.edge_index[0]] == number]
-        graph.add_edges_from((a, b) for a, b in ends.T.tolist() if a != b)
-        largest = max(nx.connected_components(graph), key=len)
-        if len(largest) > 1:
-            made.append(nx.convert_node_labels_to_integers(graph.subgraph(largest)))
-    if not made:
-        return None
-    create: Callable[[], Any] = import_module("karateclub").GeoScattering
-
-    def run() -> None:
-        # Some versions print.
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            create().fit(made)
-
-    return run, len(graphs.x) / sum(map(len, made))
 
 
 def paths_of(

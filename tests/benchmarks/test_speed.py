@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.speed import FULL, GROUPS, run
+from benchmarks.speed import GROUPS, Plan, run
 from benchmarks.speed.counting import Cost
 from benchmarks.speed.machine import Limits
 from benchmarks.speed.memory import measurable
@@ -44,7 +44,7 @@ def test_rows_of_a_run(result):
     for (group, case), methods in expected.items():
         for work in ("train step", "inference"):
             got = found.pop((group, case, work))
-            assert [m for m in got if m != "geoscattering"] == methods
+            assert got == methods
     cases = ["edges = 128", "edges = 256", "steps = 8", "steps = 16"]
     for kind in ("random", "lattice"):
         assert found.pop(("single", f"{kind}, 400 edges", "diffusion")) == others[:2]
@@ -126,21 +126,6 @@ def test_molecules_have_a_stand_in():
     assert found.skipped == ["NCI1, 4 graphs: NCI1 is not here; nor is nci-5k: nci-5k is not here"]
 
 
-def test_time_is_limited():
-    found = run(replace(TINY, limit=-1.0), "cpu", groups=["growth"], load=small)
-    assert found.rows == []
-    assert found.skipped == ["edges = 128; edges = 256; steps = 8; steps = 16: -1 s were over"]
-
-
-def test_groups_take_turns_where_time_is_limited(monkeypatch):
-    monkeypatch.setattr("benchmarks.speed.growth.peak_of", lambda *given: None)
-    cases = []
-    plan = replace(TINY, limit=60.0, sets=("NCI1",), whole=False, models=1, whole_step_up_to=0)
-    run(plan, "cpu", load=small, report=lambda done, cases_, name: cases.append(name))
-    assert cases[1:4] == ["NCI1, 4 graphs", "random, 400 edges, diffusion", "edges = 128"]
-    assert cases[4:6] == ["lattice, 400 edges, diffusion", "edges = 256"]
-
-
 def test_groups_threads_and_reports():
     before, seen, kept = torch.get_num_threads(), [], []
     plan = replace(TINY, whole_step_up_to=0)
@@ -213,11 +198,11 @@ def test_sentences_of_bandwidth_and_growth():
 
 
 def test_the_full_plan_has_the_sizes_asked_for():
-    bench = Bench(FULL, CPU, Limits(1.0, 1.0), small)
+    bench = Bench(Plan(), CPU, Limits(1.0, 1.0), small)
     names = [job.name for job in single_jobs(bench)]
     assert names[0] == "random, 10,000 edges, diffusion"
     assert "lattice, 10,000,000 edges, diffusion" in names
-    assert (FULL.graphs, FULL.models, FULL.channels, FULL.steps) == (128, 90, 16, 16)
+    assert (Plan().graphs, Plan().models, Plan().channels, Plan().steps) == (128, 90, 16, 16)
 
 
 def test_the_page_of_results(result, tmp_path):

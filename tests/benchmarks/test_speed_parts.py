@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import json
-import sys
 import time
-import types
-from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 import torch
 
-from benchmarks.speed import FULL, QUICK, run
+from benchmarks.speed import Plan
 from benchmarks.speed import graphs as made
 from benchmarks.speed.counting import Cost, diffusion_cost, scattering_cost
 from benchmarks.speed.growth import Size, prepare, sizes
 from benchmarks.speed.machine import Limits, describe, measure_limits
 from benchmarks.speed.memory import measurable, peak_of
-from benchmarks.speed.replay import record
 from benchmarks.speed.rows import Bench, Case, Competitor, measure
-from benchmarks.speed.timing import compare, gnn_works
+from benchmarks.speed.timing import compare, gnn_works, record
 from benchmarks.speed.works import (
     diffusion_steps,
-    geoscattering,
     paths_of,
     product_path,
     scattering_works,
@@ -90,11 +84,11 @@ def test_many_graphs():
 
 
 def test_series():
-    for plan in (QUICK, FULL):
-        for series, values in plan.series.items():
-            for size in sizes(series, values, plan.nodes):
-                made.many_graphs(size.nodes, size.edges, 1)
-                assert size.scales <= size.steps
+    plan = Plan()
+    for series, values in plan.series.items():
+        for size in sizes(series, values, plan.nodes):
+            made.many_graphs(size.nodes, size.edges, 1)
+            assert size.scales <= size.steps
     with pytest.raises(ValueError, match="weather"):
         sizes("weather", (1,))
 
@@ -147,39 +141,6 @@ def test_paths_of_large_graphs(monkeypatch):
     monkeypatch.setattr("benchmarks.speed.works.use_fused", lambda *given, **more: False)
     assert paths_of(x, 1, edge_index, lanes=64)["auto"] == fast
     assert paths_of(x, 1)["auto"] == "reference"
-
-
-def test_geoscattering_where_it_is_installed(monkeypatch):
-    fitted = []
-
-    class GeoScattering:
-        def fit(self, graphs):
-            print("noise")
-            fitted.append(graphs)
-
-    module = types.ModuleType("karateclub")
-    module.__spec__ = importlib.machinery.ModuleSpec("karateclub", None)
-    module.GeoScattering = GeoScattering
-    monkeypatch.setitem(sys.modules, "karateclub", module)
-    networkx = pytest.importorskip("networkx")
-    step, times = geoscattering(small("NCI1").whole())
-    step()
-    (graphs,) = fitted
-    assert times == 1
-    assert len(graphs) == 6
-    assert all(networkx.is_connected(graph) for graph in graphs)
-    assert all(set(graph) == set(range(len(graph))) for graph in graphs)
-    found = run(replace(TINY, models=1), "cpu", groups=["batches"], load=small)
-    rows = [row for row in found.rows if row.method == "geoscattering"]
-    assert {(row.work, row.path) for row in rows} == {("inference", "karateclub")}
-    many = made.many_graphs(3200, 6400, 1)
-    _, times = geoscattering(many)
-    assert times == pytest.approx(3200 / 1000, rel=0.05)
-
-
-def test_geoscattering_where_it_is_not(monkeypatch):
-    monkeypatch.setattr("benchmarks.speed.works.find_spec", lambda name: None)
-    assert geoscattering(made.many_graphs(64, 256, 2)) is None
 
 
 def test_times_are_compared():

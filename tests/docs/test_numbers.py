@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.numbers import MARK, Missing, fill, pages
+from benchmarks.documented_numbers import MARK, Missing, fill, pages
 from tests.docs.pages import name_of
 
 
@@ -15,7 +15,7 @@ from tests.docs.pages import name_of
 def test_marked_numbers_are_up_to_date(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.count("<!-- from ") == len(MARK.findall(text)), "a mark is not closed"
-    assert fill(text) == text, "run python -m benchmarks.numbers"
+    assert fill(text) == text, "run python -m benchmarks.documented_numbers"
 
 
 def test_the_readme_has_some() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
@@ -12,13 +13,17 @@ pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
 from matplotlib.image import imread
 
 from legs import report
+from legs.report import plots
 from legs.report.plots import MOST_CLASSES, SYMBOLS
-from legs.report.theme import MARKERS, THEMES
+from legs.report.theme import MARKERS, THEMES, draw
 
 RING = np.array([[k, (k + 1) % 9] for k in range(9)] + [[0, 9], [9, 10]])
 SALMETEROL = "OCc1cc(ccc1O)C(O)CNCCCCCCOCCCCc1ccccc1"
 NAMES = ["oxido", "trans", "hydro"]
 RNG = np.random.default_rng(0)
+LOSSES = pd.DataFrame(
+    {"epoch": [1, 2, 3], "train_loss": [3.0, 2.0, 1.0], "validation_loss": [np.nan, 2.0, 1.5]}
+)
 
 
 def weights():
@@ -39,14 +44,14 @@ FIGURES = {
     "map of numbers": lambda t: report.map_figure(
         RNG.normal(size=(30, 2)), RNG.normal(size=30), "heat", t
     ),
-    "confusion": lambda t: report.confusion_figure(*answers(), NAMES, t),
-    "reliability": lambda t: report.reliability_figure(RNG.random(80), RNG.random(80) < 0.5, 10, t),
+    "confusion": lambda t: draw(plots.confusion_plot(*answers(), NAMES), t),
+    "reliability": lambda t: draw(plots.reliability_plot(RNG.random(80), RNG.random(80) < 0.5), t),
     "residuals": lambda t: report.residual_figure(
         np.r_[RNG.normal(size=40), np.nan], RNG.normal(size=41), "heat", t
     ),
-    "curves": lambda t: report.curve_figure([1, 2, 3], [3.0, 2.0, 1.0], [np.nan, 2.0, 1.5], 3, t),
+    "curves": lambda t: draw(plots.curve_plot(LOSSES, 3), t),
     "nodes": lambda t: report.node_figure(RING, RNG.normal(size=11), "heat", theme=t),
-    "paths": lambda t: report.path_figure({"x": 1.0, "Ψ0": -0.5}, "heat", t),
+    "paths": lambda t: draw(plots.path_plot({"x": 1.0, "Ψ0": -0.5}, "heat"), t),
 }
 DRAWINGS = {
     "atoms": lambda t: report.atom_drawing("CCO", np.array([0.5, -1.0, 0.0]), "heat", t),
@@ -104,7 +109,7 @@ def test_colours_can_be_told_apart():
 
 def test_what_cannot_be_drawn_is_told():
     with pytest.raises(ValueError, match="light"):
-        report.curve_figure([1], [1.0], [1.0], theme="pink")
+        draw(plots.curve_plot(LOSSES), "pink")
     pytest.importorskip("rdkit")
     with pytest.raises(ValueError, match="cannot read"):
         report.atom_drawing("C(", np.zeros(1))
@@ -120,7 +125,7 @@ def test_numbers_behind_the_pictures():
     assert bank.energy.max() <= bank.upper + 1e-9
     sure = np.array([0.1, 0.96, 0.99, 1.0])
     right = np.array([True, True, True, False])
-    plot = report.reliability_figure(sure, right, bins=10, theme=None)
+    plot = plots.reliability_plot(sure, right)
     np.testing.assert_allclose(plot.data[0].x, [0.1, 0.9833])
     np.testing.assert_allclose(plot.data[0].y, [1, 0.6667])
     sizes = plot.data[0].marker.size
@@ -144,7 +149,7 @@ def test_a_large_confusion_matrix_is_bounded():
     """Of 1,000 classes those with most errors are drawn."""
     names = [f"class {k}" for k in range(1000)]
     predicted = [*names[:990], *names[:10]]
-    plot = report.confusion_figure(names, predicted, names, theme=None)
+    plot = plots.confusion_plot(names, predicted, names)
     assert np.shape(plot.data[0].z) == (MOST_CLASSES, MOST_CLASSES)
     ticks = plot.layout.xaxis.ticktext
     assert {f"class {k}" for k in (*range(10), *range(990, 1000))} <= set(ticks)
@@ -153,7 +158,7 @@ def test_a_large_confusion_matrix_is_bounded():
 def test_names_are_text_in_files_too(tmp_path):
     """Neither HTML nor mathematics: names of classes may contain anything."""
     names = ["<b>a", "$\\frac$", "c & d"]
-    (_, svg) = report.save(report.confusion_figure(names, names, names), tmp_path / "figure")
-    figure = report.confusion_figure(names, names, names)
+    figure = draw(plots.confusion_plot(names, names, names), "light")
+    (_, svg) = report.save(figure, tmp_path / "figure")
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == names
     assert svg.stat().st_size > 1000

@@ -1,20 +1,11 @@
 """Plots of what was learned, and a page about a run."""
 
-from legs.report.drawings import (
-    Drawing,
-    atom_drawing,
-    node_figure,
-    wavelet_figure,
-)
+from legs.report.drawings import Drawing, atom_drawing, node_figure, wavelet_figure
 from legs.report.page import write_page, write_pictures
 from legs.report.plots import (
-    confusion_figure,
-    curve_figure,
     filter_bank,
     map_figure,
     map_places,
-    path_figure,
-    reliability_figure,
     residual_figure,
     response_figure,
 )
@@ -24,14 +15,10 @@ __all__ = [
     "Drawing",
     "NoPictures",
     "atom_drawing",
-    "confusion_figure",
-    "curve_figure",
     "filter_bank",
     "map_figure",
     "map_places",
     "node_figure",
-    "path_figure",
-    "reliability_figure",
     "residual_figure",
     "response_figure",
     "save",

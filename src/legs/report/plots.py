@@ -13,16 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
+from sklearn.metrics import confusion_matrix
 
 from legs.functional.frame import filter_responses, frame_bounds
-from legs.report.theme import (
-    ADVICE,
-    Floats,
-    NoPictures,
-    ThemeName,
-    draw,
-)
+from legs.report.theme import ADVICE, Floats, NoPictures, ThemeName, draw
 
 Names = Sequence[str]
 Values = Sequence[str] | Sequence[float] | Floats
@@ -74,50 +70,27 @@ def numbers(values: Any, digits: int = 4) -> Any:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def curve_figure(
-    epochs: Sequence[float],
-    train: Sequence[float],
-    validation: Sequence[float],
-    best: int | None = None,
-    theme: Themed = "light",
-) -> Any:
-    """Training and validation loss over the epochs.
-
-    Args:
-        epochs: their numbers.
-        train: losses.
-        validation: losses, NaN where there was no validation.
-        best: the epoch whose weights were kept, marked by a line (default: none).
-        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
-
-    >>> len(curve_figure([1, 2], [1.0, 0.5], [float("nan"), 0.7]).axes)
-    1
-    """
-    at, losses = np.asarray(epochs), np.asarray(validation, dtype=np.float64)
-    finite = np.isfinite(losses)
-    data: list[dict[str, Any]] = [{"x": at.tolist(), "y": numbers(train), "name": "training"}]
-    if finite.any():
+def curve_plot(history: pd.DataFrame, best: int = 0) -> Any:
+    """Training and validation loss over the epochs; a line marks the ``best`` one, unless 0."""
+    at = history["epoch"].to_numpy()
+    traces = [{"x": at.tolist(), "y": numbers(history["train_loss"]), "name": "training"}]
+    losses = history.get("validation_loss", pd.Series(np.nan, history.index)).to_numpy(float)
+    if (finite := np.isfinite(losses)).any():
         points = {"x": at[finite].tolist(), "y": numbers(losses[finite]), "name": "validation"}
-        data.append({**points, "mode": "lines+markers", "marker": {"size": 5}})
-    figure = new_plot(data, xaxis_title="epoch", yaxis_title="loss", height=320)
-    if best is not None:  # the text is on the left: the best epoch is often the last
+        traces.append({**points, "mode": "lines+markers", "marker": {"size": 5}})
+    figure = new_plot(traces, xaxis_title="epoch", yaxis_title="loss", height=320)
+    if best:  # the text is on the left: the best epoch is often the last
         text = f"best: epoch {best}"
         figure.add_vline(best, annotation_text=text, annotation_position="top left")
-    return draw(figure, theme)
+    return figure
 
 
-def confusion_figure(truth: Names, found: Names, names: Names, theme: Themed = "light") -> Any:
+def confusion_plot(truth: Names, predicted: Names, names: Names) -> Any:
     """The confusion matrix: rows are true classes, columns predictions, shades shares of the row.
 
-    Args:
-        truth: true class of each graph.
-        found: predicted class of each graph.
-        names: of all classes. Of more than 60, those with most errors are drawn.
-        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
+    Of more than :data:`MOST_CLASSES`, those with most errors are drawn.
     """
-    index = {name: k for k, name in enumerate(names)}
-    counts = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(counts, ([index[name] for name in truth], [index[name] for name in found]), 1)
+    counts = confusion_matrix(truth, predicted, labels=names)
     errors = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
     most = np.sort(np.argsort(-errors, kind="stable")[:MOST_CLASSES])
     total = np.maximum(counts.sum(1), 1)[most]
@@ -138,9 +111,7 @@ def confusion_figure(truth: Names, found: Names, names: Names, theme: Themed = "
     turned = {"tickangle": -45} if max(map(len, shown), default=0) > 4 else {}
     across = {"title": {"text": "predicted"}, **ticks, **turned}
     up = {"title": {"text": "true"}, "autorange": "reversed", **ticks}
-    figure = new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
-    side = max(3.4, 0.5 * min(len(names), 30) + 1.8)
-    return draw(figure, theme, (side + 0.9, side))
+    return new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
 
 
 def _heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: float) -> Any:
@@ -148,21 +119,12 @@ def _heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: floa
     return {"type": "heatmap", **cells, "xgap": xgap, "ygap": ygap}
 
 
-def reliability_figure(
-    probability: Floats, right: npt.NDArray[np.bool_], bins: int = 10, theme: Themed = "light"
-) -> Any:
-    """Accuracy against confidence; on the diagonal the model is calibrated.
-
-    Args:
-        probability: of the predicted class, ``[graphs]``.
-        right: whether the prediction is correct, ``[graphs]``.
-        bins: of equal width between 0 and 1 (default 10).
-        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
-    """
+def reliability_plot(probability: Floats, correct: npt.NDArray[np.bool_], bins: int = 10) -> Any:
+    """Accuracy against confidence in bins of equal width; on the diagonal it is calibrated."""
     probability = np.asarray(probability, dtype=np.float64)
     bin_of = np.minimum((probability * bins).astype(int), bins - 1)
     _, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
-    sure, share = (np.bincount(bin_of, values) / count for values in (probability, right))
+    sure, share = (np.bincount(bin_of, values) / count for values in (probability, correct))
     error = float((count * np.abs(sure - share)).sum() / max(count.sum(), 1))
     size = 8 + 22 * np.sqrt(count / count.max(initial=1))
     points = {"x": numbers(sure), "y": numbers(share), "mode": "lines+markers"}
@@ -171,16 +133,17 @@ def reliability_figure(
     up = {"title": {"text": "share correct"}, "range": [0, 1.08]}
     meta = f"Expected calibration error: {error:.3f}."
     figure = new_plot([points], showlegend=False, xaxis=across, yaxis=up, height=360, meta=meta)
-    figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
-    return draw(figure, theme, (4.4, 4.2))
+    return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
 
 
-def residual_figure(truth: Floats, found: Floats, name: str = "", theme: Themed = "light") -> Any:
+def residual_figure(
+    truth: Floats, predicted: Floats, name: str = "", theme: Themed = "light"
+) -> Any:
     """Predicted against true values, and the distribution of the errors.
 
     Args:
         truth: true values, NaN where unknown, ``[graphs]``.
-        found: predictions, ``[graphs]``.
+        predicted: values, ``[graphs]``.
         name: of the target.
         theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
 
@@ -188,7 +151,7 @@ def residual_figure(truth: Floats, found: Floats, name: str = "", theme: Themed 
     >>> len(figure.axes)
     2
     """
-    true, ours = (np.asarray(values, dtype=np.float64) for values in (truth, found))
+    true, ours = (np.asarray(values, dtype=np.float64) for values in (truth, predicted))
     finite = np.isfinite(true) & np.isfinite(ours)
     true, ours = true[finite], ours[finite]
     some = np.random.default_rng(0).permutation(len(true))[:MOST_POINTS]
@@ -230,23 +193,11 @@ def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
     return new_plot(data, xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
 
 
-def path_figure(paths: Mapping[str, float], label: str = "", theme: Themed = "light") -> Any:
-    """The contribution of each scattering path, as bars.
-
-    Args:
-        paths: contributions by name, as in :class:`legs.explain.Attribution`.
-        label: what the values are.
-        theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
-
-    >>> figure = path_figure({"x": 1.0, "Ψ0": -0.5})
-    >>> len(figure.axes[0].patches)
-    2
-    """
+def path_plot(paths: Mapping[str, float], label: str) -> Any:
+    """The contribution of each scattering path, as bars."""
     bars = {"type": "bar", "x": list(paths), "y": numbers(list(paths.values()))}
     across = {"tickangle": -50, "type": "category"}
-    up = html.escape(label or "contribution", quote=False)
-    figure = new_plot([bars], xaxis=across, yaxis_title=up, height=340)
-    return draw(figure, theme, (max(5.0, 0.26 * len(paths) + 1.2), 3.6))
+    return new_plot([bars], xaxis=across, yaxis_title=html.escape(label, False), height=340)
 
 
 def map_places(features: Floats, how: How = "pca", seed: int = 0) -> Floats:

@@ -36,10 +36,7 @@ def train_view(run: Run, paper: Paper) -> View:
     """The page of ``legs train``."""
     figures: View = {}
     if run.history is not None and len(run.history):
-        losses = run.history.get("validation_loss", np.full(len(run.history), np.nan))
-        epochs, train = run.history["epoch"].tolist(), run.history["train_loss"].tolist()
-        best = run.best_epoch or None
-        figures["curves"] = plots.curve_figure(epochs, train, list(losses), best, None)
+        figures["curves"] = plots.curve_plot(run.history, run.best_epoch)
     settings, data, names = run.results["settings"], run.results["data"], run.names
     what = joined(names) if len(names) <= MOST_TARGETS else f"{len(names)} targets"
     if run.classes:
@@ -99,11 +96,11 @@ def _predictions(table: pd.DataFrame | None, names: list[str], figures: View) ->
     if {"truth", "prediction"} <= set(table):
         true, predicted = table["truth"].astype(str), table["prediction"].astype(str)
         names = list(dict.fromkeys([*names, *sorted({*true, *predicted})]))
-        figures["confusion"] = plots.confusion_figure([*true], [*predicted], names, None)
+        figures["confusion"] = plots.confusion_plot([*true], [*predicted], names)
         sure = table.filter(regex="^probability:").astype(float).max(axis=1)
         if sure.notna().any():
             right = (true == predicted).to_numpy()
-            figures["reliability"] = plots.reliability_figure(sure.to_numpy(), right, theme=None)
+            figures["reliability"] = plots.reliability_plot(sure.to_numpy(), right)
     targets = {}
     for name in names:
         if {name, f"truth:{name}"} <= set(table):
@@ -347,7 +344,7 @@ def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
     paths = pd.DataFrame([one.get("paths", {}) for one in shares]).abs().mean()
     # Moments of the signal itself do not change when it is shuffled.
     if sizes := {str(k): float(v) for k, v in paths.items() if v > 1e-9 * paths.max()}:
-        figures["paths"] = plots.path_figure(sizes, "mean size of the contribution", None)
+        figures["paths"] = plots.path_plot(sizes, "mean size of the contribution")
     table, what = shown.table, "log-odds of the predicted class" if run.classes else target
     # The explained target comes first.
     names = run.names if run.classes else sorted(run.names, key=lambda name: name != target)

@@ -67,7 +67,7 @@ def test_hydrogens_become_atoms() -> None:
 )
 def test_what_is_no_molecule_gets_a_reason(item: str | None, reason: str) -> None:
     read = read_molecules(["C", item, "O"])
-    assert read.kept.tolist() == [0, 2]
+    assert read.position.tolist() == [0, 2]
     [(position, why)] = read.bad
     assert position == 1
     assert reason in why
@@ -110,14 +110,14 @@ def test_selected_molecules_are_those_read_alone() -> None:
     alone = read_molecules([SMILES[1], SMILES[5]])
     for name in ("atoms", "sizes", "bonds", "orders", "bonds_of", "smiles"):
         np.testing.assert_array_equal(getattr(chosen, name), getattr(alone, name))
-    assert chosen.kept.tolist() == [1, 5]
+    assert chosen.position.tolist() == [1, 5]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("CNOclBr123456()[]=#@+-%.H*/\\é\0 ", max_size=12) | st.text(), max_size=4))
 def test_nothing_raises(texts: list[str]) -> None:
     read = read_molecules(texts)
-    assert len(read.kept) + len(read.bad) == len(texts)
+    assert len(read.position) + len(read.bad) == len(texts)
     assert read.sizes.sum() == len(read.atoms)
     assert read.bonds_of.sum() == len(read.bonds)
 
@@ -162,7 +162,7 @@ def test_molecules_too_large_for_a_search_of_rings():
         ([chain(20_001)], "a molecule of 20,001 atoms"),
     ):
         read = read_molecules(["C", *items])
-        assert read.kept.tolist() == [0]
+        assert read.position.tolist() == [0]
         assert read.bad[0][0] == 1 and re.match(why, read.bad[0][1]), read.bad
 
 

@@ -40,7 +40,7 @@ def test_kind_is_detected(values: Any, task: str, names: tuple[str, ...]) -> Non
     found = encode(values)
     assert (found.task, found.class_names) == (task, names)
     assert found.target_names == ("t",)
-    assert found.kept.all()
+    assert found.used.all()
     assert found.y.dtype == (torch.int64 if task == "classification" else torch.float32)
     assert found.y.ndim == (1 if task == "classification" else 2)
 
@@ -91,7 +91,7 @@ def test_rows_without_a_target_are_bad() -> None:
     bad = BadRows("skip")
     found = encode(["a", None, "b", " "], bad=bad, where=["w", "x", "y", "z"])
     assert [row for row, _ in bad] == ["x", "z"]
-    assert found.kept.tolist() == [True, False, True, False]
+    assert found.used.tolist() == [True, False, True, False]
     assert found.y.tolist() == [0, 1]
 
 
@@ -122,7 +122,7 @@ def test_several_columns_are_regressed() -> None:
     assert torch.equal(found.y[[0, 2, 3]], torch.tensor([[0.5, 1], [0.1, 1], [3, 2]]))
     assert not len(bad)
     assert found.y[1].isnan().tolist() == [True, False]
-    assert found.kept.all()
+    assert found.used.all()
     with pytest.raises(DataError, match="no row has a value in the target column e"):
         encode_targets(table.assign(e=None), ["a", "e"])
     with pytest.raises(DataError, match="'s' holds names"):
@@ -169,7 +169,7 @@ def test_any_column_is_encoded_or_refused(values: list[Any], task: Any) -> None:
         found = encode(pd.Series(values, dtype=object), task, bad=BadRows("skip"))
     except DataError:
         return
-    assert len(found.y) == found.kept.sum()
+    assert len(found.y) == found.used.sum()
     assert bool(torch.isfinite(found.y.double()).all())
     if found.task == "classification":
         assert set(found.y.tolist()) == set(range(len(found.class_names)))

@@ -102,19 +102,9 @@ NAMED: dict[str, Spec] = {
     **{name: _other(row) for name, row in _OTHERS.items()},
 }
 ALIASES = {a: name for name, row in (_TU | _OTHERS).items() for a in row["aliases"].split()}
-_REST = """
-    alchemy_full COX2 COX2_MD DHFR DHFR_MD ER_MD ethanol FRANKENSTEIN malonaldehyde MCF-7 MCF-7H
-    MOLT-4 MOLT-4H naphthalene NCI-H23 NCI-H23H OVCAR-8 OVCAR-8H P388 P388H PC-3 PC-3H
-    salicylic_acid SF-295 SF-295H SN12C SN12CH SW-620 SW-620H toluene UACC257 UACC257H uracil
-    Yeast YeastH ZINC_full ZINC_test ZINC_train ZINC_val KKI OHSU Peking_1 PROTEINS_full
-    Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low Letter-med MSRC_9 MSRC_21 MSRC_21C
-    dblp_ct1 dblp_ct2 deezer_ego_nets facebook_ct1 facebook_ct2 github_stargazers highschool_ct1
-    highschool_ct2 infectious_ct1 infectious_ct2 mit_ct1 mit_ct2 reddit_threads tumblr_ct1
-    tumblr_ct2 twitch_egos TWITTER-Real-Graph-Partial
-"""
 # The rest of the TUDataset collection, to correct case and to suggest what a typo means; a name
 # that is missing here is tried all the same.
-COLLECTION = (*(name for name in _TU if name not in NAMED), *_REST.split())
+COLLECTION = tuple(name for name in _TU if name not in NAMED)
 
 
 def lookup(name: str) -> Spec | None:

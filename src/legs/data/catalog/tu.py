@@ -221,7 +221,7 @@ def read_tu(
         where = [f"{files.file(part)} line {i + 1}" for i in np.flatnonzero(used)]
         table = {name: column[used] for name, column in table.items()}
         targets = encode_targets(table, list(table), task, bad=bad, where=where)
-        used[used] = targets.kept
+        used[used] = targets.used
         fields = targets.fields()
         if targets.task == "classification":
             fields["target_names"] = ()
@@ -303,12 +303,7 @@ def _adjacency(
     ends = [int(graph[end[np.argmax(wrong)]]) + 1 for end in (source, target) if wrong.any()]
     files.refuse("A", wrong, "the edge joins nodes of two graphs, " + " and ".join(map(str, ends)))
     matrix = _pattern(target, source, count)
-    # The columns of a CSC matrix are sorted: the same arrays mean that the matrix is symmetric.
-    other = matrix.tocsc()
-    one_way = not (
-        np.array_equal(matrix.indptr, other.indptr)
-        and np.array_equal(matrix.indices, other.indices)
-    )
+    one_way = (matrix.astype(np.int8) - matrix.T).count_nonzero() > 0
     if one_way and not symmetrize:
         codes, back = (
             a.astype(np.int64) * count + b for a, b in ((source, target), (target, source))

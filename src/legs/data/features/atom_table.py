@@ -87,17 +87,17 @@ class MoleculeArrays(NamedTuple):
     orders: NDArray[np.float32]  # [bonds], 1.5 for aromatic ones
     bond_attr: NDArray[np.uint8]  # [bonds, len(BONDS)]
     bonds_of: NDArray[np.int64]  # [molecules], bonds of each
-    kept: NDArray[np.int64]  # [molecules], positions in the input
-    smiles: list[str]  # [molecules], as given, or written by RDKit for molecules
+    position: NDArray[np.int64]  # [molecules], in the input
+    smiles: list[str]  # [molecules], as read, or written by RDKit for molecules
     bad: list[tuple[int, str]]  # position in the input and reason, for the others
 
 
 def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArrays:
-    """Reads SMILES and RDKit molecules (or their binary form); nothing raises, reasons are kept."""
+    """Reads SMILES and RDKit molecules (or their binary form); faults are listed, not raised."""
     from rdkit import rdBase
 
     atoms, bonds = list[tuple[Any, ...]](), list[tuple[float, ...]]()
-    sizes, bonds_of, kept, smiles, bad = [], [], [], [], []
+    sizes, bonds_of, positions, smiles, bad = [], [], [], [], []
     # Thousands of parser messages would hide the one list of bad rows that people read.
     with rdBase.BlockLogs():
         for position, item in enumerate(items):
@@ -123,7 +123,7 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
             ]
             sizes.append(mol.GetNumAtoms())
             bonds_of.append(mol.GetNumBonds())
-            kept.append(position)
+            positions.append(position)
             smiles.append(text)
     table = np.array(bonds, dtype=np.float32).reshape(-1, 5)
     orders = table[:, 2:3] == np.array(list(BOND_ORDERS.values()), dtype=np.float32)
@@ -134,7 +134,7 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
         table[:, 2].copy(),
         np.concatenate([orders, table[:, 3:]], axis=1).astype(np.uint8),
         np.array(bonds_of, dtype=np.int64),
-        np.array(kept, dtype=np.int64),
+        np.array(positions, dtype=np.int64),
         smiles,
         bad,
     )
@@ -152,7 +152,7 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
     """Puts the results of several inputs of these lengths one after another."""
     starts = np.cumsum([0, *lengths[:-1]])
     bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
-    shifted = [p._replace(kept=p.kept + s) for p, s in zip(parts, starts, strict=True)]
+    shifted = [p._replace(position=p.position + s) for p, s in zip(parts, starts, strict=True)]
     arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:7] for p in shifted), strict=True)]
     return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
 

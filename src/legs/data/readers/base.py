@@ -99,7 +99,7 @@ class Rows:
         names = [str(name) for name in self.targets.columns]
         where = [self.where[row] for row in self.index]
         targets = encode_targets(self.targets, names, task, bad=bad, where=where)
-        return replace(self.build(targets.kept.nonzero()[0].tolist()), **targets.fields())
+        return replace(self.build(targets.used.nonzero()[0].tolist()), **targets.fields())
 
 
 @dataclass(frozen=True)

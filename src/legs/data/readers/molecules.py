@@ -60,8 +60,8 @@ def from_smiles(
     name = where or (lambda position: f"molecule {position + 1}")
     for position, reason in read.bad:
         bad.add(name(position), reason)
-    ids = tuple(str(ids[i]) for i in read.kept.tolist()) if len(ids) else ()
-    y = None if y is None else y[torch.from_numpy(read.kept)]
+    ids = tuple(str(ids[i]) for i in read.position.tolist()) if len(ids) else ()
+    y = None if y is None else y[torch.from_numpy(read.position)]
     return raw_graphs(read, hydrogens=hydrogens, bond_weights=bond_weights, ids=ids, y=y, **fields)
 
 

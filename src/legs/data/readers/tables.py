@@ -173,7 +173,7 @@ class TableRows:
         for position, reason in read.bad:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows if row.number is not None}
-        usable = [numbers[i] for i in read.kept.tolist()]
+        usable = [numbers[i] for i in read.position.tolist()]
         if columns.molecules == MOLECULE:
             smiles = dict(zip(usable, read.smiles, strict=True))
         else:
@@ -328,7 +328,7 @@ def _smiles_length(column: Any) -> float:
 
 
 def _is_smiles(text: str) -> bool:
-    return bool(len(read_molecules([text]).kept))
+    return bool(len(read_molecules([text]).position))
 
 
 def _folded(name: str) -> str:

@@ -1,17 +1,17 @@
 """Targets from the columns of a table: classes or continuous targets, one rule for every reader.
 
-The rule, where the task is not given:
+The rule, where the task is not set:
 
 * One column of names (text, true/false, a pandas category): classification.
 * One column of integers: classification if it has at most :data:`MOST_CLASSES` distinct values and
-  at least two rows a value on average, regression otherwise. A float column of whole numbers *with
-  gaps* counts as integers, for that is what pandas makes of integers with missing values.
+  at least two rows per value on average, regression otherwise. A float column of whole numbers
+  *with gaps* counts as integers: pandas makes floats of integers with missing values.
 * One column of other floats: regression, even if they are whole numbers and few.
 * Text that reads as numbers throughout counts as numbers.
 * Several columns: regression. Columns that would all be classes, or one that holds names, are
   refused: classification takes one column.
 
-The task can be given instead. ``"classification"`` takes any values as classes; ``"regression"``
+The task can be set instead. ``"classification"`` takes any values as classes; ``"regression"``
 takes true/false as 1 and 0, and rows whose value is no number are bad. ``"multilabel"`` takes
 columns of 0 and 1, or true/false, each a label that a graph has or not; values may be missing.
 
@@ -65,7 +65,7 @@ class Column(NamedTuple):
 
     name: str
     kind: Kind
-    raw: Array  # [rows], as given; None where missing
+    raw: Array  # [rows], as read; None where missing
     number: Array  # [rows] float64, NaN where the value is not a number
     present: Array  # [rows] bool
     where: Sequence[str]  # what messages call the rows
@@ -78,7 +78,7 @@ class Column(NamedTuple):
         return bool(distinct <= MOST_CLASSES and 2 * distinct <= self.present.sum())
 
     def looks_like_classes(self) -> bool:
-        """Whether the values are classes where the task is not given."""
+        """Whether the values are classes where the task is not set."""
         return self.kind in ("names", "truth") or (self.kind == "integers" and self.few())
 
     def holds(self, row: int) -> str:
@@ -206,13 +206,13 @@ def find_column(columns: Sequence[str], name: str, what: str = "column") -> str:
 
 
 class Targets(NamedTuple):
-    """The targets of the rows that were kept."""
+    """The targets of the rows that can be used."""
 
-    y: Tensor  # [kept rows] int64 classes, or [kept rows, columns] float32 numbers
+    y: Tensor  # [used rows] int64 classes, or [used rows, columns] float32 numbers
     task: Task
     class_names: tuple[str, ...]  # sorted: numbers by value, names by alphabet; () for numbers
     target_names: tuple[str, ...]
-    kept: np.ndarray[Any, np.dtype[np.bool_]]  # [rows of the table]
+    used: np.ndarray[Any, np.dtype[np.bool_]]  # [rows of the table]
 
     def fields(self) -> dict[str, Any]:
         """What a data set says of its targets."""
@@ -230,7 +230,7 @@ def encode_targets(
     """Encodes target columns as classes or numbers, by the rule at the top of this module.
 
     Call it on the rows whose graphs could be read, so that no class is left without a graph; then
-    drop the graphs that are not ``kept``. In regression on several columns, rows with some targets
+    drop the graphs that are not ``used``. In regression on several columns, rows with some targets
     are kept, with NaN for the others. ``bad`` collects rows with missing or infinite targets
     (default: the first one raises); messages call them ``where``, by default ``row 1``, …
     """
@@ -252,8 +252,8 @@ def encode_targets(
         elif column.refusal and (task or column.kind == "floats"):
             raise DataError(column.refusal)
     present = np.stack([column.present for column in parsed], axis=1)
-    kept: Array = np.asarray(present.any(axis=1))
-    for row in np.flatnonzero(~kept).tolist():
+    used: Array = np.asarray(present.any(axis=1))
+    for row in np.flatnonzero(~used).tolist():
         bad.add(names[row], f"no value in the target column {columns[0]!r}")
     for column in parsed:
         if not column.present.any():
@@ -274,10 +274,10 @@ def encode_targets(
                 holds = parsed[int(np.argmax(other[row]))].holds(row)
                 bad.add(names[row], f"{holds}, not 0 or 1")
             broken |= other
-        kept &= ~broken.any(axis=1)
-        if not kept.any():
+        used &= ~broken.any(axis=1)
+        if not used.any():
             raise DataError(f"no row has a finite number in the target column(s) {listed(columns)}")
-        return Targets(from_numpy(y[kept]), task, (), tuple(columns), kept)
+        return Targets(from_numpy(y[used]), task, (), tuple(columns), used)
     if len(parsed) > 1:
         raise DataError(
             f"classification takes one target column, not {len(parsed)} "
@@ -287,9 +287,9 @@ def encode_targets(
     if column.kind in ("integers", "floats"):
         for row in np.flatnonzero(np.isinf(column.number)).tolist():
             bad.add(names[row], f"the target column {column.name!r} is infinite")
-            kept[row] = column.present[row] = False
+            used[row] = column.present[row] = False
     classes, class_names = _classes(column, asked=asked)
-    return Targets(from_numpy(classes), "classification", class_names, tuple(columns), kept)
+    return Targets(from_numpy(classes), "classification", class_names, tuple(columns), used)
 
 
 def find_targets(

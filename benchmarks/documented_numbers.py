@@ -8,8 +8,8 @@ A marked number, or table, names its file::
     (columns of the table in b.md that has them, in rows of this method where there is a difference)
     <!-- end -->
 
-``python -m benchmarks.numbers`` writes what the files hold between the marks; a test fails where
-they differ.
+``python -m benchmarks.documented_numbers`` writes what the files hold between the marks; a test
+fails where they differ.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ class Missing(LookupError):
 def pages() -> list[Path]:
     """Where marks may be: the README and the documentation, but for what programs write whole."""
     written = ROOT / "docs" / "results"
-    found = [p for p in sorted((ROOT / "docs").rglob("*.md")) if not p.is_relative_to(written)]
-    return [ROOT / "README.md", *found, written / "README.md"]
+    written_by_hand = [
+        p for p in sorted((ROOT / "docs").rglob("*.md")) if not p.is_relative_to(written)
+    ]
+    return [ROOT / "README.md", *written_by_hand, written / "README.md"]
 
 
 def fill(text: str, root: Path = ROOT) -> str:
@@ -46,8 +48,8 @@ def fill(text: str, root: Path = ROOT) -> str:
         file, what = root / mark["file"], mark["what"]
         if not file.is_file():
             raise Missing(f"{mark['file']} does not exist")
-        found = table(file, what) if file.suffix == ".md" else number(file, what)
-        return mark["start"] + found + mark["end"]
+        content = table(file, what) if file.suffix == ".md" else number(file, what)
+        return mark["start"] + content + mark["end"]
 
     return MARK.sub(filled, text)
 
@@ -71,17 +73,17 @@ def _choose(rows: list[dict[str, Any]], choice: str) -> Any:
     if choice.isdigit():
         return rows[int(choice)]
     wanted = dict(pair.split("=") for pair in choice.split(","))
-    found = [row for row in rows if all(str(row.get(k)) == v for k, v in wanted.items())]
-    if len(found) != 1:
-        raise LookupError(f"{len(found)} rows with {choice}")
-    return found[0]
+    matching = [row for row in rows if all(str(row.get(k)) == v for k, v in wanted.items())]
+    if len(matching) != 1:
+        raise LookupError(f"{len(matching)} rows with {choice}")
+    return matching[0]
 
 
 def table(file: Path, what: str) -> str:
     """Some rows and columns of a table in a Markdown file, as they are written there."""
     chosen, _, named = what.rpartition(";")
     rules = [
-        found.groups() for rule in chosen.split(",") if (found := RULE.fullmatch(rule.strip()))
+        match.groups() for rule in chosen.split(",") if (match := RULE.fullmatch(rule.strip()))
     ]
     columns = [name.strip() for name in named.split(",")]
     needed = {*columns, *(name for name, _, _ in rules)}
@@ -95,9 +97,9 @@ def table(file: Path, what: str) -> str:
             if not row.startswith("|"):
                 break
             rows.append(dict(zip(head, _cells(row), strict=True)))
-        kept = [r for r in rows if all((r[k] == v) == (how == "=") for k, how, v in rules)]
-        if kept:
-            body = [columns, ["---"] * len(columns), *([r[c] for c in columns] for r in kept)]
+        selected = [r for r in rows if all((r[k] == v) == (how == "=") for k, how, v in rules)]
+        if selected:
+            body = [columns, ["---"] * len(columns), *([r[c] for c in columns] for r in selected)]
             return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in body)
     raise Missing(f"{file.name} has no table with {what}")
 
@@ -112,7 +114,7 @@ def main() -> None:
         new = fill(text)
         if new != text:
             page.write_text(new, encoding="utf-8")
-            print(f"{page.relative_to(ROOT)}: numbers written anew")
+            print(f"{page.relative_to(ROOT)}: numbers updated")
 
 
 if __name__ == "__main__":

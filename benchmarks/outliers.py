@@ -1,8 +1,8 @@
-"""How many graphs lie farther from the training graphs than any of these can.
+"""How many held-out graphs lie farther from the training graphs than any of those can.
 
 Of N numbers none is farther than √(N − 1) standard deviations from their mean. For every split, the
-features of LEGS-FIXED of the other graphs are held against that bound, which batch norm keeps in
-evaluation (:class:`legs.nn.GraphBatchNorm`). ``python -m benchmarks.reach`` writes
+features of LEGS-FIXED of the other graphs are compared with that bound, which batch norm enforces
+in evaluation (:class:`legs.nn.GraphBatchNorm`). ``python -m benchmarks.outliers`` writes
 ``docs/results/reach``; ``page`` the page alone.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.given_more import splits_of
 from benchmarks.provenance import provenance
 from benchmarks.results_page import Results, origin, run
+from benchmarks.size_and_chemistry import splits_of
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.models import create
@@ -36,7 +36,7 @@ WORDS = """\
 Of N numbers none is farther than √(N − 1) standard deviations from their mean (Samuelson's
 inequality). Graphs that are have nothing like them among the N training graphs. Counted here: how
 many validation and test graphs have a feature of fixed scattering beyond that bound, over all
-splits, and how far beyond it the farthest is. In evaluation batch norm keeps the bound.
+splits, and how far beyond it the farthest is. In evaluation batch norm enforces the bound.
 """
 
 
@@ -45,19 +45,19 @@ def beyond(data: GraphDataset, seed: int) -> dict[str, Any]:
     network = create("legs-fixed", data.in_channels, 2).eval()
     network.initialize(data.x)
     features = embed(network, data).double()
-    found: dict[str, Any] = {"held_out": 0, "beyond": 0, "farthest": 0.0, "graph": -1}
+    counts: dict[str, Any] = {"held_out": 0, "beyond": 0, "farthest": 0.0, "graph": -1}
     for split in splits_of(data, seed):
         train = features[torch.as_tensor(split.train)]
         others = torch.cat([torch.as_tensor(split.validation), torch.as_tensor(split.test)])
         away = (features[others] - train.mean(0)) / (train.var(0) + 1e-5).sqrt()
         share = away.abs().amax(1) / (len(train) - 1) ** 0.5
-        found["held_out"] += len(others)
-        found["beyond"] += int((share > 1).sum())
-        if float(share.max()) > found["farthest"]:
-            found["farthest"] = float(share.max())
-            found["graph"] = int(others[share.argmax()])
-            found["deviations"] = float(away.abs().max())
-    return found
+        counts["held_out"] += len(others)
+        counts["beyond"] += int((share > 1).sum())
+        if float(share.max()) > counts["farthest"]:
+            counts["farthest"] = float(share.max())
+            counts["graph"] = int(others[share.argmax()])
+            counts["deviations"] = float(away.abs().max())
+    return counts
 
 
 def measure(options: argparse.Namespace, file: Path) -> Results:
@@ -83,7 +83,7 @@ def page(results: Results) -> str:
         for row in results["rows"]
     ]
     table = "\n".join(lines)
-    end = origin(results, "benchmarks.reach")
+    end = origin(results, "benchmarks.outliers")
     return f"# Graphs unlike all training graphs\n\n{WORDS}\n{table}\n\n{end}"
 
 

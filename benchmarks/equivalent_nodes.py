@@ -1,10 +1,10 @@
-"""How many nodes of real graphs are alike, and how much faster scattering is on merged ones.
+"""How many nodes of real graphs are equivalent, and how much faster scattering is on merged ones.
 
 Merged nodes come in an order that suits loops; what the order alone brings is measured, too.
 
-``python -m benchmarks.alike`` writes ``docs/results/alike``; ``page`` the page alone. Sizes are
-exact and the same everywhere. Times are ratios in one run, of one training step (forward and
-backward) on the same 256 graphs with walk powers at hand, as in training.
+``python -m benchmarks.equivalent_nodes`` writes ``docs/results/alike``; ``page`` the page
+alone. Times are ratios in one run, of one training step (forward and backward) on the same 256
+graphs with precomputed walk powers, as in training.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from reproduction.plan import experiment
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "alike"
 GRAPHS, REPEATS = 256, 7
 WORDS = """\
-Nodes of a graph are *alike* if they have the same features and equally many neighbours of every
-kind (`legs.data.merge_equivalent`). No network here can tell them apart, so that one may stand for
-all of them: nothing is lost but rounding. Node features are the paper's: eccentricity and
+Nodes of a graph are *equivalent* if they have the same features and equally many neighbours of
+every class (`legs.data.merge_equivalent`). No network here can distinguish them, so one may stand
+for all of them: nothing is lost but rounding. Node features are the paper's: eccentricity and
 clustering coefficient. Training merges nodes where at least {least} times fewer nodes and edges are
 left; else it only puts nodes with most neighbours first in their graph.
 """
@@ -59,14 +59,14 @@ def speed(name: str, device: str) -> dict[str, float]:
     network = create("legs-fcn", data.in_channels, data.out_channels).to(device)
     assert isinstance(network, LEGSNet)
     network.scattering.validate = False  # as in training
-    ways: list[tuple[GraphDataset, Tensor | None]] = [(data, None), (longest_first(data), None)]
-    steps = [_step(*way, network, device) for way in [*ways, merge_equivalent(data)]]
+    inputs: list[tuple[GraphDataset, Tensor | None]] = [(data, None), (longest_first(data), None)]
+    steps = [_step(*each, network, device) for each in [*inputs, merge_equivalent(data)]]
     times: list[list[float]] = [[] for _ in steps]
-    for _ in range(REPEATS):  # by turns: what else the machine does disturbs both
-        for step, found in zip(steps, times, strict=True):
+    for _ in range(REPEATS):  # interleaved: other load on the machine affects all
+        for step, seconds in zip(steps, times, strict=True):
             start = time.perf_counter()
             step()
-            found.append(time.perf_counter() - start)
+            seconds.append(time.perf_counter() - start)
     plain, ordered, merged = map(median, times)
     return {"sorted": plain / ordered, "merged": plain / merged}
 
@@ -102,10 +102,10 @@ def page(results: Results) -> str:
             f"{row['edges']:,} | {row['merged_edges']:,} | {edges:.2f} × | "
             f"{row['speed']['sorted']:.2f} × | {row['speed']['merged']:.2f} × |"
         )
-    text = f"# Nodes that are alike\n\n{WORDS.format(least=MERGED_FROM)}\n"
+    text = f"# Equivalent nodes\n\n{WORDS.format(least=MERGED_FROM)}\n"
     text += "Last columns: how many times as fast a training step of LEGS-FCN is on "
     text += f"{GRAPHS} graphs, {results['threads']} thread.\n\n"
-    return text + "\n".join(lines) + "\n\n" + origin(results, "benchmarks.alike")
+    return text + "\n".join(lines) + "\n\n" + origin(results, "benchmarks.equivalent_nodes")
 
 
 def measure(options: argparse.Namespace, file: Path) -> Results:

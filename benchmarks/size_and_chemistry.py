@@ -2,9 +2,9 @@
 
 The head of LEGS-FIXED, trained as in ``legs reproduce``, on several descriptions of every graph:
 normalized moments (which are averages, and do not know how many nodes there are), these and the
-numbers of nodes and edges, moments summed over nodes, and for molecules moments of all that is
-known of atoms. ``python -m benchmarks.given_more`` writes ``docs/results/given-more``; ``page`` the
-page alone.
+numbers of nodes and edges, moments summed over nodes, and for molecules moments of all atom
+features. ``python -m benchmarks.size_and_chemistry`` writes ``docs/results/given-more``; ``page``
+the page alone.
 """
 
 from __future__ import annotations
@@ -46,20 +46,24 @@ scales and order two. *Averages*: four normalized moments of every path, what LE
 those tables. *And size*: the same, and the numbers of nodes and edges beside them: two columns
 more. *Sums*: moments as the paper writes them, sums over the nodes. *Chemistry*, *and size*: as the
 first two, of all that this package knows of an atom (24 features: element, charge, hydrogens,
-aromaticity, rings, hybridisation, …), where those tables have its element alone. Numbers: four
-random splits, errors of whitened targets, the learning rate of each chosen by validation loss.
-Classes: ten test sets, one network each, not the nine of the table.
+aromaticity, rings, hybridisation, …), where those tables have its element alone. Regression: four
+random splits, errors of standardized targets, the learning rate of each chosen by validation loss.
+Classification: ten test sets, one network each, not the nine of the table.
 """
 
 
 def descriptions(data: GraphDataset, chemistry: GraphDataset | None) -> dict[str, Tensor]:
     """Features ``[graphs, features]`` by name."""
     sized = _scattered(data, "normalized")
-    found = {"averages": sized[:, :-2], "and size": sized, "sums": _scattered(data, "sum")[:, :-2]}
+    features = {
+        "averages": sized[:, :-2],
+        "and size": sized,
+        "sums": _scattered(data, "sum")[:, :-2],
+    }
     if chemistry is not None:
         sized = _scattered(chemistry, "normalized")
-        found |= {"chemistry": sized[:, :-2], "chemistry and size": sized}
-    return found
+        features |= {"chemistry": sized[:, :-2], "chemistry and size": sized}
+    return features
 
 
 def _scattered(data: GraphDataset, kind: MomentKind) -> Tensor:
@@ -97,22 +101,22 @@ def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]
     inputs.features = features
     outcomes = train_stack(members, inputs, data.y, TrainingOptions(seed=seed))
     outs = predict_stacked([m.network for m in members], inputs, [m.split.test for m in members])
-    found = []
+    test_scores = []
     for start in range(0, len(members), len(rates)):
         best = min(range(start, start + len(rates)), key=lambda k: outcomes[k].best_loss)
         member, y = members[best], data.y[torch.as_tensor(members[best].split.test)]
         if data.task == "regression":
             errors = (outs[best] - member.task.targets(y)).square().mean(0)
-            found.append(errors.tolist())
+            test_scores.append(errors.tolist())
         else:
-            found.append([100 * float((outs[best].argmax(1) == y).double().mean())])
-    return found
+            test_scores.append([100 * float((outs[best].argmax(1) == y).double().mean())])
+    return test_scores
 
 
 def measure(options: argparse.Namespace, file: Path) -> Results:
-    """Scores of all descriptions of some sets; those that the file has already are kept."""
-    known, seed = json.loads(file.read_text()) if file.is_file() else {}, options.seed
-    rows: list[dict[str, Any]] = known.get("rows", []) if known.get("seed") == seed else []
+    """Scores of all descriptions of some sets; those already in the file are not measured again."""
+    results, seed = json.loads(file.read_text()) if file.is_file() else {}, options.seed
+    rows: list[dict[str, Any]] = results.get("rows", []) if results.get("seed") == seed else []
     for name in options.datasets:
         if any(row["data"] == name for row in rows):
             continue
@@ -120,16 +124,16 @@ def measure(options: argparse.Namespace, file: Path) -> Results:
         data = load(name, features="atoms" if atoms else "structure")
         chemistry = load(name, features="chem") if atoms else None
         described = descriptions(data, chemistry)
-        found = {what: scores(data, x, seed) for what, x in described.items()}
+        by_description = {what: scores(data, x, seed) for what, x in described.items()}
         targets = list(data.target_names) if atoms else ["accuracy"]
         here = provenance("cpu")
         own = {"date": here["date"], "commit": here["commit"]}
-        rows.append({"data": name, "targets": targets, "scores": found, **own})
+        rows.append({"data": name, "targets": targets, "scores": by_description, **own})
         print(table(rows[-1:]).splitlines()[-1], flush=True)
         rows.sort(key=lambda row: [*NUMBERS, *CLASSES].index(row["data"]))
-        known = {**here, "seed": seed, "rows": rows}
-        write_atomically(file, (json.dumps(known, indent=1) + "\n").encode())
-    return known
+        results = {**here, "seed": seed, "rows": rows}
+        write_atomically(file, (json.dumps(results, indent=1) + "\n").encode())
+    return results
 
 
 def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
@@ -139,21 +143,21 @@ def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
     for row in rows:
         digits = 3 if row["data"] in NUMBERS else 1
         cells = []
-        for known in row["scores"].values():
-            numbers = [np.mean(one) if target is None else one[target] for one in known]
+        for test_sets in row["scores"].values():
+            numbers = [np.mean(one) if target is None else one[target] for one in test_sets]
             cells.append(f"{np.mean(numbers):.{digits}f} ± {np.std(numbers):.{digits}f}")
         label = row["data"] if target is None else row["targets"][target]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def page(known: Results) -> str:
+def page(results: Results) -> str:
     """The page about results."""
-    numbers = [row for row in known["rows"] if row["data"] in NUMBERS]
-    classes = [row for row in known["rows"] if row["data"] not in NUMBERS]
+    numbers = [row for row in results["rows"] if row["data"] in NUMBERS]
+    classes = [row for row in results["rows"] if row["data"] not in NUMBERS]
     parts = [f"# What size and chemistry add to scattering\n\n{WORDS}"]
     if numbers:
-        parts.append(f"Mean squared error of whitened targets.\n\n{table(numbers)}\n")
+        parts.append(f"Mean squared error of standardized targets.\n\n{table(numbers)}\n")
     if classes:
         parts.append(f"Accuracy in per cent.\n\n{table(classes)}\n")
     for row in (row for row in numbers if len(row["targets"]) > 1):
@@ -161,9 +165,9 @@ def page(known: Results) -> str:
         by_target = "\n".join([*lines[0][:2], *(one[2] for one in lines)])
         parts.append(f"## {row['data']}, by property\n\n{by_target}\n")
     # Sets may have been done at several times.
-    commits = sorted({row.get("commit", known["commit"]) for row in known["rows"]})
-    about = {**known, "commit": ", ".join(commits)}
-    return "\n".join([*parts, origin(about, "benchmarks.given_more")])
+    commits = sorted({row.get("commit", results["commit"]) for row in results["rows"]})
+    about = {**results, "commit": ", ".join(commits)}
+    return "\n".join([*parts, origin(about, "benchmarks.size_and_chemistry")])
 
 
 if __name__ == "__main__":

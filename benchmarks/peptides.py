@@ -1,0 +1,214 @@
+"""Peptides-func (LRGB): average precision of the networks, each with the same training.
+
+``python -m benchmarks.peptides pack TABLE SPLIT FILE`` reads the molecules (needs RDKit) and writes
+one compressed file; ``python -m benchmarks.peptides run FILE PLAN FOLDER`` trains every run of a
+plan, a JSON list such as ``[{"network": "legs-deep", "seed": 0, "options": {"num_layers": 4}}]``,
+and writes one JSON file per run; runs that have theirs are skipped. The epoch is chosen by the
+validation molecules; the test molecules are scored at that epoch alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import math
+import platform
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import average_precision_score
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, one_hot, pad
+
+from legs.models import create
+
+TRAINING: dict[str, Any] = {"epochs": 200, "lr": 1e-3, "weight_decay": 0.0, "batch_size": 128}
+WARMUP, CHECK_EVERY = 5, 5  # epochs
+LIMIT = 500_000  # parameters, as in the published comparison
+
+
+def pack(table: Path, split: Path, file: Path) -> None:
+    """Writes atoms and bonds as categories, labels and parts."""
+    from rdkit import Chem
+
+    rows, parts = pd.read_csv(table), json.loads(split.read_text())[0]
+    atoms, bonds, columns, sizes, degrees = [], [], [], [], []
+    for smiles in rows["smiles"]:
+        mol = Chem.MolFromSmiles(smiles)
+        for a in mol.GetAtoms():
+            shape = a.GetFormalCharge() + 4, a.GetTotalNumHs(), int(a.GetHybridization())
+            kind = int(a.GetChiralTag()), int(a.GetIsAromatic()), int(a.IsInRing())
+            atoms.append((a.GetAtomicNum(), a.GetTotalDegree(), *shape, *kind))
+            around = sorted(a.GetBonds(), key=lambda bond: bond.GetOtherAtomIdx(a.GetIdx()))
+            degrees.append(len(around))
+            columns += [bond.GetOtherAtomIdx(a.GetIdx()) for bond in around]
+            bonds += [
+                (int(b.GetBondType()), int(b.GetStereo()), b.GetIsConjugated(), b.IsInRing())
+                for b in around
+            ]
+        sizes.append(mol.GetNumAtoms())
+    part = np.zeros(len(rows), np.uint8)
+    for number, index in enumerate(parts.values()):  # train, validation, test
+        part[index] = number
+    np.savez_compressed(
+        file,
+        atoms=np.array(atoms, np.uint8),
+        bonds=np.array(bonds, np.uint8),
+        columns=np.array(columns, np.int16),
+        sizes=np.array(sizes, np.int16),
+        degrees=np.array(degrees, np.uint8),
+        labels=np.array([ast.literal_eval(text) for text in rows["labels"]], np.uint8),
+        part=part,
+    )
+
+
+class Molecules:
+    """All molecules on a device; edges are sorted by their second node."""
+
+    def __init__(self, file: Path, device: str) -> None:
+        arrays = {k: torch.from_numpy(v.astype(np.int64)) for k, v in np.load(file).items()}
+        sizes, degrees = arrays["sizes"], arrays["degrees"]
+        self.ptr, rowptr = pad(sizes.cumsum(0), (1, 0)), pad(degrees.cumsum(0), (1, 0))
+        self.edge_ptr = rowptr[self.ptr]
+        target = torch.repeat_interleave(torch.arange(len(degrees)), degrees)
+        graph = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        first = self.ptr[graph]  # of every node, the first node of its graph
+        self.local = torch.stack([arrays["columns"], target - first[target]]).to(device)
+        self.x = _one_hot(arrays["atoms"]).to(device)
+        self.edge_attr = _one_hot(arrays["bonds"]).to(device)
+        self.y = arrays["labels"].float().to(device)
+        self.parts = [(arrays["part"] == k).nonzero().flatten() for k in range(3)]
+
+    def batch(self, index: Tensor) -> dict[str, Any]:
+        """Arguments of a network, for the molecules ``index`` (on the host)."""
+        device = self.x.device
+        nodes, place = _ranges(self.ptr, index, device)
+        edges, owner = _ranges(self.edge_ptr, index, device)
+        sizes = (self.ptr[index + 1] - self.ptr[index]).to(device)
+        edge_index = self.local[:, edges] + (sizes.cumsum(0) - sizes)[owner]
+        return {
+            "x": self.x[nodes],
+            "edge_index": edge_index,
+            "batch": place,
+            "batch_size": len(index),
+            "edge_attr": self.edge_attr[edges],
+        }
+
+
+def _one_hot(categories: Tensor) -> Tensor:
+    """Side by side, for the values of each column."""
+    columns = [torch.unique(column, return_inverse=True)[1] for column in categories.unbind(1)]
+    return torch.cat([one_hot(column).float() for column in columns], dim=1)
+
+
+def _ranges(ptr: Tensor, index: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Positions from ``ptr[i]`` to ``ptr[i + 1]`` for each of ``index``, and the place of each."""
+    begin, length = ptr[index], ptr[index + 1] - ptr[index]
+    total, shift = int(length.sum()), begin - (length.cumsum(0) - length)
+    place = torch.repeat_interleave(torch.arange(len(index)), length, output_size=total)
+    both = torch.stack([torch.arange(total) + shift[place], place]).to(device, non_blocking=True)
+    return both[0], both[1]
+
+
+def train(data: Molecules, network: str, seed: int, options: Any, training: Any) -> dict[str, Any]:
+    """Trains one network; returns its scores."""
+    settings = {**TRAINING, **training}
+    torch.manual_seed(seed)
+    bonds = {"edge_dim": data.edge_attr.shape[1], **options}
+    model = create(network, data.x.shape[1], data.y.shape[1], **bonds)
+    model.initialize(data.x.cpu())
+    model.to(data.x.device)
+    for module in model.modules():
+        if hasattr(module, "is_sorted"):
+            module.is_sorted, module.validate = True, False
+    count, epochs = model.num_parameters(), settings["epochs"]
+    if count > LIMIT:
+        raise ValueError(f"{network} {options} has {count} parameters, more than {LIMIT}")
+    rate, decay = settings["lr"], settings["weight_decay"]
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=decay, fused=True)
+
+    def scores(part: Tensor) -> Tensor:
+        model.eval()
+        with torch.no_grad():
+            return torch.cat([model(**data.batch(index)) for index in part.split(512)])
+
+    def precision(part: Tensor) -> float:
+        out = scores(part).cpu()
+        return float(average_precision_score(data.y[part].cpu(), out, average="macro"))
+
+    best, history, start = (-1.0, 0, 0.0), [], time.monotonic()
+    for epoch in range(1, epochs + 1):
+        share = (epoch - WARMUP) / (epochs + 1 - WARMUP)
+        factor = epoch / WARMUP if share < 0 else 0.5 * (1 + math.cos(math.pi * share))
+        optimizer.param_groups[0]["lr"] = rate * factor
+        model.train()
+        order = data.parts[0][torch.randperm(len(data.parts[0]))]
+        for index in order.split(settings["batch_size"]):
+            loss = binary_cross_entropy_with_logits(model(**data.batch(index)), data.y[index])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if epoch % CHECK_EVERY == 0 or epoch == epochs:
+            value = precision(data.parts[1])
+            history.append((epoch, round(loss.item(), 4), round(value, 4)))
+            if value > best[0]:
+                best = value, epoch, precision(data.parts[2])
+    return {
+        "network": network,
+        "seed": seed,
+        "options": options,
+        "training": settings,
+        "parameters": count,
+        "validation_ap": best[0],
+        "test_ap": best[2],
+        "epoch": best[1],
+        "seconds": round(time.monotonic() - start, 1),
+        "history": history,
+        "machine": torch.cuda.get_device_name() if data.x.is_cuda else platform.machine(),
+        "torch": torch.__version__,
+        "date": str(date.today()),
+    }
+
+
+def run(file: Path, plan: Path, folder: Path, seconds: float) -> None:
+    """Trains what has no result yet, until the time is up."""
+    device, start = "cuda" if torch.cuda.is_available() else "cpu", time.monotonic()
+    torch.set_float32_matmul_precision("high")
+    data = Molecules(file, device)
+    longest = 0.0
+    for spec in json.loads(plan.read_text()):
+        entry = {"seed": 0, "options": {}, "training": {}, **spec}
+        name = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:12]
+        path = folder / f"{entry['network']}-{entry['seed']}-{name}.json"
+        if path.exists() or time.monotonic() - start + longest > seconds:
+            continue
+        begin = time.monotonic()
+        result = train(data, **entry)
+        longest = max(longest, time.monotonic() - begin)
+        path.write_text(json.dumps(result) + "\n")
+        shown = {k: v for k, v in result.items() if k not in ("history", "machine", "torch")}
+        steps = max(1, len(result["history"]) // 6)
+        print(json.dumps(shown), result["history"][::steps], flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=("pack", "run"))
+    parser.add_argument("paths", type=Path, nargs=3)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after these")
+    options = parser.parse_args()
+    if options.command == "pack":
+        pack(*options.paths)
+    else:
+        run(*options.paths, options.seconds)
+
+
+if __name__ == "__main__":
+    main()
