@@ -2,8 +2,8 @@
 
 A packed set holds the same numbers to the last bit, and is checked for it: results do not depend on
 where the data came from. It is looked for as ``packed/NAME.npz`` in ``LEGS_DATA`` or the cache.
-``python -m benchmarks.packed FOLDER`` packs those of the regression studies into ``FOLDER/packed``;
-``LEGS_DATA=FOLDER legs reproduce qm9`` and the others find them there.
+``python -m benchmarks.packed FOLDER`` packs those of the regression studies into ``FOLDER/packed``,
+or those of the studies named after it; ``LEGS_DATA=FOLDER legs reproduce qm9`` finds them there.
 """
 
 from __future__ import annotations
@@ -141,18 +141,17 @@ def _narrow(column: Tensor) -> npt.NDArray[Any]:
     return (small if torch.equal(small.to(column.dtype), column) else column).numpy()
 
 
-def main(folder: str, *names: str) -> None:
-    """Packs the data sets of the regression studies, or some of them."""
-    from reproduction.plan import experiment
+def main(folder: str, *studies: str) -> None:
+    """Packs the data sets of the regression studies, or of others."""
+    from reproduction.plan import Request, cells_of, experiment
 
-    for study in ("qm9", "zinc", "affinity", "structures"):
+    for study in studies or ("qm9", "zinc", "affinity", "structures"):
         spec = experiment(study)
-        for name in spec["datasets"]:
-            if name in spec.get("optional", ()) or (names and name not in names):
-                continue
+        features = {cell.data: cell.features for cell in cells_of(spec, Request(Path(folder)))}
+        for name in features.keys() - spec.get("optional", ()):
             # Seeds of the scaffold splits: those of --seed 0, 1 and 2.
             seeds = range(12) if study == "affinity" else ()
-            data = load(name, features=spec["features"])
+            data = load(name, features=features[name])
             path = pack(data, Path(folder) / FOLDER / f"{name}.npz", seeds)
             print(f"{path}: {len(data):,} graphs, {path.stat().st_size / 2**20:.2f} MiB")
 

@@ -30,6 +30,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, one_hot, pad
 from legs.models import create
 
 TRAINING: dict[str, Any] = {"epochs": 200, "lr": 1e-3, "weight_decay": 0.0, "batch_size": 128}
+WALK = 20  # steps of the random walk whose return probabilities are node features
 WARMUP, CHECK_EVERY = 5, 5  # epochs
 PADDING = 64  # graphs that fill a batch up
 LIMIT = 500_000  # parameters, as in the published comparison
@@ -84,7 +85,9 @@ class Molecules:
         local = torch.stack([arrays["columns"], target - first[target]])
         # A last row of zeros for padding.
         self.local = pad(local, (0, 1)).to(device)
-        self.x = pad(_one_hot(arrays["atoms"]), (0, 0, 0, 1)).to(device)
+        walk = return_probabilities(self.ptr, target, local.to(device), WALK)
+        x = torch.cat([_one_hot(arrays["atoms"]).to(device), walk], dim=1)
+        self.x = pad(x, (0, 0, 0, 1))
         self.edge_attr = pad(_one_hot(arrays["bonds"]), (0, 0, 0, 1)).to(device)
         self.y = arrays["labels"].float().to(device)
         self.parts = [(arrays["part"] == k).nonzero().flatten() for k in range(3)]
@@ -166,6 +169,28 @@ class Recorded:
         return self.loss
 
 
+def return_probabilities(ptr: Tensor, target: Tensor, local: Tensor, steps: int) -> Tensor:
+    """Of a random walk after 2, 3, ... steps, ``[nodes, steps - 1]``.
+
+    ``target`` (on the host) and ``local`` are the edges by node of all graphs, and of their own.
+    """
+    device, sizes = local.device, ptr.diff()
+    out = torch.empty(int(ptr[-1]), steps - 1, device=device)
+    edge_ptr = torch.searchsorted(target, ptr)
+    for index in torch.argsort(sizes).split(256):
+        size = int(sizes[index].max())
+        edge, graph = (part.to(device) for part in _ranges(edge_ptr, index))
+        node, owner = (part.to(device) for part in _ranges(ptr, index))
+        walk = torch.zeros(len(index), size, size, device=device)
+        walk[graph, local[1, edge], local[0, edge]] = 1
+        walk /= walk.sum(-1, keepdim=True).clamp_min(1)
+        power, place = walk, node - ptr[index].to(device)[owner]
+        for k in range(steps - 1):
+            power = power @ walk
+            out[node, k] = power.diagonal(dim1=1, dim2=2)[owner, place]
+    return out
+
+
 def _capacity(sizes: Tensor, batch_size: int) -> int:
     """Most nodes or edges of a batch, but for one batch in millions."""
     mean, std = sizes.double().mean(), sizes.double().std()
@@ -197,6 +222,7 @@ def train(data: Molecules, network: str, seed: int, options: Any, training: Any)
     for module in model.modules():
         if hasattr(module, "is_sorted"):
             module.is_sorted, module.validate = True, False
+            module.largest = int(data.ptr.diff().max())
     count, epochs = model.num_parameters(), settings["epochs"]
     if count > LIMIT:
         raise ValueError(f"{network} {options} has {count} parameters, more than {LIMIT}")

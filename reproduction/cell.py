@@ -197,6 +197,9 @@ def row_of(cell: Cell, result: CVResult) -> Row:
         row |= {"mean": round(float(np.mean(scores)), 4), "std": round(float(np.std(scores)), 4)}
         row |= {"scores": np.round(scores, 4).tolist()}
         row |= {"guess": [round(100 * score, 4) for score in result.baseline]}
+        assert data.y is not None
+        row["truth"] = [class_string(data.y[split.test]) for split in splits]
+        row["predicted"] = [class_string(classes) for classes in trained.predictions]
     shares = [len(s.test) / (len(s.train) + len(s.validation)) for s in splits]
     no_choice = cell.method in BASELINES and not any(cell.options.grid)
     settings = trained.settings(cell.options.grid)
@@ -220,6 +223,15 @@ def row_of(cell: Cell, result: CVResult) -> Row:
     if cell.embedded:
         row["exchange"] = exchange_facts(result)
     return row
+
+
+def class_string(classes: Tensor) -> str:
+    """Classes of graphs, one character for each: 0 to 9, then letters.
+
+    >>> class_string(torch.tensor([0, 2, 10]))
+    '02a'
+    """
+    return "".join(np.base_repr(number, 36).lower() for number in classes.tolist())
 
 
 def error_scores(

@@ -39,8 +39,9 @@ SPLITTINGS = {
     "scaffold": "80/10/10 by scaffold",
     "targets": "whole targets left out",
 }
-TRAINING = {"epochs": "max_epochs", "clip": "clip", "batch_size": "batch_size"}
-TRAINING |= {"patience": "patience", "validate_every": "validate_every"}
+# Options of training that a protocol may set, the first under another name.
+TRAINING = {name: name for name in TrainingOptions.__dataclass_fields__ if name != "seed"}
+TRAINING |= {"epochs": "max_epochs"}
 _SAMPLE_SEED, _SHUFFLE_SEED = 0, 7
 
 
@@ -335,8 +336,13 @@ def group_of(data: str) -> str:
 def _grid(
     spec: Mapping[str, Any], request: Request, data: str, method: str
 ) -> tuple[dict[str, Any], ...]:
+    grids = spec.get("grids", {})
     if method in BASELINES or method == "gs-svm":  # GS-SVM chooses C and γ on folds of its own
-        return tuple(spec.get("grids", {}).get(method, ({},)))
+        return tuple(grids.get(method, ({},)))
+    if data in spec.get("large", ()) and method in spec["chosen"]:
+        return (spec["chosen"][method],)
+    if grid := grids.get(method, grids.get("networks")):
+        return tuple(grid)
     rates = spec["protocol"]["rates"]
     if not request.quick and not spec.get("untuned"):
         tuned = document()["tuned"].get(group_of(data), {}).get(method)

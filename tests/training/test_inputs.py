@@ -15,6 +15,7 @@ from tests.training.made import QUICK, made_data, made_split, renumbered, weight
 
 CPU = torch.device("cpu")
 SCATTERING = ("legs-fcn", "legs-rbf", "legs-attn-fcn")
+DEEP = ("legs-deep", "gcn-deep", "sage-deep", "gat-deep", "gin-deep")
 PASSING = ("gcn", "graphsage", "gat", "gin", "snowball")
 ODD = torch.tensor([7, 0, 31, 7, 59, 12])
 
@@ -93,11 +94,11 @@ def alike_data():
 
 
 @pytest.mark.usefixtures("merging")
-@pytest.mark.parametrize("name", [*SCATTERING, *PASSING])
+@pytest.mark.parametrize("name", [*SCATTERING, *PASSING, *DEEP])
 def test_merged_nodes(name):
     data = alike_data()
     data = data.with_x(data.x.double())
-    network = network_for(name, data)
+    network = network_for(name, data, **{"dropout": 0} if name in DEEP else {})
     gradients = []
     with prefer("reference" if name in SCATTERING else "fused"):
         reader = Inputs(data, network, CPU)
@@ -130,9 +131,11 @@ def test_merged_nodes_in_a_filled_batch():
 def test_what_is_merged(merging, monkeypatch):
     data = alike_data()
     found = {name for name in available() if Inputs(data, network_for(name, data), CPU).merged}
-    assert found == {*SCATTERING, *PASSING}
-    dropping = network_for("gcn", data, dropout=0.1)
-    assert not Inputs(data, dropping, CPU).merged  # would drop all nodes of a class, or none
+    assert found == {*SCATTERING, *PASSING, *DEEP}
+    for name, option in (("gcn", "dropout"), ("legs-deep", "layer_dropout")):
+        dropping = network_for(name, data, **{option: 0.1})
+        assert not Inputs(data, dropping, CPU).merged  # would drop all nodes of a class, or none
+    assert not Inputs(data, network_for("legs-deep", data, operator="walk"), CPU).merged
     other = network_for("legs-fcn", data, aggr="max")
     assert not Inputs(data, other, CPU).merged  # only moments know how often a node counts
     weighted = replace(data, edge_weight=torch.ones(len(data.col)))

@@ -41,7 +41,7 @@ class Graph(NamedTuple):
     ptr: Tensor  # [graphs + 1] the first node of each graph
     inverse: Tensor  # [nodes] of degrees; 1 for nodes without edges
     degree: Tensor  # [nodes]; 1 for nodes without edges
-    largest: int | None = None  # nodes of the largest graph, where that is known
+    largest: int | None = None  # nodes of the largest graph at most, where that is known
 
 
 # States of the largest graph that a CPU thread keeps, in bytes.
@@ -61,6 +61,7 @@ def prepare(
     states: int = 2,
     validate: bool = True,
     is_sorted: bool = False,
+    largest: int | None = None,
 ) -> Graph | Walk:
     """Undirected graphs for :func:`difference_bank`: a walk where the reference is to compute it.
 
@@ -76,13 +77,16 @@ def prepare(
         states: number of diffusion steps + 1.
         validate: whether to check weights and symmetry (default).
         is_sorted: whether ``edge_index[1]`` is sorted (default ``False``).
+        largest: number of nodes that no graph exceeds, where that is known: GPUs need not look for
+            larger ones.
     """
     if batch is not None and batch_size is None:
         batch_size = int(batch[-1]) + 1 if len(batch) else 0
     graphs = 1 if batch is None else batch_size or 0
     many = f"there are more than {MAX_BANDS} bands" if bands > MAX_BANDS else None
     if use_fused(backend, x, edge_weight, graphs, unsupported=many):
-        graph = _compressed(x, edge_index, edge_weight, batch, graphs, validate, is_sorted)
+        args = (edge_index, edge_weight, batch, graphs, validate, is_sorted, largest)
+        graph = _compressed(x, *args)
         width = min(x.shape[1], 128)
         if states * (graph.largest or 0) * width * x.element_size() <= MAX_STATES:
             return graph
@@ -103,12 +107,13 @@ def _compressed(
     graphs: int,
     validate: bool,
     is_sorted: bool,
+    largest: int | None,
 ) -> Graph:
     with torch._C._DisableFuncTorch():  # x may be mapped over: its shape and dtype serve alone
         like = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         args = (like, edge_index, edge_weight, batch, graphs, None, None, validate, is_sorted)
         made = make_batch(*args)
-        ptr, largest = made.ptr, None
+        ptr = made.ptr
         if x.device.type == "cpu":
             if batch is None:
                 ptr = _cuts(made.rowptr, made.col)

@@ -31,6 +31,7 @@ class DeepNetwork(Network):
         head_channels: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         edge_dim: int | None = None,
+        layer_dropout: float = 0.0,
         **conv: Any,
     ) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class DeepNetwork(Network):
             self.convs.append(self._conv(hidden_channels, edge_dim=edge_dim, bias=bias, **conv))
             self.linears.append(nn.Linear(hidden_channels, hidden_channels, bias=bias))
             self.norms.extend([make(hidden_channels), make(hidden_channels)])
-        self.dropout = nn.Dropout(dropout / 2)
+        self.dropout = nn.Dropout(layer_dropout)
         self.readout = Readout(readout)
         width = (num_layers + 1) * len(self.readout.statistics) * hidden_channels + 2
         self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
@@ -73,9 +74,13 @@ class DeepNetwork(Network):
             return self._states(graphs)
 
     def _states(self, graphs: Graphs) -> Tensor:
-        batch, size = graphs.segments()
+        (batch, size), multiplicity = graphs.segments(), graphs.multiplicity
         states = self.first(self.scale(graphs.x))
-        mask = None if graphs.mask is None else graphs.mask[batch]
+        if multiplicity is not None:
+            multiplicity = multiplicity.to(states.dtype)
+        mask = multiplicity  # how much each node counts in batch norm
+        if graphs.mask is not None:
+            mask = graphs.mask[batch] if mask is None else graphs.mask[batch] * mask
         prepared = self._prepared(states, graphs)
         layers = [states]
         blocks: Any = zip(self.convs, self.linears, strict=True)
@@ -85,8 +90,9 @@ class DeepNetwork(Network):
             hidden = self._normed(2 * k + 1, hidden, second.bias, mask)
             states = states + self.dropout(hidden)
             layers.append(states)
-        count = fn.graph_size(graphs.edge_index, batch, len(states), size, dtype=states.dtype)
-        features = self.readout(torch.cat(layers, dim=1), batch, size)
+        sizes = (len(states), size, graphs.edge_weight, multiplicity, states.dtype)
+        count = fn.graph_size(graphs.edge_index, batch, *sizes)
+        features = self.readout(torch.cat(layers, dim=1), batch, size, multiplicity)
         return torch.cat([features, count.log1p()], dim=1)
 
     def initialize(
@@ -124,12 +130,13 @@ class DeepLEGS(DeepNetwork):
         out_channels: number of classes or targets.
         hidden_channels: width (default 64).
         num_layers: number of layers (default 3).
-        dropout: in the head, and after every layer half as much (default 0.2).
+        dropout: in the head (default 0.2).
         readout: statistics of the nodes, see :class:`~legs.nn.Readout` (default mean, maximum and
             log-sum).
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
+        layer_dropout: after every layer (default 0).
         conv: options of :class:`~legs.nn.WaveletConv`, such as ``scales``.
 
     >>> model = DeepLEGS(2, 3).eval()
@@ -140,9 +147,19 @@ class DeepLEGS(DeepNetwork):
     def _conv(self, channels: int, **options: Any) -> nn.Module:
         return WaveletConv(channels, channels, **options)
 
+    @property
+    def takes_multiplicity(self) -> bool:
+        """Averages over neighbors are the same at equivalent nodes, which edge features are not."""
+        conv: Any = self.convs[0]
+        return self.edge_dim is None and conv.operator == "row"
+
     def _prepared(self, states: Tensor, graphs: Graphs) -> Any:
         conv: Any = self.convs[0]
-        return conv.prepared(states, *graphs[1:3], *graphs.segments())
+        weight = graphs.edge_weight
+        if graphs.multiplicity is not None and weight is not None:
+            # All edges between two classes: an undirected graph with the same averages.
+            weight = weight * graphs.multiplicity.index_select(0, graphs.edge_index[1])
+        return conv.prepared(states, graphs.edge_index, weight, *graphs.segments())
 
     def _layer(
         self, conv: Any, states: Tensor, prepared: Any, graphs: Graphs

@@ -41,12 +41,13 @@ class DeepGNN(DeepNetwork):
         out_channels: number of classes or targets.
         hidden_channels: width (default 64); for GAT a multiple of 4.
         num_layers: number of layers (default 3).
-        dropout: in the head, and after every layer half as much (default 0.2).
+        dropout: in the head (default 0.2).
         readout: statistics of the nodes, see :class:`~legs.nn.Readout` (default mean, maximum and
             log-sum).
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
+        layer_dropout: after every layer (default 0).
 
     >>> model = DeepGNN("gin", 2, 3).eval()
     >>> model(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
@@ -65,19 +66,35 @@ class DeepGNN(DeepNetwork):
         head_channels: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         edge_dim: int | None = None,
+        layer_dropout: float = 0.0,
     ) -> None:
         sizes = (in_channels, out_channels, hidden_channels, num_layers, dropout)
-        super().__init__(*sizes, readout, head_channels, norm, edge_dim, layer=layer)
+        rest = (head_channels, norm, edge_dim, layer_dropout)
+        super().__init__(*sizes, readout, *rest, layer=layer)
 
     def _conv(self, channels: int, **options: Any) -> nn.Module:
         return MessageConv(channels, **options)
+
+    @property
+    def takes_multiplicity(self) -> bool:
+        """Sums over neighbors are the same at equivalent nodes, which edge features are not."""
+        return self.edge_dim is None
+
+    @property
+    def counts_loops(self) -> bool:
+        """Whether a self-loop makes a node one of its own neighbors."""
+        return self.description["layer"] not in ("gcn", "gat")
 
     def _prepared(self, states: Tensor, graphs: Graphs) -> Any:
         layer, edge_attr = self.description["layer"], graphs.edge_attr
         if self.edge_dim is not None and edge_attr is None:
             raise ValueError(f"edge_attr is missing: the network has edge_dim={self.edge_dim}")
-        weight = graphs.edge_weight if layer == "gcn" else None
-        loops: mp.Loops = "every" if layer in ("gcn", "gat") else "edges"
+        merged = graphs.multiplicity is not None
+        # Of merged nodes, weights are numbers of neighbors; else they count in GCN alone.
+        weight = graphs.edge_weight if layer == "gcn" or merged else None
+        loops: mp.Loops = "edges"
+        if not self.counts_loops:
+            loops = "more" if merged else "every"
         size = (len(states), states.dtype)
         adjacency = mp.Adjacency.build(graphs.edge_index, weight, *size, loops)
         if layer == "gcn":

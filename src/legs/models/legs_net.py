@@ -30,8 +30,6 @@ class LEGSNet(Network):
     torch.Size([1, 2])
     """
 
-    takes_multiplicity = True
-
     def __init__(self, scattering: Scattering, head: nn.Module) -> None:
         super().__init__()
         expected = getattr(head, "in_channels", scattering.out_channels)
@@ -41,6 +39,11 @@ class LEGSNet(Network):
             )
         self.scattering = scattering
         self.head = head
+
+    @property
+    def takes_multiplicity(self) -> bool:
+        """Whether merged nodes count by their multiplicity: in moments."""
+        return isinstance(self.scattering.aggr, Moments)
 
     def _embed(self, graphs: Graphs) -> Tensor:
         powers, multiplicity = graphs[5:7]

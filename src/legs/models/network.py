@@ -59,8 +59,6 @@ class Network(nn.Module, ABC):
     description: dict[str, Any]
     #: Number of edge features that are read; ``None``: none.
     edge_dim: int | None = None
-    #: Whether merged nodes count by their multiplicity.
-    takes_multiplicity = False
     kinds: ClassVar[dict[str, type[Network]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -86,11 +84,25 @@ class Network(nn.Module, ABC):
         if multiplicity is not None:
             if not self.takes_multiplicity:
                 raise ValueError(f"{type(self).__name__} does not take merged nodes")
-            layers = (child.modules() for child in self.children() if child is not self.head)
-            drops = (m for part in layers for m in part if isinstance(m, nn.Dropout) and m.p > 0)
-            if any(module.training for module in drops):
+            if self.training and self.drops_nodes:
                 raise ValueError("merged nodes would be dropped together: no dropout with these")
         return self._embed(graphs)
+
+    @property
+    def takes_multiplicity(self) -> bool:
+        """Whether merged nodes count by their multiplicity."""
+        return False
+
+    @property
+    def counts_loops(self) -> bool:
+        """Whether a self-loop makes a node one of its own neighbors."""
+        return True
+
+    @property
+    def drops_nodes(self) -> bool:
+        """Whether dropout applies to states of nodes: anywhere but in the head."""
+        layers = (child.modules() for child in self.children() if child is not self.head)
+        return any(isinstance(m, nn.Dropout) and m.p > 0 for part in layers for m in part)
 
     @abstractmethod
     def _embed(self, graphs: Graphs) -> Tensor: ...

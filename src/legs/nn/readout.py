@@ -21,7 +21,8 @@ class Readout(nn.Module):
         statistics: some of these, or one (default: mean, maximum and log-sum).
 
     Shapes:
-        - **input:** ``[nodes, channels]``, ``batch`` ``[nodes]``, ``batch_size``
+        - **input:** ``[nodes, channels]``, ``batch`` ``[nodes]``, ``batch_size``; of merged nodes
+          their ``multiplicity`` ``[nodes]`` (:func:`legs.data.merge_equivalent`)
         - **output:** ``[graphs, len(statistics) * channels]``
 
     >>> states, batch = torch.tensor([[1.0], [3.0], [-2.0]]), torch.tensor([0, 0, 1])
@@ -38,17 +39,20 @@ class Readout(nn.Module):
             raise ValueError(f"readout must be some of {', '.join(READOUTS)}; got {statistics!r}")
         self.statistics = tuple(statistics)
 
-    def forward(self, x: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+    def forward(
+        self, x: Tensor, batch: Tensor, batch_size: int, multiplicity: Tensor | None = None
+    ) -> Tensor:
         """Statistics of every graph; zeros for a graph without nodes."""
-        total, columns = graph_sum(x, batch, batch_size), []
-        count = graph_sum(torch.ones_like(x[:, :1]), batch, batch_size).clamp_min(1)
+        graphs = (batch, batch_size, multiplicity)
+        total, columns = graph_sum(x, *graphs), []
+        count = graph_sum(torch.ones_like(x[:, :1]), *graphs).clamp_min(1)
         for name in self.statistics:
             if name == "max":
                 zeros, index = x.new_zeros(total.shape), batch.unsqueeze(-1).expand(-1, x.shape[1])
                 columns.append(zeros.scatter_reduce(0, index, x, "amax", include_self=False))
             elif name == "std":
                 centered = x - (total / count).index_select(0, batch)
-                variance = graph_sum(centered.square(), batch, batch_size) / count
+                variance = graph_sum(centered.square(), *graphs) / count
                 columns.append((variance + 1e-12).sqrt() - 1e-6)  # a finite slope at zero
             elif name == "logsum":
                 columns.append(torch.sign(total) * torch.log1p(total.abs()))

@@ -100,7 +100,9 @@ class WaveletConv(nn.Module):
         self.operator, self.nonlinearity = operator, nonlinearity
         self.wavelets, self.lowpass = bool(wavelets), bool(lowpass)
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
-        self.is_sorted = False  # whether edge_index[1] is; training sets it for its batches
+        # What training knows of its batches: edge_index[1] is sorted; nodes of a graph, at most.
+        self.is_sorted = False
+        self.largest: int | None = None
         self.selection = ScaleSelection(scales, num_scales, steps)
         fixed = None if self.selection.learned else self._filters()
         self.fixed_filters: Tensor | None
@@ -163,6 +165,7 @@ class WaveletConv(nn.Module):
             states=states,
             validate=self.validate,
             is_sorted=self.is_sorted,
+            largest=self.largest,
         )
 
     def convolve(

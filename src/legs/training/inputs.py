@@ -9,15 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Dropout
 
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
 from legs.data.errors import DataError
 from legs.data.merge import longest_first, merge_equivalent, without_loops
 from legs.kernels.csr import accelerated
-from legs.models import GNN, LEGSNet, Network, Snowball
-from legs.nn import Moments, Scattering, WaveletConv
+from legs.models import Network
+from legs.nn import Scattering, WaveletConv
 
 # Bytes of walk powers that are kept for a data set; more are diffused each time.
 POWERS_AT_MOST = 4 * 2**30
@@ -109,15 +108,10 @@ class Inputs:
 
         The order of nodes changes no graph's features, and that is all the networks give here.
         """
-        scatters = isinstance(network, LEGSNet) and isinstance(network.scattering.aggr, Moments)
-        if isinstance(network, GNN | Snowball):
-            # Dropout would draw once for all nodes of a class.
-            if any(isinstance(layer, Dropout) and layer.p > 0 for layer in network.modules()):
-                return None
-            if self.data.edge_weight is None and not network.counts_loops:
-                self.data = without_loops(self.data)
-        elif not scatters:
-            return None
+        if not network.takes_multiplicity or network.drops_nodes:
+            return None  # dropout would draw once for all nodes of a class
+        if self.data.edge_weight is None and not network.counts_loops:
+            self.data = without_loops(self.data)
         data = self.data
         if data.edge_weight is None:
             merged, multiplicity = merge_equivalent(data)

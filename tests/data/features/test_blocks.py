@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import networkx as nx
@@ -77,10 +78,10 @@ def test_unknown_names_list_the_known_and_the_nearest(raw: RawGraphs) -> None:
     with pytest.raises(
         DataError,
         match=r"no node features 'label' for toy; there are constant, "
-        r"degree, labels, structure. Did you mean 'labels'\?",
+        r"degree, degree-onehot, labels, structure. Did you mean 'labels'\?",
     ):
         assemble(raw, "structure+label")
-    with pytest.raises(DataError, match=r"'qm9' for toy; there are [a-z, ]*\.$"):
+    with pytest.raises(DataError, match=r"'qm9' for toy; there are [a-z, -]*\.$"):
         block_names(raw, "qm9")
     for nothing in ("", [], " + "):
         with pytest.raises(DataError, match="no node features"):
@@ -104,8 +105,19 @@ def test_a_block_of_the_wrong_size_is_named(raw: RawGraphs) -> None:
         assemble(replace(raw, blocks=short), "labels")
 
 
+def test_degrees_as_categories():
+    """A star of ten leaves, and a node without neighbors."""
+    leaves = torch.arange(1, 11)
+    edges = torch.cat([torch.stack([leaves, 0 * leaves]), torch.stack([0 * leaves, leaves])], dim=1)
+    data = assemble(RawGraphs(torch.tensor([0, 12]), edges), "degree-onehot")
+    assert data.feature_names == ("log_degree", *(f"degree={k}" for k in range(8)), "degree>=8")
+    assert data.x[:, 0].tolist() == pytest.approx([math.log(11), *[math.log(2)] * 10, 0.0])
+    assert data.x[:, 1:].argmax(1).tolist() == [8, *[1] * 10, 0]
+    assert (data.x[:, 1:].sum(1) == 1).all()
+
+
 @settings(max_examples=50, deadline=None)
-@given(batches(), st.sampled_from(["structure", "degree", "constant"]))
+@given(batches(), st.sampled_from(["structure", "degree", "degree-onehot", "constant"]))
 def test_edges_and_weights_stay_as_they_were_read(batch: Batch, features: str) -> None:
     sizes = torch.bincount(batch.batch, minlength=batch.num_graphs)
     ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])

@@ -19,13 +19,14 @@ def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> Gra
     """Selects node features of graphs that were read, and makes a data set of them.
 
     The graphs stay as they were read: self-loops and parallel edges are kept as weights of the
-    walk; only ``"structure"`` and ``"degree"`` look at the simple graph.
+    walk; only ``"structure"`` and degrees look at the simple graph.
 
     Args:
         raw: the graphs.
         features: blocks in the order of the columns, ``"structure+labels"`` or a list of names.
             Always there: ``"structure"`` (eccentricity within the node's connected component,
-            clustering coefficient), ``"degree"``, ``"constant"`` (one). Depending on the source
+            clustering coefficient), ``"degree"``, ``"degree-onehot"`` (logarithm of the degree, and
+            one-hot up to 8 and more), ``"constant"`` (one). Depending on the source
             also ``"labels"``, ``"attributes"``, ``"atoms"``, ``"qm9"``, ``"chem"``. Default: what
             the source suggests.
 
@@ -86,7 +87,8 @@ def describe_features(data: GraphDataset) -> str:
     return f"{blocks}: {data.in_channels} per node" + (f"; not used: {unused}" if unused else "")
 
 
-STRUCTURE_BLOCKS = ("structure", "degree", "constant")
+STRUCTURE_BLOCKS = ("structure", "degree", "degree-onehot", "constant")
+MAX_DEGREE = 8  # of one-hot degrees: the last column stands for larger ones, too
 
 
 def block_names(raw: RawGraphs, features: str | Sequence[str] | None = None) -> tuple[str, ...]:
@@ -117,8 +119,16 @@ def structure_blocks(data: GraphDataset) -> Mapping[str, Callable[[], Features]]
         columns = np.stack([eccentricity(*csr), clustering_coefficient(*csr)], axis=1)
         return Features(torch.from_numpy(columns).float(), ("eccentricity", "clustering"))
 
+    def degree_onehot() -> Features:
+        degrees = torch.from_numpy(degree(*csr)).long()
+        onehot = torch.nn.functional.one_hot(degrees.clamp_max(MAX_DEGREE), MAX_DEGREE + 1)
+        names = (*(f"degree={k}" for k in range(MAX_DEGREE)), f"degree>={MAX_DEGREE}")
+        columns = torch.cat([degrees.unsqueeze(1).float().log1p(), onehot.float()], dim=1)
+        return Features(columns, ("log_degree", *names))
+
     return {
         "structure": structure,
         "degree": lambda: Features(torch.from_numpy(degree(*csr)[:, None]).float(), ("degree",)),
+        "degree-onehot": degree_onehot,
         "constant": lambda: Features(torch.ones(data.num_nodes, 1), ("constant",)),
     }

@@ -240,7 +240,7 @@ def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
     method, jobs = trial
     if len(jobs) < 2:
         return "sequential"
-    options = replace(shared.training, max_epochs=1, validate_every=1)
+    options = replace(shared.training, max_epochs=1, validate_every=1, warmup=0)
     members, inputs, y = prepared(method, jobs[:16], shared)
 
     def copies() -> list[Member]:

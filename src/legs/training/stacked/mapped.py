@@ -32,6 +32,13 @@ class Mapped:
             if isinstance(module, Scattering | WaveletConv):
                 module.validate = False  # the data set was checked once
                 module.is_sorted = True  # edges of its batches are, by target
+        self.bound(int(inputs.data.sizes.max()) if len(inputs.data) else 0)
+
+    def bound(self, nodes: int) -> None:
+        """Sets how many nodes a graph of a batch has at most."""
+        for module in self.base.modules():
+            if isinstance(module, WaveletConv):
+                module.largest = max(nodes, module.largest or 0)
 
     def __call__(
         self,

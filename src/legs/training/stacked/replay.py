@@ -59,6 +59,7 @@ class Replay:
     def __call__(self, index: Tensor) -> None:
         """One step on the graphs ``index``, on the host."""
         if self.filled is not None:
+            self.stack.network.bound(-(-self.filled.nodes // FILLERS))
             if self.filled.spare * len(self.stack.running) > FILLED_AT_MOST:
                 self.stack.step_on(index)
                 return

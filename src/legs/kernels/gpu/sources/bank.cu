@@ -23,6 +23,7 @@
 #define ADJOINT 1
 #define GRADIENT 2
 #define WARPS (THREADS / 32)
+#define AT_ONCE 4
 
 struct Graph {
     index_t first;  // node
@@ -30,13 +31,22 @@ struct Graph {
     const index_t *rowptr, *col;
     const real *weight, *inverse;  // inverse: 1 / d
 
-    // P in, or (I - P) in, at one item.
-    __device__ real step(const real* in, int i, int c, bool difference) const {
+    // P in, or (I - P) in, at one item, whose row has the entries from begin to below end. Four are
+    // read at once: each waits for its column, and that for nothing.
+    __device__ real step(const real* in, int i, int c, index_t begin, index_t end, bool difference) const {
         const real here = in[(index_t)i * CH + c];
         real sum = 0;
-        for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
-            const real there = in[(col[e] - first) * CH + c];
-            sum += (WEIGHTED ? weight[e] : real(1)) * (difference ? here - there : there);
+        for (index_t e = begin; e < end; e += AT_ONCE) {
+            real values[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; ++k) {
+                const bool there = e + k < end;
+                const real value = there ? in[(col[e + k] - first) * CH + c] : here * difference;
+                values[k] = difference ? here - value : value;
+                if (WEIGHTED && there) values[k] *= weight[e + k];
+            }
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; ++k) sum += values[k];
         }
         sum *= inverse[i];
         return (difference ? sum : here + sum) / 2;
@@ -102,6 +112,12 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
     real* states = ITEMS ? bank + K * B * OWN : scratch + 2 * CH * space;
     real* next = states + (index_t)size * CH;
     real bands[ITEMS ? ITEMS : 1][B];
+    index_t begin[ITEMS ? ITEMS : 1], end[ITEMS ? ITEMS : 1];  // of the rows of a thread's items
+    const auto read_row = [&](int r, int item) {
+        begin[r] = g.rowptr[item / CH];
+        end[r] = g.rowptr[item / CH + 1];
+    };
+    if (ITEMS) each_item(items, read_row);
     __syncthreads();
 
     const auto swap = [&] { real* old = states; states = next; next = old; };
@@ -118,8 +134,8 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
 #if MODE == ADJOINT
     for (int k = K - 1; k >= 0; --k) {
         each_item(items, [&](int r, int item) {
-            if (!ITEMS) read_bands(r, item);
-            real value = k < K - 1 ? g.step(states, item / CH, c, k == 0) : real(0);
+            if (!ITEMS) read_bands(r, item), read_row(r, item);
+            real value = k < K - 1 ? g.step(states, item / CH, c, begin[r], end[r], k == 0) : real(0);
 #pragma unroll
             for (int b = 0; b < B; ++b) value += mine[(k * B + b) * OWN] * bands[r][b];
             if (k) next[item] = value;
@@ -142,7 +158,8 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
         for (int b = 0; b < B; ++b) part[b] = 0;
         each_item(items, [&](int r, int item) {
             real value;
-            if (k) value = g.step(states, item / CH, c, k == 1);
+            if (!ITEMS) read_row(r, item);
+            if (k) value = g.step(states, item / CH, c, begin[r], end[r], k == 1);
             else {
                 value = counts ? x[(x_row + item / CH) * channels + channel] : real(0);
                 if (SCALED) value /= scale[first + item / CH];
