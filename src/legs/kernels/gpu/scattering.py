@@ -101,8 +101,8 @@ def _plan(
     sizes: Sizes, mean: int, backward: bool, batch: tuple[Any, ...], dtype: torch.dtype, device: int
 ) -> tuple[Kernel, list[tuple[Kernel, Class]]]:
     """The first kernel, and one per class; they are compiled in parallel."""
-    own = (("RELATIVE_FLOOR", RELATIVE_FLOOR), ("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR))
-    own += (("THREADS", PREPARE_THREADS),)
+    own: tuple[tuple[str, Any], ...] = (("RELATIVE_FLOOR", RELATIVE_FLOOR),)
+    own += (("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR), ("THREADS", PREPARE_THREADS))
     common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
     common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
     limit = max_shared(device)
