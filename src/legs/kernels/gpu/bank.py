@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from legs.kernels.bank import Graph
-from legs.kernels.gpu.launch import compiled
-from legs.kernels.gpu.scattering import max_shared
+from legs.kernels.gpu import launch
 
 # By the number of nodes up to which they serve: channels and threads of a block. What a thread
 # keeps in registers follows.
@@ -59,31 +57,27 @@ def _launch(
 ) -> list[Tensor]:
     """One launch per class of sizes, which write to ``out``, or else to a tensor each."""
     (models, states, bands, own), (nodes, channels) = filters.shape, (x.shape[1], x.shape[-1])
-    graphs, device = graph.ptr.shape[0] - 1, x.device.index
-    common: tuple[tuple[str, Any], ...] = (("MODE", mode), ("B", bands), ("K", states))
-    common += (("PER_CHANNEL", int(own > 1)), ("WEIGHTED", int(graph.weight is not None)))
-    common += (("SCALED", int(scale is not None)),)
-    tensors = [x.contiguous(), grad.contiguous(), graph.rowptr, graph.col, graph.weight, graph.ptr]
-    tensors += [graph.inverse, scale, filters.contiguous()]
-    most_shared, above, written = max_shared(device), -1, []
-    with torch.cuda.device(device):
-        for largest, width, threads in (*CLASSES, (None, *ANY)):
-            items, chunks = (largest or 0) * width // threads, -(-channels // width)
-            own_width = width if own > 1 else 1
-            shared = states * bands * own_width + 2 * width * (largest or 0)
-            shared += 2 * bands * own_width * (threads // 32) if mode == "GRADIENT" else 0
-            shared *= x.element_size()
-            if items and (shared > most_shared or items * bands > MAX_REGISTERS):
-                continue
-            constants = (*common, ("CH", width), ("THREADS", threads), ("ITEMS", items))
-            kernel = compiled("bank", "bank", x.dtype, device, constants, most_shared)
-            scratch = None if items else x.new_empty(2 * models * chunks * nodes * width)
-            if out is None:
-                written.append(x.new_zeros(models, graphs, chunks, states, bands, own_width))
-            args: list[Any] = [*tensors, scratch, written[-1] if out is None else out]
-            args += [models, x.shape[0], graphs, nodes, channels, above, largest or 2**31 - 1]
-            kernel(models * graphs * chunks, threads, args, shared)
-            if largest is None or (graph.largest is not None and graph.largest <= largest):
-                break
-            above = largest
+    graphs, above, written = graph.ptr.shape[0] - 1, -1, []
+    sizes: dict[str, Any] = {"MODE": mode, "B": bands, "K": states, "PER_CHANNEL": int(own > 1)}
+    sizes |= {"WEIGHTED": int(graph.weight is not None), "SCALED": int(scale is not None)}
+    tensors = [x, grad, graph.rowptr, graph.col, graph.weight, graph.ptr, graph.inverse, scale]
+    for largest, width, threads in (*CLASSES, (None, *ANY)):
+        items, chunks = (largest or 0) * width // threads, -(-channels // width)
+        own_width = width if own > 1 else 1
+        shared = states * bands * own_width + 2 * width * (largest or 0)
+        shared += 2 * bands * own_width * (threads // 32) if mode == "GRADIENT" else 0
+        shared *= x.element_size()
+        too_many = shared > launch.max_shared(x.device.index) or items * bands > MAX_REGISTERS
+        if items and too_many:
+            continue
+        scratch = None if items else x.new_empty(2 * models * chunks * nodes * width)
+        if out is None:
+            written.append(x.new_zeros(models, graphs, chunks, states, bands, own_width))
+        args: list[Any] = [*tensors, filters, scratch, written[-1] if out is None else out]
+        args += [models, x.shape[0], graphs, nodes, channels, above, largest or 2**31 - 1]
+        blocks, constants = models * graphs * chunks, {**sizes, "CH": width, "ITEMS": items}
+        launch.run("bank", "bank", x, blocks, threads, args, shared, **constants)
+        if largest is None or (graph.largest is not None and graph.largest <= largest):
+            break
+        above = largest
     return written

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
 from legs.kernels.csr import Batch
+from legs.kernels.gpu import launch
 from legs.kernels.gpu.launch import Kernel, compiled
 
-MAX_SHARED = 224 * 1024  # bytes per block, where the GPU has as many
 MAX_SCRATCH = 2 * 2**30
 MIN_BLOCKS = 2048  # enough to fill a GPU a few times; with more, a block computes several models
 MAX_MODELS = 16  # per block
@@ -90,13 +90,6 @@ def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[
 
 
 @cache
-def max_shared(device: int) -> int:
-    """Bytes of shared memory that a block may have: GPUs for desktops have less than others."""
-    properties = torch.cuda.get_device_properties(device)
-    return min(MAX_SHARED, int(getattr(properties, "shared_memory_per_block_optin", 48 * 1024)))
-
-
-@cache
 def _plan(
     sizes: Sizes, mean: int, backward: bool, batch: tuple[Any, ...], dtype: torch.dtype, device: int
 ) -> tuple[Kernel, list[tuple[Kernel, Class]]]:
@@ -105,7 +98,7 @@ def _plan(
     own += (("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR), ("THREADS", PREPARE_THREADS))
     common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
     common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
-    limit = max_shared(device)
+    limit = launch.max_shared(device)
 
     def build(kind: Class) -> Kernel:
         small, bound = ("SMALL", int(kind.largest is not None)), ("BOUND", BOUNDS[backward])
