@@ -21,7 +21,7 @@ WARPS = THREADS // 32
 BLOCKS = 2048  # that fill a GPU
 # A weight's gradient is a sum over all rows, which a matrix product leaves to one block per tile of
 # the weight. With rows in parts there are enough blocks, and parts are added in a fixed order.
-PARTS, FEWEST_PARTS, PART_ROWS = 64, 16, 64
+PARTS, PART_ROWS = 64, 64
 FEW_ROWS = 512  # up to which one block per tile normalizes all of them
 
 
@@ -132,12 +132,9 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     >>> linear(torch.ones(3, 2), torch.eye(2)).shape
     torch.Size([3, 2])
     """
-    parts = PARTS
-    while x.shape[0] % parts or x.shape[0] < parts * PART_ROWS:
-        parts //= 2
-        if parts < FEWEST_PARTS:
-            return x @ weight.mT
-    if not launch.applies(x):
+    rows, possible = x.shape[0], (PARTS, PARTS // 2, PARTS // 4)
+    parts = next((n for n in possible if rows % n == 0 and rows >= n * PART_ROWS), 0)
+    if not parts or not launch.applies(x):
         return x @ weight.mT
     cut = x.unflatten(0, (parts, -1))
     return torch.bmm(cut, weight.mT.expand(parts, -1, -1)).flatten(0, 1)
