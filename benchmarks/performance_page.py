@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from benchmarks.speed.summary import TRAIN, sentences, shown_ratio
 from legs.training.cv.results import markdown
 
 METHODS = {
@@ -41,6 +41,13 @@ cache may pass the bandwidth of a copy. *Replayed* times are of the same step re
 graph. Edges are counted in both directions. *Peak* is memory beyond what was in use before: on a
 GPU the allocator's, on a CPU that of a fresh process.
 """
+RIVALS = {
+    "reference": "the reference",
+    "gcn": "a GCN of three layers",
+    "gin": "a GIN of three layers",
+}
+# Within so much of each other, two times are called equal: shared machines are not quieter.
+EQUAL = 1.05
 GROUP_TITLES = {
     "batches": "Batches of real graphs",
     "single": "One large graph: a whole step",
@@ -49,30 +56,38 @@ GROUP_TITLES = {
 }
 
 
-def page(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page about results by file name, each with one or more runs."""
+Rows = Sequence[Mapping[str, Any]]
+
+
+def page(files: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    """The page about files of results, each with one or more runs."""
     parts = [INTRO.strip()]
-    for file in results.values():
-        for result in file["runs"]:
+    for runs in files:
+        for result in runs:
             parts += run_parts(result)
-        parts += threads_part(file["runs"])
+        parts += threads_part(runs)
     return "\n\n".join(parts) + "\n"
 
 
 def run_parts(result: Mapping[str, Any]) -> list[str]:
     """Heading, findings and tables of one run."""
     threads = f", {result['threads']} thread{'s' * (result['threads'] != 1)}"
-    on_cpu = result["device"] == "cpu"
+    heading = result["machine"] + (threads if result["device"] == "cpu" else "")
+    packages = ("torch-legs", "torch", "torch_geometric", "numba")
+    versions = [f"{name} {v}" for name in packages if (v := result["versions"].get(name))]
+    limits = result["limits"]
     parts = [
-        f"## {result['machine']}{threads if on_cpu else ''}",
-        f"{machine_line(result)}. {limits_line(result)}.",
+        f"## {heading}",
+        f"{result['machine']}{threads}, {', '.join(versions)}; {result['date'][:10]}. Measured in "
+        f"the same run: a large copy moves {limits['copy'] / 1e9:,.3g} GB/s (read and written), a "
+        f"product of float32 matrices does {limits['multiply'] / 1e9:,.4g} GFLOP/s.",
     ]
-    said = [f"- {line[0].upper()}{line[1:]}." for line in sentences(result)]
-    parts += ["What wins and what loses:", "\n".join(said)] if said else []
-    sizes = {name: result["plan"][name] for name in ("channels", "steps")}
-    for group, rows in grouped(result["rows"]).items():
-        parts.append(f"### {GROUP_TITLES[group].format(**sizes)}")
-        parts.append(pivot(rows))
+    findings = [f"- {line[0].upper()}{line[1:]}." for line in sentences(result["rows"])]
+    parts += ["What wins and what loses:", "\n".join(findings)] if findings else []
+    for group, title in GROUP_TITLES.items():
+        rows = [row for row in result["rows"] if _table_of(row) == group]
+        if rows:
+            parts += [f"### {title.format(**result['plan'])}", pivot(rows)]
         if any(row["replay_ms"] for row in rows):
             parts += ["Replayed from a CUDA graph:", pivot(rows, "replay_")]
     if result["skipped"]:
@@ -80,17 +95,81 @@ def run_parts(result: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows by table: diffusion stands apart from whole steps."""
-    groups: dict[str, list[dict[str, Any]]] = {group: [] for group in GROUP_TITLES}
+def _table_of(row: Mapping[str, Any]) -> str:
+    """Diffusion stands apart from whole steps."""
+    return "diffusion" if row["work"] == "diffusion" else str(row["group"])
+
+
+def sentences(rows: Rows) -> list[str]:
+    """Where scattering wins and where it loses, every number read off rows."""
+    lines = []
+    for field, suffix in (("ms", ""), ("replay_ms", ", both replayed")):
+        for work in ("train step", "inference"):
+            for rival, name in RIVALS.items():
+                if verdicts := _against(rows, rival, work, field):
+                    lines.append(f"{work} against {name}{suffix}: {verdicts}")
+    shares = [
+        f"{row['share']:.0%} on {row['case']} ({row['path']})"
+        for row in rows
+        if row["work"] == "diffusion" and row["method"] == "auto" and row["share"] is not None
+    ]
+    if shares:
+        lines.append(f"diffusion reaches, of the bandwidth of a copy: {'; '.join(shares)}")
+    if powers := _growth(rows):
+        lines.append(f"growth, as powers of the size: {'; '.join(powers)}")
+    return lines
+
+
+def _against(rows: Rows, rival: str, work: str, field: str) -> str:
+    """Wins and losses of scattering against one rival, over all cases that both ran."""
+    own = {(r["group"], r["case"]): r[field] for r in _rows_of(rows, "auto", work) if r[field]}
+    verdicts: dict[str, list[str]] = {"faster": [], "as fast": [], "slower": []}
+    for row in _rows_of(rows, rival, work):
+        place = (row["group"], row["case"])
+        if row["group"] == "growth" or not row[field] or place not in own:
+            continue
+        ratio = row[field] / own[place]
+        verdict = "faster" if ratio > EQUAL else "slower" if ratio < 1 / EQUAL else "as fast"
+        verdicts[verdict].append(f"{row['case']} ({shown_ratio(ratio)})")
+    return ", ".join(f"{verb} on {'; '.join(cases)}" for verb, cases in verdicts.items() if cases)
+
+
+def _rows_of(rows: Rows, method: str, work: str) -> Rows:
+    return [row for row in rows if row["method"] == method and row["work"] == work]
+
+
+def _growth(rows: Rows) -> list[str]:
+    """Exponents of time and memory over the last doubling or so of each series."""
+    series: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups["diffusion" if row["work"] == "diffusion" else row["group"]].append(row)
-    return {group: some for group, some in groups.items() if some}
+        if row["group"] == "growth" and row["method"] == "auto":
+            name, size = row["case"].split(" = ")
+            series.setdefault(name, []).append({**row, "size": float(size.replace(",", ""))})
+    lines = []
+    for name, points in series.items():
+        texts = []
+        for field, what in (("ms", "time"), ("memory_mb", "memory")):
+            power = exponent([(row["size"], row[field]) for row in points if row[field]])
+            texts += [] if power is None else [f"{what} ^{power:.2f}"]
+        lines += [f"{name}: {', '.join(texts)}"] if texts else []
+    return lines
 
 
-def pivot(rows: Sequence[dict[str, Any]], kind: str = "") -> str:
+def exponent(points: list[tuple[float, float]]) -> float | None:
+    """The power by which values grow from the last but one size to the last.
+
+    >>> exponent([(1, 5.0), (10, 10.0), (20, 20.0)])
+    1.0
+    """
+    if len(points) < 2:
+        return None
+    (x0, y0), (x1, y1) = points[-2:]
+    return math.log(y1 / y0) / math.log(x1 / x0)
+
+
+def pivot(rows: Rows, kind: str = "") -> str:
     """One line per case and work, one column per method; replayed times if ``kind`` says so."""
-    cases: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    cases: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         cases.setdefault((row["case"], row["work"]), {})[row["method"]] = row
     methods = [name for name in METHODS if any(name in some for some in cases.values())]
@@ -101,73 +180,55 @@ def pivot(rows: Sequence[dict[str, Any]], kind: str = "") -> str:
     for (case, work), some in cases.items():
         own = some.get("auto", {})
         line = [case, work, own.get("path", "")]
-        line += [_cell(some.get(name), name, kind) for name in methods]
-        line.append(shown(own.get(f"{kind}share"), "{:.1%}"))
+        line += [_cell(some.get(name), kind) for name in methods]
+        line.append("" if own.get(f"{kind}share") is None else f"{own[f'{kind}share']:.1%}")
         if with_memory:
-            both = (some.get(name, {}) for name in ("auto", "reference"))
-            line += [shown(row.get("memory_mb"), "{:,.3g}") for row in both]
+            line += [shown(some.get(name, {}).get("memory_mb")) for name in ("auto", "reference")]
         lines.append(line)
     return markdown(pd.DataFrame(lines, columns=columns))
 
 
-def _cell(row: Mapping[str, Any] | None, name: str, kind: str) -> str:
+def _cell(row: Mapping[str, Any] | None, kind: str) -> str:
     if row is None:
         return ""
-    taken, ratio = row[f"{kind}ms"], row[f"{kind}ratio"]
-    if taken is None:
-        return row["note"] if not kind else ""
-    text = shown(taken, "{:,.3g}")
-    return text if name == "reference" or ratio is None else f"{text} ({shown_ratio(ratio)})"
+    time, ratio = row[f"{kind}ms"], row[f"{kind}ratio"]
+    if time is None:
+        return "" if kind else row["note"]
+    plain = row["method"] == "reference" or ratio is None
+    return shown(time) if plain else f"{shown(time)} ({shown_ratio(ratio)})"
 
 
-def threads_part(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def threads_part(runs: Rows) -> list[str]:
     """How train steps scale from the threads of the first run to those of the last."""
     if len(runs) < 2 or runs[0]["threads"] == runs[-1]["threads"]:
         return []
     first, last = (
-        {_place(row): row["ms"] for row in run["rows"] if row["ms"]} for run in (runs[0], runs[-1])
+        {row["case"]: row["ms"] for row in _rows_of(run["rows"], "auto", "train step") if row["ms"]}
+        for run in (runs[0], runs[-1])
     )
-    lines = []
-    for place, before in first.items():
-        case, work, method = place
-        if method == "auto" and work == TRAIN and place in last and " = " not in case:
-            lines.append([case, shown_ratio(before / last[place])])
-    table = pd.DataFrame(lines, columns=["case", "speed-up"])
+    cases = [case for case in first if case in last and " = " not in case]
+    lines = [[case, shown_ratio(first[case] / last[case])] for case in cases]
+    table = markdown(pd.DataFrame(lines, columns=["case", "speed-up"]))
     title = f"### From {runs[0]['threads']} to {runs[-1]['threads']} threads"
     note = "Train steps of torch-legs, how many times as fast (two runs, not interleaved):"
-    return [title, note, markdown(table)] if lines else []
+    return [title, note, table] if lines else []
 
 
-def _place(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    return row["case"], row["work"], row["method"]
-
-
-def shown(value: Any, form: str) -> str:
+def shown(value: float | None) -> str:
     """A value as text: no exponents, nothing where there is none.
 
-    >>> shown(12345.6, "{:,.3g}"), shown(0.01234, "{:,.3g}"), shown(None, "{}")
+    >>> shown(12345.6), shown(0.01234), shown(None)
     ('12,346', '0.0123', '')
     """
     if value is None:
         return ""
-    if isinstance(value, float) and "g" in form and abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return form.format(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
 
 
-def machine_line(result: Mapping[str, Any]) -> str:
-    """Machine, threads, versions and date in a line."""
-    versions = result["versions"]
-    packages = ("torch-legs", "torch", "torch_geometric", "numba")
-    installed = ", ".join(f"{name} {versions[name]}" for name in packages if name in versions)
-    threads = f"{result['threads']} thread{'s' * (result['threads'] != 1)}"
-    return f"{result['machine']}, {threads}, {installed}; {result['date']}"
+def shown_ratio(ratio: float) -> str:
+    """How many times as fast.
 
-
-def limits_line(result: Mapping[str, Any]) -> str:
-    """The machine's limits in a line."""
-    limits = result["limits"]
-    return (
-        f"Measured in the same run: a large copy moves {limits['copy'] / 1e9:,.3g} GB/s (read and "
-        f"written), a product of float32 matrices does {limits['multiply'] / 1e9:,.4g} GFLOP/s"
-    )
+    >>> shown_ratio(12.34), shown_ratio(0.5)
+    ('12 ×', '0.50 ×')
+    """
+    return f"{ratio:.0f} ×" if ratio >= 10 else f"{ratio:.2f} ×"

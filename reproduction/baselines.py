@@ -28,10 +28,9 @@ Array = np.ndarray[Any, Any]
 class GroupMean:
     """The mean of the training graphs of the same group; of all, for a group without any."""
 
-    def fit(self, groups: Array, y: Array) -> GroupMean:
+    def __init__(self, groups: Array, y: Array) -> None:
         self.mean = y.mean(0)
         self.means = {name: y[groups == name].mean(0) for name in np.unique(groups)}
-        return self
 
     def predict(self, groups: Array) -> Array:
         return np.stack([self.means.get(name, self.mean) for name in groups])
@@ -72,7 +71,7 @@ def fit(method: str, x: Array, y: Array, setting: dict[str, Any], seed: int) -> 
     if method == "mean":
         return DummyRegressor().fit(x, y), y.shape[1]
     if method == "target-mean":
-        model = GroupMean().fit(x, y)
+        model = GroupMean(x, y)
         return model, len(model.means) * y.shape[1]
     if method == "morgan-ridge":
         ridge = Ridge(**setting).fit(x.astype(np.float64), y)
@@ -95,10 +94,8 @@ def baseline_result(
         task = Task.of(data, torch.as_tensor(split.train))
         target = task.targets(data.y).double()
         seed = options.training.seed * 100_003 + number
-        fitted = [
-            fit(method, x[split.train], target[split.train].numpy(), setting, seed)
-            for setting in options.grid
-        ]
+        train = (x[split.train], target[split.train].numpy())
+        fitted = [fit(method, *train, setting, seed) for setting in options.grid]
 
         def predicted(model: Any, part: Array) -> torch.Tensor:
             return torch.from_numpy(np.asarray(model.predict(x[part])).reshape(len(part), -1))

@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from legs.cli.console import Plan
+from legs.cli.console import Console, Plan, make_table
+from legs.cli.options import interrupted
 from legs.training.runs import choose_device
 from reproduction.page import Report
 from reproduction.plan import Request, document, experiment
@@ -29,7 +26,7 @@ def main(names: Sequence[str], output: Path | None, device: str, **options: Any)
 
     The results of several experiments go into folders inside of ``output``.
     """
-    console = Console(highlight=False)
+    console = Console()
     experiments = document()["experiments"]
     if not names:
         for name, spec in experiments.items():
@@ -49,8 +46,7 @@ def main(names: Sequence[str], output: Path | None, device: str, **options: Any)
             with Plan(console) as bar:
                 report = run(name, request, bar.show)
         except KeyboardInterrupt:
-            print("legs: interrupted; the same command resumes", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise interrupted("resumes") from None
         show(report, console)
 
 
@@ -71,15 +67,15 @@ def recorded(words: Sequence[str]) -> str:
 
 def show(report: Report, console: Console) -> None:
     """Prints the table, the notes and the names of the files."""
-    look: Any = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False}
-    table = Table(title=escape(report.title), title_justify="left", show_edge=False, **look)
-    words = ("data", "method", "variant", "features", "within 1")
-    for name in report.table.columns:
-        table.add_column(name, justify="left" if name in words else "right", no_wrap=True)
-    for row in report.table.itertuples(index=False):
-        table.add_row(*(escape(str(value)) for value in row))
-    console.print(table)
+    words = ("method", "variant", "features", "within 1")
+    look: Any = {"title_justify": "left", "show_edge": False, "padding": (0, 1, 0, 0)}
+    if len(report.table):
+        table = make_table(*report.table.columns, text=words, title=escape(report.title), **look)
+        for column in table.columns:
+            column.no_wrap = True
+        for row in report.table.itertuples(index=False):
+            table.add_row(*(escape(str(value)) for value in row))
+        console.print(table)
     for note in report.notes:
-        console.print(note, soft_wrap=True, markup=False)
-    files = ", ".join(path.name for path in report.files)
-    console.print(f"{report.request.folder}/: {files}", soft_wrap=True, markup=False)
+        console.echo(note)
+    console.echo(f"{report.request.folder}/: {', '.join(path.name for path in report.files)}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +69,8 @@ def exchange_facts(result: CVResult) -> dict[str, Any]:
     (method,) = result.methods
     assert result.data.y is not None
     facts: dict[str, list[Any]] = {"raw": [], "standardised": []}
-    for network in chain(
-        *(group.double().numpy() for group in method.measured.get("features", []))
-    ):
+    for network in (each for group in method.measured.get("features", []) for each in group):
+        network = network.double().numpy()
         spread = network.std(0)
         scaled = (network - network.mean(0)) / np.where(spread > 0, spread, 1)
         for name, features in (("raw", network), ("standardised", scaled)):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from legs.data.catalog.structures import HELP
 from legs.io import write_atomically
+from legs.report import filter_bank
 from legs.report.theme import NoPictures
 from legs.training.cv.protocol import setting_name
 from legs.training.cv.results import markdown
@@ -179,8 +180,10 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
         training = vars(order[0].options.training)
         options = {**training, "epochs": training["max_epochs"]}
         report.sections.append(spec["tuning"].format(**options) if is_error else spec["tuning"])
-    if is_error:
-        _grid(report, order)
+    if is_error:  # what every method chooses from
+        tried = [(cell.method, cell.options.grid) for cell in order if any(cell.options.grid)]
+        grids = {method: "; ".join(map(setting_name, grid)) for method, grid in tried}
+        report.add("Grid", pd.DataFrame(grids.items(), columns=["method", "settings"]))
     what = spec.get("errors", "Accuracy in percent")
     star = "\\* Not comparable: " + spec.get("not_comparable", "for another data set") + "."
     starred = "paper_note" in table and table["paper_note"].fillna("").any()
@@ -202,7 +205,9 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
     if spec["name"] in more and report.rows:
         more[spec["name"]](report)
     if is_error:
-        _scales(report)
+        learned = report.grouped("scales").items()
+        if facts := [scales.facts(label, [row]) for label, group in learned for row in group]:
+            _scales_table(report, facts, "MSE", spec["digits"], SCALES)
         _importance(report)
     groups = report.grouped("parameters", without=BASELINES)
     if groups and spec.get("sizes", True):
@@ -212,21 +217,6 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
     report.add("Every cell", page)
 
 
-def _grid(report: Report, order: Sequence[Cell]) -> None:
-    """What every method chooses from."""
-    tried = [(cell.method, cell.options.grid) for cell in order if any(cell.options.grid)]
-    grids = {method: "; ".join(map(setting_name, grid)) for method, grid in tried}
-    report.add("Grid", pd.DataFrame(grids.items(), columns=["method", "settings"]))
-
-
-def _scales(report: Report) -> None:
-    """Learned scales, one row per cell."""
-    learned = report.grouped("scales")
-    facts = [scales.facts(label, [row]) for label, group in learned.items() for row in group]
-    if facts:
-        _scales_table(report, facts, "MSE", report.spec["digits"], SCALES)
-
-
 def _scales_table(
     report: Report, facts: list[dict[str, Any]], score: str, digits: int, words: str = ""
 ) -> pd.DataFrame:
@@ -234,8 +224,8 @@ def _scales_table(
     table = scales.shown([scales.untrained(*size), *facts], score, digits)
     report.add("Learned scales", table, words)
     report.sections.append("Frequency responses, learned (mean F) and dyadic (dashed):")
-    fixed = scales.filter_bank(scales.dyadic_weights(*size))
-    banks = scales.banks(facts)
+    fixed = filter_bank(scales.dyadic_weights(*size))
+    banks = {f"{f['data']}, {f['method']}": filter_bank(np.array(f["weights"])) for f in facts}
     report.draw("responses", "frequency responses", figures.draw_responses, banks, fixed)
     return table
 

@@ -94,9 +94,3 @@ def shown(learned: Sequence[dict[str, Any]], score: str, digits: int) -> pd.Data
             }
         )
     return pd.DataFrame(rows)
-
-
-def banks(learned: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Filter banks by title, for the figure."""
-    names = [f"{one['data']}, {one['method']}" for one in learned]
-    return {k: filter_bank(np.array(one["weights"])) for k, one in zip(names, learned, strict=True)}

@@ -264,12 +264,10 @@ def statistics_tables(rows: Sequence[Row]) -> tuple[pd.DataFrame, pd.DataFrame, 
     for row in rows:
         line = {"data": row["data"]}
         for one in compare(Statistics(row["data"], **row["statistics"])):
+            head = _HEADS.get(one.quantity, one.quantity.capitalize())
             decimals = len(one.printed.partition(".")[2])
-            line[_HEADS.get(one.quantity, one.quantity.capitalize())] = (
-                f"{one.ours:,.{decimals}f} ({one.printed})"
-            )
-            paper = float(one.printed)
-            numbers.append((row["data"], one.quantity, one.ours, paper, one.agrees))
+            line[head] = f"{one.ours:,.{decimals}f} ({one.printed})"
+            numbers.append((row["data"], one.quantity, one.ours, float(one.printed), one.agrees))
             if not one.agrees:
                 notes.append(f"{row['data']}, {one.quantity}: differs.")
         page.append({**line, "connected": f"{row['statistics']['connected']:.1%}"})

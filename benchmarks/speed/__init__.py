@@ -1,6 +1,5 @@
 """Speed and memory of scattering beside its reference, GCN and GIN, as ratios in one run."""
 
-from benchmarks.speed.plan import GROUPS, Plan
-from benchmarks.speed.running import Result, run
+from benchmarks.speed.cases import GROUPS, Plan, Result, run
 
 __all__ = ["GROUPS", "Plan", "Result", "run"]

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 INDEX = 4
-OPERATIONS_A_MOMENT = 10  # modulus, centring, three products, four sums, scaling
+OPERATIONS_PER_MOMENT = 10  # modulus, centring, three products, four sums, scaling
 
 
 class Cost(NamedTuple):
@@ -74,7 +74,7 @@ def scattering_cost(
     lanes = models * (scales - 1) * channels
     visit = 2 * edges + nodes
     first, second = 2 * scales * steps * values, 2 * pairs * steps * values
-    walking, moments = steps * visit * lanes, OPERATIONS_A_MOMENT * paths * values
+    walking, moments = steps * visit * lanes, OPERATIONS_PER_MOMENT * paths * values
     operations = first + second + walking + moments
     if not powers:
         operations += steps * visit * channels

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 GROUPS = ("batches", "single", "growth")
 
-# NCI1 first: where it is missing, the molecules inside RDKit's package stand in for it.
+# The first is also taken whole.
 SETS = ("NCI1", "PROTEINS", "REDDIT-BINARY")
 
 # Number of nodes and edges first: they need no kernel of their own, the others may.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
 from benchmarks.speed.counting import Cost
-from benchmarks.speed.graphs import Loader
-from benchmarks.speed.machine import Limits, free_memory
 from benchmarks.speed.plan import Plan
-from benchmarks.speed.timing import Run, Timing, compare, record
+from benchmarks.speed.timing import Run, Timing, compare, kilobytes, record, timed
+from legs.data.dataset import GraphDataset
 
 REFERENCE, COPY = "reference", "copy"
-# The reference keeps about so many copies of all diffused states of the second order.
-COPIES = 5
+GPU_MATRIX = 8192  # rows of the matrices that are multiplied to find the rate of a GPU
+REPEATS = 5  # of the runs that find a limit, of which the best counts
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,13 @@ class Row:
     group: str  # of cases, one of GROUPS of the plan
     case: str  # what it ran on
     work: str  # "train step", "inference" or "diffusion"
-    method: str  # "auto" is scattering as users have it, "reference" the plain formulation
-    path: str  # the backend that was taken, as paths_of names it
     graphs: int
     nodes: int  # of all graphs
     edges: int  # of all graphs, both directions counted
     channels: int
     models: int = 1  # at once
+    method: str = ""  # "auto" is scattering as users have it, "reference" the plain formulation
+    path: str = ""  # the backend that was taken, as fused_path names it
     ms: float | None = None  # median of a run; None where it failed
     ratio: float | None = None  # how many times as fast as the reference in the same run
     share: float | None = None  # of the machine's limit: time of the counted cost over time taken
@@ -46,28 +45,56 @@ class Row:
     note: str = ""
 
 
-class Skipped(Exception):
-    """A case that cannot be measured here; the message says why."""
+@dataclass(frozen=True)
+class Limits:
+    """Of a machine."""
+
+    copy: float  # bytes read and written per second by a large copy
+    multiply: float  # multiplications and additions per second by a product of float32 matrices
+
+    @classmethod
+    def of(cls, device: torch.device, plan: Plan) -> Limits:
+        """Measured: copies a large tensor and multiplies large matrices."""
+        count, rows = (20, GPU_MATRIX) if device.type == "cuda" else (1, plan.matrix)
+        copy, moved = copying(device, plan)
+        a = torch.randn(rows, rows, device=device)
+        out = torch.empty_like(a)
+        copied, multiplied = (
+            min(timed(run, device, count) for _ in range(REPEATS))
+            for run in (copy, lambda: torch.mm(a, a, out=out))
+        )
+        return cls(moved / copied, 2 * rows**3 / multiplied)
+
+    def seconds(self, cost: Cost) -> float:
+        """How long a task takes that reaches the nearer of both limits.
+
+        >>> Limits(copy=100.0, multiply=1000.0).seconds(Cost(bytes=50, operations=100))
+        0.5
+        """
+        return max(cost.bytes / self.copy, cost.operations / self.multiply)
 
 
-class Job(NamedTuple):
-    """A case: its name, and what measures it."""
+def copying(device: torch.device, plan: Plan) -> tuple[Run, int]:
+    """A large copy, and the bytes it reads and writes."""
+    source = torch.zeros(plan.copied // 4, device=device)
+    out = torch.empty_like(source)
+    return lambda: out.copy_(source), 2 * source.nbytes
 
-    name: str
-    run: Callable[[], Iterable[Row]]
 
+@dataclass(frozen=True)
+class Bench:
+    """Where and how to measure."""
 
-class Case(NamedTuple):
-    """What all competitors of a comparison share."""
+    plan: Plan
+    device: torch.device
+    limits: Limits
+    load: Callable[[str], GraphDataset]  # a data set by name
+    seed: int = 0
 
-    group: str
-    case: str
-    work: str
-    graphs: int
-    nodes: int
-    edges: int
-    channels: int
-    models: int = 1
+    def compare(self, runs: Mapping[str, Run]) -> dict[str, Timing]:
+        """Times competitors by the plan."""
+        rounds, least, seconds = self.plan.rounds, self.plan.least, self.plan.seconds
+        return compare(runs, self.device, rounds=rounds, least=least, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -81,99 +108,68 @@ class Competitor:
     memory: int | None = None  # bytes at its peak, where they were measured elsewhere
 
 
-@dataclass(frozen=True)
-class Bench:
-    """Where and how to measure."""
-
-    plan: Plan
-    device: torch.device
-    limits: Limits
-    load: Loader
-    seed: int = 0
-
-    def compare(self, runs: Mapping[str, Run]) -> dict[str, Timing]:
-        """Times competitors by the plan."""
-        plan = self.plan
-        return compare(
-            runs, self.device, rounds=plan.rounds, least=plan.least, seconds=plan.seconds
-        )
-
-
 def measure(
     bench: Bench,
-    case: Case,
+    case: Row,
     competitors: Mapping[str, Competitor],
     cost: Cost,
     copy: tuple[Run, int] | None = None,
 ) -> list[Row]:
-    """One row per competitor, timed in turn; ratios are to ``"reference"``.
+    """One row per competitor, timed in turn, with what ``case`` says of all; the ratio is to
+    ``"reference"``.
 
     ``copy``, a copy and the bytes it moves, takes turns with the competitors and is the limit
     instead of those measured at the start.
     """
     free = free_memory(bench.device)
-    too_big = {n for n, c in competitors.items() if free is not None and c.needs > 0.8 * free}
-    runs = {name: c.run for name, c in competitors.items() if name not in too_big}
+    runs = {n: c.run for n, c in competitors.items() if free is None or c.needs <= 0.8 * free}
     plain = bench.compare(runs if copy is None else {**runs, COPY: copy[0]})
     bound = bench.limits.seconds(cost)
     if copy is not None:
         copied = plain.pop(COPY).seconds
         assert copied is not None
         bound = cost.bytes * copied / copy[1]
-    replays = _replayed(bench, {n: competitors[n] for n in runs if plain[n].seconds is not None})
+    recorded = {n: record(run, bench.device) for n, run in runs.items() if plain[n].seconds}
+    replays = bench.compare({n: step for n, step in recorded.items() if step is not None})
     rows = []
     for name, one in competitors.items():
-        if name in too_big:
-            note = f"left out: needs about {one.needs / 1e9:.0f} GB"
-            rows.append(Row(*case[:3], name, one.path, *case[3:], note=note))
+        row = replace(case, method=name, path=one.path)
+        if name not in runs:
+            rows.append(replace(row, note=f"left out: needs about {one.needs / 1e9:.0f} GB"))
             continue
-        taken, replay = plain[name], replays.get(name, Timing(None))
-        memory = one.memory if one.memory is not None else taken.memory
-        rows.append(
-            Row(
-                *case[:3],
-                name,
-                one.path,
-                *case[3:],
-                ms=_ms(taken),
-                ratio=_ratio(plain, name),
-                share=_share(bound, taken, one),
-                replay_ms=_ms(replay),
-                replay_ratio=_ratio(replays, name),
-                replay_share=_share(bound, replay, one),
-                memory_mb=None if memory is None else memory / 1e6,
-                first_s=taken.first,
-                bytes=cost.bytes if one.counted else None,
-                operations=cost.operations if one.counted else None,
-                note=taken.failed,
-            )
+        memory = one.memory if one.memory is not None else plain[name].memory
+        ms, ratio, share = _figures(plain, name, bound)
+        replay_ms, replay_ratio, replay_share = _figures(replays, name, bound)
+        row = replace(
+            row,
+            ms=ms,
+            ratio=ratio,
+            replay_ms=replay_ms,
+            replay_ratio=replay_ratio,
+            memory_mb=None if memory is None else memory / 1e6,
+            first_s=plain[name].first,
+            note=plain[name].failed,
         )
+        if one.counted:
+            row = replace(row, share=share, replay_share=replay_share, **cost._asdict())
+        rows.append(row)
     return rows
 
 
-def _replayed(bench: Bench, competitors: Mapping[str, Competitor]) -> dict[str, Timing]:
-    recorded = {n: record(c.run, bench.device) for n, c in competitors.items()}
-    runs: dict[str, Run] = {n: step for n, step in recorded.items() if step is not None}
-    return bench.compare(runs) if runs else {}
+def _figures(
+    timings: Mapping[str, Timing], name: str, bound: float
+) -> tuple[float | None, float | None, float | None]:
+    """Milliseconds, how many times as fast as the reference, and the share of the limit."""
+    taken, reference = (timings.get(n, Timing(None)).seconds for n in (name, REFERENCE))
+    if taken is None:
+        return None, None, None
+    return taken * 1e3, None if reference is None else reference / taken, bound / taken
 
 
-def _ms(timing: Timing) -> float | None:
-    return None if timing.seconds is None else timing.seconds * 1e3
-
-
-def _ratio(timings: Mapping[str, Timing], name: str) -> float | None:
-    own, reference = timings.get(name), timings.get(REFERENCE)
-    if own is None or own.seconds is None or reference is None or reference.seconds is None:
-        return None
-    return reference.seconds / own.seconds
-
-
-def _share(bound: float, timing: Timing, one: Competitor) -> float | None:
-    return None if timing.seconds is None or not one.counted else bound / timing.seconds
-
-
-def reference_needs(
-    nodes: int, channels: int, scales: int = 5, steps: int = 16, models: int = 1
-) -> int:
-    """Bytes that a train step of the reference takes, roughly."""
-    return COPIES * 4 * nodes * models * channels * max(scales - 1, 1) * steps
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had; ``None`` where nobody says."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
+    meminfo = Path("/proc/meminfo")
+    return kilobytes(meminfo, "MemAvailable") * 1024 if meminfo.exists() else None

@@ -1,22 +1,30 @@
-"""Timing on shared machines, and the networks that scattering is compared with.
+"""Time and peak memory on shared machines.
 
 Competitors take turns, which spreads whatever else the machine does over all of them. Short runs
 are queued back to back and timed together: a GPU is waited for once per turn.
+
+Peak memory on a CPU comes from a fresh process: in a used one, freed memory hides what is needed.
+Processes are forked from a server that has imported everything and computed nothing, so that one
+costs milliseconds instead of the seconds of importing PyTorch.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import math
+import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
-
-from legs.data.dataset import GraphBatch
 
 Run = Callable[[], object]
 
@@ -27,6 +35,10 @@ MOST_TOGETHER = 200
 WARM_UP = 3
 # A run that takes this many times the time for all turns is timed once, after its first.
 SLOW = 4
+# Only Linux reports how much memory a process had at its peak since some moment.
+STATUS, PEAK_RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+# The server tries; what is not there is not imported.
+PRELOADED = ("legs.kernels.cpu.scattering",)
 
 
 @dataclass(frozen=True)
@@ -110,19 +122,7 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, kinds) or any(text in str(error) for text in words)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A recording, and the tensors it writes to, which must live as long."""
-
-    graph: torch.cuda.CUDAGraph
-    written: object
-
-    def __call__(self) -> None:
-        """Replays it."""
-        self.graph.replay()
-
-
-def record(step: Run, device: torch.device) -> Recorded | None:
+def record(step: Run, device: torch.device) -> Run | None:
     """Records a step in a CUDA graph; ``None`` where it cannot be, or there is no GPU.
 
     A step that looks at its results on the CPU, or chooses shapes by them, cannot be recorded.
@@ -144,66 +144,66 @@ def record(step: Run, device: torch.device) -> Recorded | None:
             with torch.cuda.graph(graph):
                 written = step()
         except RuntimeError:  # memory may also run out: a recording keeps its own
-            _recover(device)
+            with suppress(RuntimeError):  # may report itself once more
+                wait(device)
+            wait(device)
             return None
         wait(device)
-    return Recorded(graph, written)
+
+    def replay() -> object:
+        graph.replay()
+        return written
+
+    return replay
 
 
-def _recover(device: torch.device) -> None:
-    # The failed call may report itself once more when the GPU is waited for.
+def measurable() -> bool:
+    """Whether peak memory on the CPU can be read here."""
+    return STATUS.exists() and PEAK_RESET.exists()
+
+
+def peak_of(prepare: Callable[..., tuple[Run, Run]], *arguments: Any) -> int | None:
+    """Bytes at the peak of a run in a fresh process, beyond those it had before.
+
+    ``prepare``, a function of a module, makes two runs: a small one, to load what is loaded once,
+    and the one to measure. ``None`` where it cannot be measured, or memory ran out.
+    """
+    if not measurable():
+        return None
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([prepare.__module__, *PRELOADED])
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            threads = torch.get_num_threads()
+            return pool.submit(_peak_here, prepare, arguments, threads).result()
+        except BrokenProcessPool:  # ended by the system, for want of memory
+            return None
+        except (RuntimeError, MemoryError) as error:
+            if out_of_memory(error):
+                return None
+            raise
+
+
+def _peak_here(
+    prepare: Callable[..., tuple[Run, Run]], arguments: tuple[Any, ...], threads: int
+) -> int | None:
+    torch.set_num_threads(threads)
+    small, run = prepare(*arguments)
+    small()
+    # Freed memory goes back to the system, where it is counted when it is used again.
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc's
+        trim(0)
     try:
-        wait(device)
-    except RuntimeError:
-        wait(device)
+        PEAK_RESET.write_text("5")  # the peak starts again: see proc(5)
+    except OSError:
+        return None
+    before = kilobytes(STATUS, "VmRSS")
+    run()
+    return max(0, kilobytes(STATUS, "VmHWM") - before) * 1024
 
 
-class Works(NamedTuple):
-    """What is timed of one method."""
-
-    train: Run  # forward, and backward to all that is learned, from a fixed random gradient
-    inference: Run
-
-
-def works_of(forward: Callable[[], Tensor], learned: Sequence[Tensor], seed: int = 0) -> Works:
-    """A train step and inference of a network."""
-    with torch.no_grad():
-        out = forward()
-    gradient = torch.randn(out.shape, generator=torch.Generator().manual_seed(seed)).to(out)
-
-    def inference() -> object:
-        with torch.no_grad():
-            return forward()
-
-    return Works(lambda: torch.autograd.grad(forward(), learned, gradient), inference)
-
-
-def gnn(
-    kind: Literal["gcn", "gin"], graphs: GraphBatch, seed: int = 0
-) -> tuple[Callable[[], Tensor], list[Tensor]]:
-    """PyG's GCN (edge weights computed once) or GIN: three layers of width 64, mean over nodes."""
-    from torch_geometric.nn import global_mean_pool
-    from torch_geometric.nn.conv.gcn_conv import gcn_norm
-    from torch_geometric.nn.models import GCN, GIN
-
-    edge_index, weights = graphs.edge_index, {}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if kind == "gcn":
-            network = GCN(graphs.x.shape[1], 64, 3, normalize=False)
-            edge_index, weight = gcn_norm(edge_index, graphs.edge_weight, len(graphs.x))
-            weights = {"edge_weight": weight}
-        else:
-            network = GIN(graphs.x.shape[1], 64, 3)
-    network.to(graphs.x.device)
-
-    def forward() -> Tensor:
-        states = network(graphs.x, edge_index, **weights)
-        return global_mean_pool(states, graphs.batch, graphs.batch_size)  # type: ignore[no-any-return]
-
-    return forward, list(network.parameters())
-
-
-def gnn_works(kind: Literal["gcn", "gin"], graphs: GraphBatch, seed: int = 0) -> Works:
-    """PyG's GCN or GIN."""
-    return works_of(*gnn(kind, graphs, seed), seed)
+def kilobytes(file: Path, name: str) -> int:
+    """A size that Linux reports in a file of lines ``name: size kB``."""
+    lines = (line.split() for line in file.read_text().splitlines())
+    return next(int(words[1]) for words in lines if words[0] == f"{name}:")

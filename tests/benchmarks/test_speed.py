@@ -1,24 +1,23 @@
-"""What ``legs bench`` measures, at tiny sizes: the right rows, counts, graphs and words."""
+"""What the benchmark of speed measures, at tiny sizes: the right rows, counts, and words."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks import performance
+from benchmarks.performance_page import exponent, sentences
 from benchmarks.speed import GROUPS, Plan, run
+from benchmarks.speed.cases import single_jobs
 from benchmarks.speed.counting import Cost
-from benchmarks.speed.machine import Limits
-from benchmarks.speed.memory import measurable
-from benchmarks.speed.rows import Bench, Row
-from benchmarks.speed.running import check_device
-from benchmarks.speed.single import jobs as single_jobs
-from benchmarks.speed.summary import exponent, sentences
-from benchmarks.speed.works import paths_of
+from benchmarks.speed.graphs import load_local
+from benchmarks.speed.methods import fused_path
+from benchmarks.speed.rows import Bench, Limits, Row
+from benchmarks.speed.timing import measurable
 from legs.data.errors import DataError
 from legs.kernels.op import use_fused
 from tests.benchmarks.tiny import CPU, TINY, small
@@ -27,7 +26,7 @@ from tests.benchmarks.tiny import CPU, TINY, small
 @pytest.fixture(scope="module")
 def result():
     """A tiny run of everything."""
-    return run(TINY, "cpu", threads=1, load=small)
+    return [*run(TINY, load=small)][-1]
 
 
 def test_rows_of_a_run(result):
@@ -100,76 +99,26 @@ def test_paths_are_those_of_the_dispatcher(result):
                 "cpu" if use_fused("auto", like, num_graphs=row.graphs) else "reference"
             )
     fused = "cpu" if find_spec("numba") else "reference"
-    many = paths_of(torch.ones(4096, 2), graphs=128)
-    assert many == {"auto": fused, "reference": "reference"}
+    assert fused_path(torch.ones(4096, 2), graphs=128) == fused
 
 
-def test_molecules_have_a_stand_in():
-    asked = []
-
-    def load(name, limit):
-        asked.append((name, limit))
-        if name == "NCI1":
-            raise DataError("NCI1 is not here")
-        return replace(small("NCI1"), name=name)
-
-    plan = replace(TINY, whole=False, models=1, sets=("NCI1",))
-    found = run(plan, "cpu", groups=["batches"], load=load)
-    assert asked == [("NCI1", None), ("nci-5k", 4)]
-    assert {row.case for row in found.rows} == {"nci-5k, 4 graphs"}
-
-    def nothing(name, limit):
-        raise DataError(f"{name} is not here")
-
-    found = run(plan, "cpu", groups=["batches"], load=nothing)
-    assert found.rows == []
-    assert found.skipped == ["NCI1, 4 graphs: NCI1 is not here; nor is nci-5k: nci-5k is not here"]
-
-
-def test_groups_threads_and_reports():
-    before, seen, kept = torch.get_num_threads(), [], []
+def test_results_of_some_groups_come_case_by_case(capsys):
     plan = replace(TINY, whole_step_up_to=0)
-    found = run(
-        plan,
-        "cpu",
-        groups=["single"],
-        threads=2,
-        report=lambda *facts: seen.append(facts),
-        keep=lambda result: kept.append(len(result.rows)),
-    )
-    assert {row.group for row in found.rows} == {"single"}
-    assert found.machine["threads"] == 2
-    assert torch.get_num_threads() == before
-    assert [s[:2] for s in seen] == [(0, 1), (0, 2), (1, 2), (2, 2)]
-    assert kept == [2, 4]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [({"groups": ["speed"]}, "batches, single, growth"), ({"device": "tpu"}, "tpu")],
-)
-def test_wrong_names(given, words):
-    with pytest.raises(ValueError, match=words):
-        run(TINY, **given)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu():
-    assert check_device("auto") == CPU
-    with pytest.raises(ValueError, match="no CUDA device"):
-        check_device("cuda")
+    counts = [(len(result.rows), result.rows[-1].group) for result in run(plan, groups=["single"])]
+    assert counts == [(2, "single"), (4, "single")]
+    assert "1/2 lattice, 400 edges, diffusion\n" in capsys.readouterr().out
 
 
 def test_results_as_json(result):
-    known = json.loads(json.dumps(result.as_dict()))
-    assert {"machine", "versions", "date", "seed", "threads", "limits", "plan"} <= set(known)
-    assert set(known["rows"][0]) == {field.name for field in fields(Row)}
+    facts = json.loads(json.dumps(result.as_dict()))
+    assert {"machine", "versions", "date", "seed", "threads", "limits", "plan"} <= set(facts)
+    assert set(facts["rows"][0]) == {field.name for field in fields(Row)}
 
 
 def rows_of(case, times, work="train step", group="batches", **more):
-    common = {"graphs": 1, "nodes": 1, "edges": 1, "channels": 1}
+    common = {"graphs": 1, "nodes": 1, "edges": 1, "channels": 1, "path": "cpu"}
     return [
-        vars(Row(group, case, work, method, "cpu", **common, ms=ms, **more))
+        vars(Row(group, case, work, method=method, **common, ms=ms, **more))
         for method, ms in times.items()
     ]
 
@@ -177,20 +126,20 @@ def rows_of(case, times, work="train step", group="batches", **more):
 def test_sentences_say_who_wins_and_who_loses():
     rows = rows_of("molecules", {"auto": 1.0, "reference": 20.0, "gin": 2.0, "gcn": 1.02})
     rows += rows_of("proteins", {"auto": 4.0, "reference": 8.0, "gin": 2.0, "gcn": None})
-    assert sentences({"rows": rows}) == [
+    assert sentences(rows) == [
         "train step against the reference: faster on molecules (20 ×); proteins (2.00 ×)",
         "train step against a GCN of three layers: as fast on molecules (1.02 ×)",
         "train step against a GIN of three layers: faster on molecules (2.00 ×), slower on "
         "proteins (0.50 ×)",
     ]
-    assert sentences({"rows": rows}, works=["inference"]) == []
+    assert sentences(rows_of("molecules", {"auto": 1.0})) == []
 
 
 def test_sentences_of_bandwidth_and_growth():
     rows = rows_of("random", {"auto": 1.0}, "diffusion", "single", share=0.61)
     for n in (1, 10, 20):
         rows += rows_of(f"nodes = {n:,}", {"auto": 2.0 * n}, group="growth", memory_mb=n * n / 10)
-    assert sentences({"rows": rows}) == [
+    assert sentences(rows) == [
         "diffusion reaches, of the bandwidth of a copy: 61% on random (cpu)",
         "growth, as powers of the size: nodes: time ^1.00, memory ^2.00",
     ]
@@ -199,32 +148,31 @@ def test_sentences_of_bandwidth_and_growth():
 
 def test_the_full_plan_has_the_sizes_asked_for():
     bench = Bench(Plan(), CPU, Limits(1.0, 1.0), small)
-    names = [job.name for job in single_jobs(bench)]
+    names = [name for name, _ in single_jobs(bench)]
     assert names[0] == "random, 10,000 edges, diffusion"
     assert "lattice, 10,000,000 edges, diffusion" in names
     assert (Plan().graphs, Plan().models, Plan().channels, Plan().steps) == (128, 90, 16, 16)
 
 
 def test_the_page_of_results(result, tmp_path):
-    performance = pytest.importorskip("benchmarks.performance")
-    known = result.as_dict()
-    more = {**known, "threads": known["threads"] + 1}
+    facts = result.as_dict()
+    more = {**facts, "threads": facts["threads"] + 1}
     results = tmp_path / "results"
     results.mkdir()
     with pytest.raises(SystemExit, match="no results"):
         performance.main(["page", "--output", str(results)])
-    (results / "cpu.json").write_text(json.dumps({"runs": [known, more]}))
+    (results / "cpu.json").write_text(json.dumps({"runs": [facts, more]}))
     page = tmp_path / "page.md"
     performance.main(["page", "--output", str(results), "--page", str(page)])
     text = page.read_text()
     assert "| NCI1, 4 graphs | train step |" in text
     assert "diffusion of 3 channels, 2 steps" in text
-    assert f"From {known['threads']} to {more['threads']} threads" in text
+    assert f"From {facts['threads']} to {more['threads']} threads" in text
     assert "PROTEINS is not here" in text
     assert "Replayed from" not in text
-    assert known["machine"] in text
-    rows = [{**row, "replay_ms": row["ms"] / 4, "replay_ratio": 1.5} for row in known["rows"]]
-    gpu = {**known, "device": "cuda", "machine": "Fast One", "rows": rows}
+    assert facts["machine"] in text
+    rows = [{**row, "replay_ms": row["ms"] / 4, "replay_ratio": 1.5} for row in facts["rows"]]
+    gpu = {**facts, "device": "cuda", "machine": "Fast One", "rows": rows}
     (results / "fast.json").write_text(json.dumps({"runs": [gpu]}))
     performance.main(["page", "--output", str(results), "--page", str(page)])
     text = page.read_text()
@@ -235,32 +183,24 @@ def test_the_page_of_results(result, tmp_path):
 
 
 def test_packed_sets(tmp_path, monkeypatch):
-    performance = pytest.importorskip("benchmarks.performance")
     data = replace(small("NCI1"), y=torch.zeros(6, dtype=torch.long), task="classification")
+    data = replace(data, info={"features": ["structure"]})
     monkeypatch.setattr(performance, "load_local", lambda name: data)
     performance.pack_all(tmp_path, graphs=2)
-    load = performance.packed_in(tmp_path)
-    assert len(load("NCI1")) == 6
-    assert len(load("NCI1", 3)) == 3
-    assert len(load("PROTEINS")) == 2
-    assert torch.equal(load("NCI1").col, data.col)
-    with pytest.raises(DataError, match=r"MUTAG\.npz"):
-        load("MUTAG")
+    monkeypatch.setenv("LEGS_DATA", str(tmp_path))
+    assert len(load_local("PROTEINS")) == 2
+    assert torch.equal(load_local("NCI1").col, data.col)
+    with pytest.raises(DataError, match="MUTAG is not here"):
+        load_local("MUTAG")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu():
-    found = run(TINY, "cuda", load=small)
-    assert {row.group for row in found.rows} == set(GROUPS)
-    for row in found.rows:
+    result = [*run(TINY, "cuda", load=small)][-1]
+    assert {row.group for row in result.rows} == set(GROUPS)
+    for row in result.rows:
         assert row.ms > 0
         assert row.memory_mb >= 0
         if row.method == "reference":
             assert row.replay_ms > 0
             assert row.replay_ratio == 1
-
-
-def test_nothing_is_written_by_measuring(result, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(replace(TINY, whole_step_up_to=0), "cpu", groups=["single"])
-    assert list(Path(tmp_path).iterdir()) == []

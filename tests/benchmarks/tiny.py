@@ -30,11 +30,11 @@ TINY = Plan(
 CPU = torch.device("cpu")
 
 
-def small(name: str, limit: int | None = None) -> GraphDataset:
+def small(name: str) -> GraphDataset:
     """Six graphs of 32 nodes in place of NCI1; there is no other set."""
     if name != "NCI1":
         raise DataError(f"{name} is not here")
-    graphs = made.many_graphs(192, 768, 2)
+    graphs = made.random_graphs(192, 768, 2)
     ptr = torch.arange(0, 193, 32)
     rowptr = torch.arange(0, 769, 4)
     return GraphDataset(graphs.x, ptr, rowptr, graphs.edge_index[0].int(), name="NCI1")

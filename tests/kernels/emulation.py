@@ -134,7 +134,8 @@ class Kernel:
         )
         path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
         if not path.exists():
-            command = ["g++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC"]
+            # Without unique symbols: kernels of other sizes must not share what is static.
+            command = ["g++", "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
             subprocess.run(
                 [*command, "-x", "c++", "-", "-o", path], input=text.encode(), check=True
             )
@@ -165,7 +166,7 @@ def emulated(monkeypatch, folder):
     """Inside, ``legs.kernels.gpu`` compiles for the CPU and takes tensors there."""
     monkeypatch.setattr(launch, "Kernel", partial(Kernel, folder))
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    monkeypatch.setattr(scattering, "max_shared", lambda device: 200 * 1024)
+    monkeypatch.setattr(launch, "max_shared", lambda device: 200 * 1024)
     monkeypatch.setattr(launch, "applies", lambda x: x.dtype in launch.TYPES)
     caches = (launch.compiled, scattering._plan)
     for cache in caches:

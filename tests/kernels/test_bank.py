@@ -69,7 +69,6 @@ def kernels(request, monkeypatch, tmp_path_factory):
         from legs.kernels.gpu import bank as gpu
 
         monkeypatch.setattr(bank, "_kernels", lambda x: gpu)
-        monkeypatch.setattr(gpu, "max_shared", lambda device: 200 * 1024)
         # Small blocks, which are emulated faster, and graphs of all classes.
         monkeypatch.setattr(gpu, "CLASSES", ((8, 8, 32), (32, 4, 64)))
         monkeypatch.setattr(gpu, "ANY", (4, 64))

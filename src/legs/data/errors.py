@@ -60,6 +60,9 @@ class BadRows:
         return ((row.where, row.reason) for row in self.rows)
 
 
+STRICT = BadRows()  # keeps no row, so that one serves all
+
+
 def write_bad_rows(path: Path, rows: Sequence[Sequence[str]]) -> None:
     """Writes a CSV file of bad rows: where, reason."""
     text = csv_rows([BAD_COLUMNS, *rows])

@@ -60,9 +60,8 @@ class Embedder:
     reading: Reading  # how files become graphs
     features_of: Compute  # [graphs, features]
     network_of: Callable[[int], Network]  # that makes them, by the number of node features
-    identity: dict[str, Any] = field(
-        default_factory=dict
-    )  # JSON values that distinguish it from others
+    # JSON values that distinguish it from others
+    identity: dict[str, Any] = field(default_factory=dict)
 
     def names_of(self, names: Sequence[str], width: int) -> list[str]:
         """Names of ``width`` features, from those of the node features."""

@@ -85,8 +85,16 @@ def prepare(
     graphs = 1 if batch is None else batch_size or 0
     many = f"there are more than {MAX_BANDS} bands" if bands > MAX_BANDS else None
     if use_fused(backend, x, edge_weight, graphs, unsupported=many):
-        args = (edge_index, edge_weight, batch, graphs, validate, is_sorted, largest)
-        graph = _compressed(x, *args)
+        with torch._C._DisableFuncTorch():  # x may be mapped over: its shape and dtype serve alone
+            like = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+            csr = make_batch(
+                like, edge_index, edge_weight, batch, graphs, None, None, validate, is_sorted
+            )
+            ptr = csr.ptr
+            if x.device.type == "cpu":
+                ptr = _cuts(csr.rowptr, csr.col) if batch is None else ptr
+                largest = int(ptr.diff().max()) if len(ptr) > 1 else 0
+            graph = make_graph(csr.rowptr, csr.col, csr.weight, ptr, x.dtype, largest)
         width = min(x.shape[1], 128)
         if states * (graph.largest or 0) * width * x.element_size() <= MAX_STATES:
             return graph
@@ -97,28 +105,6 @@ def prepare(
     walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
     plain = backend == "reference" or torch.compiler.is_compiling()
     return walk if plain else accelerated(walk)
-
-
-def _compressed(
-    x: Tensor,
-    edge_index: Tensor,
-    edge_weight: Tensor | None,
-    batch: Tensor | None,
-    graphs: int,
-    validate: bool,
-    is_sorted: bool,
-    largest: int | None,
-) -> Graph:
-    with torch._C._DisableFuncTorch():  # x may be mapped over: its shape and dtype serve alone
-        like = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        args = (like, edge_index, edge_weight, batch, graphs, None, None, validate, is_sorted)
-        made = make_batch(*args)
-        ptr = made.ptr
-        if x.device.type == "cpu":
-            if batch is None:
-                ptr = _cuts(made.rowptr, made.col)
-            largest = int(ptr.diff().max()) if len(ptr) > 1 else 0
-        return make_graph(made.rowptr, made.col, made.weight, ptr, x.dtype, largest)
 
 
 def _cuts(rowptr: Tensor, col: Tensor) -> Tensor:
@@ -224,9 +210,9 @@ class _Form(Folded):
         operator: Operator,
         *tensors: Any,
     ) -> Tensor:
-        graph, given = Graph(*tensors), grad if x is None else x
-        assert given is not None
-        kernels = _kernels(given)
+        graph, signals = Graph(*tensors), grad if x is None else x
+        assert signals is not None
+        kernels = _kernels(signals)
         if x is None:
             back = _scale(graph, {"row": "walk", "walk": "row"}.get(operator, operator))
             out: Tensor = kernels.run(graph, grad, filters, back, True)
@@ -238,13 +224,13 @@ class _Form(Folded):
 
     @staticmethod
     def gradients(change: Tensor, needs: tuple[bool, ...], *args: Any) -> list[Tensor | None]:
-        found: list[Tensor | None] = []
-        given = [change if arg is None else arg for arg in args[:3]]
+        factors = [change if arg is None else arg for arg in args[:3]]
+        grads: list[Tensor | None] = []
         for place, arg in enumerate(args[:3]):
-            others = (*given[:place], None, *given[place + 1 :])
-            needed = needs[place]
-            found.append(_Form.call(*others, *args[3:]).sum_to_size(arg.shape) if needed else None)
-        return found
+            others = (*factors[:place], None, *factors[place + 1 :])
+            grad = _Form.call(*others, *args[3:]).sum_to_size(arg.shape) if needs[place] else None
+            grads.append(grad)
+        return grads
 
 
 def _scale(graph: Graph, operator: str) -> Tensor | None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import models
 
 from legs.models.network import Graphs, Network
+from legs.models.saving import describe_network
 from legs.nn import FCN, RBF, Attention, InputScale, Moments, Scattering
 from legs.nn.head import Head, arguments
 from legs.nn.scattering import RENAMED
@@ -162,10 +163,7 @@ class Ensemble(Network):
 
     def describe(self) -> dict[str, Any]:
         head = self.head.describe()
-        parts = {
-            name: {"kind": type(part).__name__, "description": part.describe()}
-            for name, part in (("first", self.first), ("second", self.second))
-        }
+        parts = {"first": describe_network(self.first), "second": describe_network(self.second)}
         return {"embedding_channels": head.pop("in_channels"), **head, **parts}
 
     @classmethod

@@ -155,18 +155,10 @@ class WaveletConv(nn.Module):
 
     def prepared(self, x: Tensor, edge_index: Tensor, *graphs: Any) -> Graph | Walk:
         """The graphs for :meth:`convolve`, of all layers with the same scales."""
-        bands, states = self.num_wavelets + self.lowpass, self.selection.steps + 1
-        return prepare(
-            self.backend,
-            x,
-            edge_index,
-            *graphs,
-            bands=bands,
-            states=states,
-            validate=self.validate,
-            is_sorted=self.is_sorted,
-            largest=self.largest,
-        )
+        options: dict[str, Any] = {"validate": self.validate, "is_sorted": self.is_sorted}
+        options |= {"bands": self.num_wavelets + self.lowpass, "states": self.selection.steps + 1}
+        options["largest"] = self.largest
+        return prepare(self.backend, x, edge_index, *graphs, **options)
 
     def convolve(
         self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None

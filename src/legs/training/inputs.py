@@ -26,8 +26,8 @@ FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 # Equivalent nodes are merged if so many times fewer nodes and edges are left: edges get weights,
 # for which kernels are compiled separately, and little is gained otherwise (docs/results/alike).
 MERGED_FROM = 1.8
-# What a network takes besides a batch of graphs: walk powers, multiplicities, edge features.
-Known = dict[str, Any]
+# Of a network, besides a batch of graphs: walk powers, multiplicities, edge features.
+Keywords = dict[str, Any]
 # The output of a network for graphs (or nodes) by number, and a mask of those that count.
 Reader = Callable[..., Tensor]
 
@@ -75,7 +75,7 @@ class Inputs:
         out: Tensor = network(*graphs[:5], **more, mask=mask)
         return out
 
-    def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Known]:
+    def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Keywords]:
         """What networks take for the graphs ``index``: graphs and more about them, or features.
 
         Features are ``[models, graphs, features]`` if every model of a stack has its own.
@@ -87,11 +87,11 @@ class Inputs:
         graphs, more = self.batch(index)
         return graphs[:5], more
 
-    def batch(self, index: Tensor) -> tuple[GraphBatch, Known]:
+    def batch(self, index: Tensor) -> tuple[GraphBatch, Keywords]:
         """The graphs ``index`` as one, and more about them."""
         return self.split(self.data.batch(index))
 
-    def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Known]:
+    def split(self, graphs: GraphBatch) -> tuple[GraphBatch, Keywords]:
         """Separates what lies side by side in the data set: signals, walk powers, multiplicity."""
         many = (self.steps or 0) * self.channels
         x, powers, multiplicity = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
@@ -152,7 +152,7 @@ def with_edge_features(data: GraphDataset, edge_dim: int | None) -> GraphDataset
     return data
 
 
-def edge_features(graphs: GraphBatch) -> Known:
+def edge_features(graphs: GraphBatch) -> Keywords:
     """Edge features of a batch as an argument of a network, if there are any."""
     return {} if graphs.edge_attr is None else {"edge_attr": graphs.edge_attr}
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from legs.data.catalog import fetch
 from legs.data.catalog.specs import NAMED, locate
-from legs.data.errors import BadRows, DataError
+from legs.data.errors import STRICT, BadRows, DataError
 from legs.data.features.atom_table import ZINC_PROPERTIES, properties, require_rdkit
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
@@ -130,7 +130,7 @@ def _shuffled(count: int) -> NDArray[np.int64]:
     return np.random.RandomState(0).permutation(count)
 
 
-def read_qm9(*, limit: int | None = None, bad: BadRows | None = None) -> RawGraphs:
+def read_qm9(*, limit: int | None = None, bad: BadRows = STRICT) -> RawGraphs:
     """QM9 with hydrogens as nodes and 19 targets in PyG's order and units.
 
     The 130,831 molecules that pass QM9's own consistency check, as in PyG, from

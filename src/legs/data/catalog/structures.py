@@ -14,7 +14,7 @@ import numpy as np
 
 from legs.data.catalog import fetch
 from legs.data.catalog.specs import NAMED
-from legs.data.errors import BadRows, DataError
+from legs.data.errors import STRICT, BadRows, DataError
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.structures import (
     NEIGHBOURS,
@@ -93,7 +93,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 def read_casp12(
-    folder: str | Path | None = None, *, k: int = NEIGHBOURS, bad: BadRows | None = None
+    folder: str | Path | None = None, *, k: int = NEIGHBOURS, bad: BadRows = STRICT
 ) -> RawGraphs:
     """Reads a folder of CASP models; regresses GDT_TS.
 
@@ -103,7 +103,6 @@ def read_casp12(
     computed where there is only the native structure (``T0860.pdb``); tables count first. A table
     or native structure of the target's only domain serves for the whole target.
     """
-    bad = BadRows() if bad is None else bad
     top = fetch.find("structures/casp12") if folder is None else Path(folder)
     if top is None or not top.is_dir():
         raise DataError(f"CASP12 was not found{f' in {folder}' if folder else ''}. {HELP}")

@@ -16,7 +16,7 @@ import torch
 from scipy import sparse
 
 from legs.data.dataset import Task
-from legs.data.errors import BadRows, DataError
+from legs.data.errors import STRICT, BadRows, DataError
 from legs.data.readers.base import Features, RawGraphs, Reader
 from legs.data.readers.table_files import MISSING
 from legs.data.readers.targets import encode_targets
@@ -197,7 +197,7 @@ def read_tu(
     *,
     task: Task | None = None,
     directed: Literal["error", "symmetrize"] = "error",
-    bad: BadRows | None = None,
+    bad: BadRows = STRICT,
 ) -> RawGraphs:
     """Reads a set in TUDataset's layout from a folder or a zip.
 
@@ -211,7 +211,6 @@ def read_tu(
     if directed not in ("error", "symmetrize"):
         raise DataError(f"directed is 'error' or 'symmetrize', not {directed!r}")
     files = find_files(Path(path))
-    bad = BadRows() if bad is None else bad
     (indicator,) = read_columns(files, "graph_indicator", np.int64, 1)
     part, table = _read_targets(files, task)
     graph, used = _owners(files, indicator, len(next(iter(table.values()))) if table else None, bad)

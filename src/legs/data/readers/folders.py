@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legs.data.dataset import Task
-from legs.data.errors import BadRows, DataError, OnError, listed
+from legs.data.errors import STRICT, BadRows, DataError, OnError, listed
 from legs.data.readers.base import RawGraphs, Reader, Rows
 from legs.data.readers.table_files import ParquetTable, open_table, read_whole, without_gaps
 from legs.data.readers.targets import find_column, find_targets
@@ -70,9 +70,8 @@ def folder_reader(
         )
 
     def read(
-        path: str | Path, *, task: Task | None = None, bad: BadRows | None = None, **options: Any
+        path: str | Path, *, task: Task | None = None, bad: BadRows = STRICT, **options: Any
     ) -> RawGraphs:
-        bad = BadRows() if bad is None else bad
         labels = {name: options.pop(name) for name in _LABELS & {*options}}
         return rows(path, bad, labels, options).graphs(task, bad)
 

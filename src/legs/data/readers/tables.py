@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from legs.data.dataset import Task
-from legs.data.errors import BadRow, BadRows, DataError, OnError, listed
+from legs.data.errors import STRICT, BadRow, BadRows, DataError, OnError, listed
 from legs.data.features.atom_table import MoleculeArrays, read_molecules, require_rdkit, select
 from legs.data.readers.base import RawGraphs, Reader, Rows
 from legs.data.readers.molecules import raw_graphs, read_parallel
@@ -52,7 +52,7 @@ def read_table(
     id_column: str | None = None,
     hydrogens: bool = False,
     bond_weights: bool = False,
-    bad: BadRows | None = None,
+    bad: BadRows = STRICT,
     limit: int | None = None,
 ) -> RawGraphs:
     """Molecules and their targets from a file.
@@ -67,7 +67,7 @@ def read_table(
     line does. ``bad`` collects rows that cannot be used (default: the first one raises).
     """
     require_rdkit()
-    bad, table = BadRows() if bad is None else bad, open_table(expand_user(path))
+    table = open_table(expand_user(path))
     columns = choose_columns(table, smiles_column, id_column, target)
     frame = read_whole(table, columns.needed(), bad, limit)
     batch = TableRows(table, columns, frame, (), bad.on_error, hydrogens, bond_weights)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from legs.data.errors import BadRows, DataError, listed
+from legs.data.errors import STRICT, BadRows, DataError, listed
 
 if TYPE_CHECKING:  # the command line reads numbers before it needs PyTorch
     import pandas as pd
@@ -224,7 +224,7 @@ def encode_targets(
     columns: Sequence[str],
     task: Task | None = None,
     *,
-    bad: BadRows | None = None,
+    bad: BadRows = STRICT,
     where: Sequence[str] | None = None,
 ) -> Targets:
     """Encodes target columns as classes or numbers, by the rule at the top of this module.
@@ -240,7 +240,6 @@ def encode_targets(
         raise DataError(f"the task is 'classification', 'regression' or 'multilabel', not {task!r}")
     if not columns or len(set(columns)) < len(columns):
         raise DataError(f"target columns must be distinct, and at least one: {listed(columns)}")
-    bad = BadRows() if bad is None else bad
     for name in columns:
         find_column([str(column) for column in table], name)
     values = [v if hasattr(v, "iloc") else np.asarray(v) for v in (table[name] for name in columns)]

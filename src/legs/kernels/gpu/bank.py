@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from legs.kernels.bank import Graph
-from legs.kernels.gpu.launch import compiled
-from legs.kernels.gpu.scattering import max_shared
+from legs.kernels.gpu import launch
 
 # By the number of nodes up to which they serve: channels and threads of a block. What a thread
 # keeps in registers follows.
@@ -31,7 +29,8 @@ def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint:
     """
     models, _, bands, _ = filters.shape
     out = x.new_empty(models, x.shape[1], *[] if adjoint else [bands], x.shape[-1])
-    return _launch("ADJOINT" if adjoint else "FORWARD", graph, x, x, filters, scale, out)
+    _launch("ADJOINT" if adjoint else "FORWARD", graph, x, x, filters, scale, out)
+    return out
 
 
 def gradient(
@@ -39,7 +38,12 @@ def gradient(
 ) -> Tensor:
     """The gradient of filters with ``sizes``: states, channels or 1; from that of the bank."""
     filters = grad.new_empty(len(grad), sizes[0], grad.shape[2], sizes[1])  # of which none is used
-    return _launch("GRADIENT", graph, x, grad, filters, scale)
+    totals = []
+    for partial in _launch("GRADIENT", graph, x, grad, filters, scale):
+        total = partial.sum(1)  # [models, chunks, states, bands, width or 1]
+        total = total.movedim(1, 3).flatten(3) if sizes[1] > 1 else total.sum(1)
+        totals.append(total[..., : sizes[1]])
+    return sum(totals[1:], totals[0])
 
 
 def _launch(
@@ -50,43 +54,30 @@ def _launch(
     filters: Tensor,
     scale: Tensor | None,
     out: Tensor | None = None,
-) -> Tensor:
-    """Writes to ``out``; without it, returns the sum of what the blocks write."""
+) -> list[Tensor]:
+    """One launch per class of sizes, which write to ``out``, or else to a tensor each."""
     (models, states, bands, own), (nodes, channels) = filters.shape, (x.shape[1], x.shape[-1])
-    graphs, device = graph.ptr.shape[0] - 1, x.device.index
-    common: tuple[tuple[str, Any], ...] = (("MODE", mode), ("B", bands), ("K", states))
-    common += (("PER_CHANNEL", int(own > 1)), ("WEIGHTED", int(graph.weight is not None)))
-    common += (("SCALED", int(scale is not None)),)
-    tensors = [x.contiguous(), grad.contiguous(), graph.rowptr, graph.col, graph.weight, graph.ptr]
-    tensors += [graph.inverse, scale, filters.contiguous()]
-    most_shared, above, total = max_shared(device), -1, None
-    with torch.cuda.device(device):
-        for largest, width, threads in (*CLASSES, (None, *ANY)):
-            items, chunks = (largest or 0) * width // threads, -(-channels // width)
-            each = bands * (width if own > 1 else 1)
-            shared = states * each + 2 * width * (largest or 0)
-            shared += 2 * each * (threads // 32) if mode == "GRADIENT" else 0
-            shared *= x.element_size()
-            if items and (shared > most_shared or items * bands > MAX_REGISTERS):
-                continue
-            constants = (*common, ("CH", width), ("THREADS", threads), ("ITEMS", items))
-            kernel = compiled("bank", "bank", x.dtype, device, constants, most_shared)
-            scratch = None if items else x.new_empty(2 * models * chunks * nodes * width)
-            partial = out
-            if partial is None:
-                own_width = width if own > 1 else 1
-                partial = x.new_zeros(models, graphs, chunks, states, bands, own_width)
-            args: list[Any] = [*tensors, scratch, partial, models, x.shape[0], graphs, nodes]
-            args += [channels, above, largest or 2**31 - 1]
-            kernel(models * graphs * chunks, threads, args, shared)
-            if out is None:
-                part = partial.sum(1)  # [models, chunks, states, bands, width or 1]
-                part = part.movedim(1, 3).flatten(3) if own > 1 else part.sum(1)
-                part = part[..., :own]
-                total = part if total is None else total + part
-            if largest is None or (graph.largest is not None and graph.largest <= largest):
-                break
-            above = largest
-    result = total if out is None else out
-    assert result is not None
-    return result
+    graphs, above, written = graph.ptr.shape[0] - 1, -1, []
+    sizes: dict[str, Any] = {"MODE": mode, "B": bands, "K": states, "PER_CHANNEL": int(own > 1)}
+    sizes |= {"WEIGHTED": int(graph.weight is not None), "SCALED": int(scale is not None)}
+    tensors = [x, grad, graph.rowptr, graph.col, graph.weight, graph.ptr, graph.inverse, scale]
+    for largest, width, threads in (*CLASSES, (None, *ANY)):
+        items, chunks = (largest or 0) * width // threads, -(-channels // width)
+        own_width = width if own > 1 else 1
+        shared = states * bands * own_width + 2 * width * (largest or 0)
+        shared += 2 * bands * own_width * (threads // 32) if mode == "GRADIENT" else 0
+        shared *= x.element_size()
+        too_many = shared > launch.max_shared(x.device.index) or items * bands > MAX_REGISTERS
+        if items and too_many:
+            continue
+        scratch = None if items else x.new_empty(2 * models * chunks * nodes * width)
+        if out is None:
+            written.append(x.new_zeros(models, graphs, chunks, states, bands, own_width))
+        args: list[Any] = [*tensors, filters, scratch, written[-1] if out is None else out]
+        args += [models, x.shape[0], graphs, nodes, channels, above, largest or 2**31 - 1]
+        blocks, constants = models * graphs * chunks, {**sizes, "CH": width, "ITEMS": items}
+        launch.run("bank", "bank", x, blocks, threads, args, shared, **constants)
+        if largest is None or (graph.largest is not None and graph.largest <= largest):
+            break
+        above = largest
+    return written

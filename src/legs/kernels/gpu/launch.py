@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
+MAX_SHARED = 224 * 1024  # bytes per block, where the GPU has as many
 
 
 @cache
@@ -35,20 +36,35 @@ def applies(x: Tensor) -> bool:
     return x.device.type == "cuda" and x.dtype in TYPES and available()
 
 
+@cache
+def max_shared(device: int) -> int:
+    """Bytes of shared memory that a block may have: GPUs for desktops have less than others."""
+    properties = torch.cuda.get_device_properties(device)
+    return min(MAX_SHARED, int(getattr(properties, "shared_memory_per_block_optin", 48 * 1024)))
+
+
 def run(
-    part: str, name: str, like: Tensor, blocks: int, threads: int, args: list[Any], **constants: Any
+    part: str,
+    name: str,
+    like: Tensor,
+    blocks: int,
+    threads: int,
+    args: list[Any],
+    shared: int = 0,
+    **constants: Any,
 ) -> None:
     """Runs a kernel of ``sources/{part}.cu`` on the device of ``like``, compiled for its type.
 
     ``args`` are tensors (those that are written to contiguous), ``None`` for null pointers,
-    integers (``int`` in the kernel) and floats (``double`` there); ``constants`` are defined in
-    front of the source, and ``THREADS`` too.
+    integers (``int`` in the kernel) and floats (``double`` there); ``shared`` are bytes of shared
+    memory per block; ``constants`` are defined in front of the source, and ``THREADS`` too.
     """
     device, defined = like.device.index, (("THREADS", threads), *constants.items())
-    kernel = compiled(part, name, like.dtype, device, defined)
+    most = max_shared(device) if shared else None
+    kernel = compiled(part, name, like.dtype, device, defined, most)
     args = [arg.contiguous() if isinstance(arg, Tensor) else arg for arg in args]
     with torch.cuda.device(device):
-        kernel(blocks, threads, args)
+        kernel(blocks, threads, args, shared)
 
 
 @cache

@@ -16,14 +16,15 @@ from torch import Tensor
 
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
 from legs.kernels.csr import Batch
+from legs.kernels.gpu import launch
 from legs.kernels.gpu.launch import Kernel, compiled
 
-MAX_SHARED = 224 * 1024  # bytes per block, where the GPU has as many
 MAX_SCRATCH = 2 * 2**30
 MIN_BLOCKS = 2048  # enough to fill a GPU a few times; with more, a block computes several models
 MAX_MODELS = 16  # per block
 MAX_THREADS = 512  # of a block for a small graph
 ANY_THREADS = 512  # of a block for one of any size
+PREPARE_THREADS = 128  # of a block that prepares a graph
 # Threads of a multiprocessor, forward and backward; bounds the registers of each. Measured: H200.
 BOUNDS = (1024, 768)
 
@@ -89,21 +90,15 @@ def classes(sizes: Sizes, mean: float, backward: bool, max_shared: int) -> list[
 
 
 @cache
-def max_shared(device: int) -> int:
-    """Bytes of shared memory that a block may have: GPUs for desktops have less than others."""
-    properties = torch.cuda.get_device_properties(device)
-    return min(MAX_SHARED, int(getattr(properties, "shared_memory_per_block_optin", 48 * 1024)))
-
-
-@cache
 def _plan(
     sizes: Sizes, mean: int, backward: bool, batch: tuple[Any, ...], dtype: torch.dtype, device: int
 ) -> tuple[Kernel, list[tuple[Kernel, Class]]]:
     """The first kernel, and one per class; they are compiled in parallel."""
-    floors = (("RELATIVE_FLOOR", RELATIVE_FLOOR), ("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR))
+    own: tuple[tuple[str, Any], ...] = (("RELATIVE_FLOOR", RELATIVE_FLOOR),)
+    own += (("ABSOLUTE_FLOOR", ABSOLUTE_FLOOR), ("THREADS", PREPARE_THREADS))
     common = (("C", sizes.channels), ("J", sizes.scales), ("M", sizes.steps), *batch)
     common += (("ALL", int(sizes.all_paths)), ("BACKWARD", int(backward)))
-    limit = max_shared(device)
+    limit = launch.max_shared(device)
 
     def build(kind: Class) -> Kernel:
         small, bound = ("SMALL", int(kind.largest is not None)), ("BOUND", BOUNDS[backward])
@@ -113,7 +108,7 @@ def _plan(
     by_size = classes(sizes, mean, backward, limit)
     with ThreadPoolExecutor(max_workers=8) as pool:
         kernels = pool.map(build, by_size)
-        first = compiled("prepare", "prepare", dtype, device, (*common, *floors))
+        first = compiled("prepare", "prepare", dtype, device, (*common, *own))
         return first, list(zip(kernels, by_size, strict=True))
 
 
@@ -137,7 +132,7 @@ def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Ten
     derived = [near, inverse, floors, shares]
     ends: list[Any] = [t.contiguous() for t in gradient] or [None, None]
     with torch.cuda.device(device):
-        prepare(graphs, 128, [x, *graph, *derived])
+        prepare(graphs, PREPARE_THREADS, [x, *graph, *derived])
         for kernel, kind in kernels:
             blocks, scratch = -(-models // per_block), None  # blocks per graph
             if kind.largest is None:

@@ -18,11 +18,10 @@ from legs.kernels.mapped import Folded
 
 THREADS = 256  # per block
 WARPS = THREADS // 32
-TILE = 32  # channels of a block in batch norm
 BLOCKS = 2048  # that fill a GPU
 # A weight's gradient is a sum over all rows, which a matrix product leaves to one block per tile of
 # the weight. With rows in parts there are enough blocks, and parts are added in a fixed order.
-PARTS, FEWEST_PARTS, PART_ROWS = 64, 16, 64
+PARTS, PART_ROWS = 64, 64
 FEW_ROWS = 512  # up to which one block per tile normalizes all of them
 
 
@@ -111,11 +110,7 @@ class _Attend(Folded):
         _Attend.run("attention_backward", hidden, share, [*args, change, of_target], slope)
         columns = (pattern.rowptr_t, pattern.col_t, pattern.to_columns)
         of_hidden = product(*columns, share, grad)
-        of_source, rows = source.new_empty(source.shape), source.shape[1]
-        args = [*columns, change, None, of_source, len(source), rows, rows, change.shape[1]]
-        heads, blocks = change.shape[2], -(-of_source.numel() // THREADS)
-        sizes = {"WIDTH": 1, "HEADS": heads}
-        launch.run("spmm", "spmm", hidden, blocks, THREADS, [*args, heads], **sizes)
+        of_source = product(*columns, change, torch.ones_like(source))
         return of_hidden, of_source, of_target
 
     @staticmethod
@@ -137,12 +132,9 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     >>> linear(torch.ones(3, 2), torch.eye(2)).shape
     torch.Size([3, 2])
     """
-    parts = PARTS
-    while x.shape[0] % parts or x.shape[0] < parts * PART_ROWS:
-        parts //= 2
-        if parts < FEWEST_PARTS:
-            return x @ weight.mT
-    if not launch.applies(x):
+    rows, possible = x.shape[0], (PARTS, PARTS // 2, PARTS // 4)
+    parts = next((n for n in possible if rows % n == 0 and rows >= n * PART_ROWS), 0)
+    if not parts or not launch.applies(x):
         return x @ weight.mT
     cut = x.unflatten(0, (parts, -1))
     return torch.bmm(cut, weight.mT.expand(parts, -1, -1)).flatten(0, 1)
@@ -210,8 +202,8 @@ class _BatchNorm(Folded):
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        kept = (*inputs[:4], None, None, *inputs[6:])  # running averages may change meanwhile
-        super().setup_context(ctx, kept, output)
+        saved = (*inputs[:4], None, None, *inputs[6:])  # running averages may change meanwhile
+        super().setup_context(ctx, saved, output)
 
     @staticmethod
     def gradients(
@@ -230,11 +222,11 @@ class _BatchNorm(Folded):
         name: str, x: Tensor, out: Tensor, args: list[Any], terms: int, relu: bool, *numbers: float
     ) -> None:
         models, rows, channels = out.shape
-        tiles = -(-channels // TILE)
+        tiles = -(-channels // 32)
         parts = 1 if rows <= FEW_ROWS else min(PARTS, max(1, BLOCKS // (models * tiles)))
         sums = x.new_empty(models, parts, terms, channels) if parts > 1 else None
         args, blocks = [x, *args, sums, rows, channels, parts, *numbers], models * tiles * parts
-        constants = {"TILE": TILE, "SAME": int(len(x) < models), "RELU": int(relu)}
+        constants = {"SAME": int(len(x) < models), "RELU": int(relu)}
         for phase in (2,) if parts == 1 else (0, 1):
             launch.run("batch_norm", name, x, blocks, THREADS, args, PHASE=phase, **constants)
 

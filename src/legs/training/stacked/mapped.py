@@ -12,7 +12,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from legs.models import Network
 from legs.nn import Scattering, WaveletConv
-from legs.training.inputs import Inputs, Known
+from legs.training.inputs import Inputs, Keywords
 
 # One more pass over graphs costs as much as so many rows of a model, by type of device.
 PASS_COSTS = {"cuda": 4_000_000, "cpu": 2_000}
@@ -44,7 +44,7 @@ class Mapped:
         self,
         state: dict[str, Tensor],
         arguments: tuple[Any, ...],
-        keywords: Known,
+        keywords: Keywords,
         mask: Tensor,
         training: bool,
         models: Tensor,

@@ -132,19 +132,8 @@ class FilledBatches:
         x, batch = data.x.new_empty(self.nodes, data.x.shape[1]), rows.new_empty(self.nodes)
         edge_index = rows.new_empty(2, self.edges)
         weight = None if old is None else old.new_empty(self.edges)
-        args: list[Any] = [
-            rows,
-            ends,
-            data.x,
-            self.row,
-            data.col,
-            old,
-            x,
-            batch,
-            edge_index,
-            weight,
-        ]
-        args += [self.slots, self.nodes, self.edges]
+        args: list[Any] = [rows, ends, data.x, self.row, data.col, old]
+        args += [x, batch, edge_index, weight, self.slots, self.nodes, self.edges]
         blocks = -(-(x.numel() + self.edges) // (4 * THREADS))  # four numbers per thread
         constants = {"CHANNELS": x.shape[1], "FILLERS": FILLERS}
         launch.run("gather", "gather", x, blocks, THREADS, args, **constants)

@@ -24,7 +24,7 @@ from legs.models import Network
 from legs.training import loop
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, save_state
-from legs.training.inputs import Inputs, Known
+from legs.training.inputs import Inputs, Keywords
 from legs.training.loop import CHECKPOINT_SECONDS, Report, TrainingError
 from legs.training.options import TrainingOptions
 from legs.training.stacked.adam import StackedAdam
@@ -151,7 +151,7 @@ class Stack:
         self.step(*self.network.inputs.gather(index), index)
 
     def step(
-        self, arguments: Any, keywords: Known, index: Tensor, valid: Tensor | None = None
+        self, arguments: Any, keywords: Keywords, index: Tensor, valid: Tensor | None = None
     ) -> None:
         """One step of Adam on the graphs ``index``; places that are not ``valid`` count nowhere."""
         mask = self.train_mask[:, index]

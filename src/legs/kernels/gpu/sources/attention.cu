@@ -2,7 +2,6 @@
 // (a power of two up to 32), WIDTH (channels of a head).
 
 #define LANES (32 / HEADS)  // of a head
-#define WARPS (THREADS / 32)
 
 struct Row {
     index_t model, i, first, last;
@@ -61,17 +60,17 @@ attention_backward(const index_t* __restrict__ rowptr, const index_t* __restrict
     const index_t place = row.model * rows + row.i;
     // First, lanes of a head share its channels.
     const int part = row.lane % LANES, first = row.lane / LANES * WIDTH + part;
-    real given[(WIDTH + LANES - 1) / LANES];
+    real grads[(WIDTH + LANES - 1) / LANES];
 #pragma unroll
     for (int k = 0; k * LANES < WIDTH; ++k)
-        given[k] = k * LANES + part < WIDTH ? grad[place * HEADS * WIDTH + first + k * LANES] : real(0);
+        grads[k] = k * LANES + part < WIDTH ? grad[place * HEADS * WIDTH + first + k * LANES] : real(0);
 #pragma unroll 4
     for (index_t e = row.first; e < row.last; ++e) {
         const real* there = hidden + col[e] * HEADS * WIDTH + first;
         real dot = 0;
 #pragma unroll
         for (int k = 0; k * LANES < WIDTH; ++k)
-            if (k * LANES + part < WIDTH) dot += given[k] * there[k * LANES];
+            if (k * LANES + part < WIDTH) dot += grads[k] * there[k * LANES];
         dot = sum_over(dot, 1, LANES);
         if (part == 0) change[e * HEADS + row.lane / LANES] = dot;
     }

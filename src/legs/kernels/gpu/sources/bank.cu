@@ -22,7 +22,6 @@
 #define FORWARD 0
 #define ADJOINT 1
 #define GRADIENT 2
-#define WARPS (THREADS / 32)
 #define AT_ONCE 4
 
 struct Graph {
@@ -65,18 +64,18 @@ __device__ void each_item(int items, F f) {
 }
 
 // The sums of a thread's values of all bands over the threads of a block that have its channel, or
-// over all threads, in a fixed order: sums is [B][OWN], room [B][WARPS][OWN].
-__device__ void add_up(real* values, real* room, real* sums) {
+// over all threads, in a fixed order: sums is [B][OWN], space [B][WARPS][OWN].
+__device__ void add_up(real* values, real* space, real* sums) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int b = 0; b < B; ++b) {
         const real sum = sum_over(values[b], OWN, 32);
-        if (lane < OWN) room[(b * WARPS + warp) * OWN + lane] = sum;
+        if (lane < OWN) space[(b * WARPS + warp) * OWN + lane] = sum;
     }
     __syncthreads();
     for (int k = threadIdx.x; k < B * OWN; k += THREADS) {
         real sum = 0;
-        for (int w = 0; w < WARPS; ++w) sum += room[(k / OWN * WARPS + w) * OWN + k % OWN];
+        for (int w = 0; w < WARPS; ++w) sum += space[(k / OWN * WARPS + w) * OWN + k % OWN];
         sums[k] = sum;
     }
 }
@@ -108,8 +107,8 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
         bank[k] = there < width ? filters[place] : real(0);
     }
     const real* mine = bank + (PER_CHANNEL ? c : 0);
-    const index_t space = ((index_t)model * chunks + chunk) * nodes + first;
-    real* states = ITEMS ? bank + K * B * OWN : scratch + 2 * CH * space;
+    const index_t before = ((index_t)model * chunks + chunk) * nodes + first;
+    real* states = ITEMS ? bank + K * B * OWN : scratch + 2 * CH * before;
     real* next = states + (index_t)size * CH;
     real bands[ITEMS ? ITEMS : 1][B];
     index_t begin[ITEMS ? ITEMS : 1], end[ITEMS ? ITEMS : 1];  // of the rows of a thread's items
@@ -151,7 +150,7 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
     const auto place = [&](int item, int b) { return ((row + item / CH) * B + b) * channels + channel; };
     real part[B];
 #if MODE == GRADIENT
-    real* room = bank + K * B * OWN + (ITEMS ? 2 * CH * most : 0);  // two, to be used by turns
+    real* space = bank + K * B * OWN + (ITEMS ? 2 * CH * most : 0);  // two, to be used by turns
     real* sums = out + ((index_t)blockIdx.x * K) * B * OWN;
 #endif
     for (int k = 0; k < K; ++k) {
@@ -181,7 +180,7 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
         });
         swap();
 #if MODE == GRADIENT
-        add_up(part, room + k % 2 * B * WARPS * OWN, sums + k * B * OWN);
+        add_up(part, space + k % 2 * B * WARPS * OWN, sums + k * B * OWN);
 #else
         __syncthreads();
 #endif

@@ -1,21 +1,19 @@
 // Batch norm for a stack of models, each with the statistics of its own rows; see
-// legs.nn.GraphBatchNorm. A block has a model, TILE of its channels and a part of the rows, which
-// GROUPS of threads share. Many rows take two launches: PHASE 0 writes the sums of every part, PHASE
-// 1 combines them; with one part PHASE 2 does both. Constants: real, THREADS, TILE, PHASE, SAME
-// (whether all models share the features), RELU (whether ReLU follows).
-
-#define GROUPS (THREADS / TILE)
+// legs.nn.GraphBatchNorm. A block has a model, 32 of its channels and a part of the rows, which warps
+// share. Many rows take two launches: PHASE 0 writes the sums of every part, PHASE 1 combines them;
+// with one part PHASE 2 does both. Constants: real, THREADS, PHASE, SAME (whether all models share
+// the features), RELU (whether ReLU follows).
 
 struct Column {
-    int model, part, parts, channel, group, rows, channels;
+    int model, part, parts, channel, warp, rows, channels;
     bool inside;
     const real* mask;
 
     __device__ Column(const real* masks, int rows, int channels, int parts)
         : parts(parts), rows(rows), channels(channels) {
-        const int tiles = (channels + TILE - 1) / TILE;
+        const int tiles = (channels + 31) / 32;
         model = blockIdx.x / tiles / parts, part = blockIdx.x / tiles % parts;
-        group = threadIdx.x / TILE, channel = blockIdx.x % tiles * TILE + threadIdx.x % TILE;
+        warp = threadIdx.x / 32, channel = blockIdx.x % tiles * 32 + threadIdx.x % 32;
         inside = channel < channels;
         if (!inside) channel = 0;  // computed, but not written
         mask = masks + (index_t)model * rows;
@@ -23,20 +21,14 @@ struct Column {
     // Calls f for the rows of this thread.
     template <class F>
     __device__ __forceinline__ void each(F f) const {
-        for (int i = part * GROUPS + group; i < rows; i += parts * GROUPS) f(i);
+        for (int i = part * WARPS + warp; i < rows; i += parts * WARPS) f(i);
     }
     // The sum over the rows of this block, in a fixed order, for all threads of a channel.
     template <class F>
     __device__ __forceinline__ real total(F f) const {
-        __shared__ real shared[THREADS];
         real sum = 0;
         each([&](int i) { sum += f(i); });
-        __syncthreads();
-        shared[threadIdx.x] = sum;
-        __syncthreads();
-        sum = 0;
-        for (int k = threadIdx.x % TILE; k < THREADS; k += TILE) sum += shared[k];
-        return sum;
+        return sum_over_warps(sum);
     }
     // Where the channel of a row is, and number k of "of" per part, or per model, and channel.
     __device__ index_t at(int i, int first) const { return ((index_t)first * rows + i) * channels + channel; }
@@ -63,7 +55,7 @@ norm_forward(const real* __restrict__ x, const real* __restrict__ mask, const re
     }
     if (!column.inside) return;
     if (PHASE == 0) {
-        if (column.group == 0) {
+        if (column.warp == 0) {
             sums[column.sum(column.part, 0, 3)] = count;
             sums[column.sum(column.part, 1, 3)] = mean;
             sums[column.sum(column.part, 2, 3)] = squares;
@@ -78,7 +70,7 @@ norm_forward(const real* __restrict__ x, const real* __restrict__ mask, const re
             squares += sums[column.sum(p, 2, 3)] + apart * apart * count * more / both;
             count += more;
         }
-    const bool first = column.group == 0 && column.part == 0;
+    const bool first = column.warp == 0 && column.part == 0;
     const index_t place = column.of(0, 1);
     real variance = squares / (count > 1 ? count : real(1));
     if (!(count > 1)) mean = running_mean[place], variance = running_var[place];
@@ -107,17 +99,17 @@ norm_backward(const real* __restrict__ x, const real* __restrict__ mask, const r
     const real mean = stats[column.of(0, 3)], root = stats[column.of(1, 3)], count = stats[column.of(2, 3)];
     const real w = weight[column.of(0, 1)], b = bias[column.of(0, 1)];
     const auto standard = [&](int i) { return (x[column.at(i, SAME ? 0 : column.model)] - mean) * root; };
-    const auto given = [&](int i) {
+    const auto passed = [&](int i) {
         return RELU && standard(i) * w + b < 0 ? real(0) : grad[column.at(i, column.model)];
     };
     real slope = 0, sum = 0;
     if (PHASE != 1) {
-        slope = column.total([&](int i) { return given(i) * standard(i); });
-        sum = column.total(given);
+        slope = column.total([&](int i) { return passed(i) * standard(i); });
+        sum = column.total(passed);
     }
     if (!column.inside) return;
     if (PHASE == 0) {
-        if (column.group == 0) {
+        if (column.warp == 0) {
             sums[column.sum(column.part, 0, 2)] = slope;
             sums[column.sum(column.part, 1, 2)] = sum;
         }
@@ -125,12 +117,12 @@ norm_backward(const real* __restrict__ x, const real* __restrict__ mask, const r
     }
     if (PHASE == 1)
         for (int p = 0; p < parts; ++p) slope += sums[column.sum(p, 0, 2)], sum += sums[column.sum(p, 1, 2)];
-    if (column.group == 0 && column.part == 0) terms[column.of(0, 2)] = slope, terms[column.of(1, 2)] = sum;
+    if (column.warp == 0 && column.part == 0) terms[column.of(0, 2)] = slope, terms[column.of(1, 2)] = sum;
     if (!change) return;
     column.each([&](int i) {
         // Rows of a model that has too few of them are in no statistics.
         const real share = count > 1 ? column.mask[i] / count : real(0);
-        const real own = given(i) - share * (sum + standard(i) * slope);
+        const real own = passed(i) - share * (sum + standard(i) * slope);
         change[column.at(i, column.model)] = w * root * own;
     });
 }

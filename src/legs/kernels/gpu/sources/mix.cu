@@ -3,8 +3,6 @@
 //
 // Constants: real, B (bands), ABSOLUTE, THREADS: of a block, 32 channels times some rows.
 
-#define ROWS (THREADS / 32)
-
 __device__ inline real phi(int b, real value) { return b < ABSOLUTE ? fabs(value) : value; }
 
 // x, out: [models, rows, channels]; bands: [models, rows, B, channels]; weight: [models, 1 + B, channels].
@@ -29,14 +27,14 @@ mix_backward(const real* __restrict__ grad, const real* __restrict__ x, const re
              real* __restrict__ partial, int parts, int rows, int channels) {
     const int tiles = (channels + 31) / 32, tile = blockIdx.x % tiles;
     const int part = blockIdx.x / tiles % parts, model = blockIdx.x / tiles / parts;
-    const int c = tile * 32 + threadIdx.x % 32, lane = threadIdx.x / 32;
+    const int c = tile * 32 + threadIdx.x % 32, warp = threadIdx.x / 32;
     real w[1 + B], sums[1 + B];
 #pragma unroll
     for (int b = 0; b <= B; ++b) {
         w[b] = c < channels ? weight[((index_t)model * (1 + B) + b) * channels + c] : real(0);
         sums[b] = 0;
     }
-    for (int i = part * ROWS + lane; i < rows && c < channels; i += parts * ROWS) {
+    for (int i = part * WARPS + warp; i < rows && c < channels; i += parts * WARPS) {
         const index_t place = ((index_t)model * rows + i) * channels + c;
         const index_t first = ((index_t)model * rows + i) * B * channels + c;
         const real g = grad[place];
@@ -50,15 +48,9 @@ mix_backward(const real* __restrict__ grad, const real* __restrict__ x, const re
             of_bands[first + b * channels] = b < ABSOLUTE ? sign : slope;
         }
     }
-    __shared__ real shared[ROWS][33];
     for (int b = 0; b <= B; ++b) {
-        shared[lane][threadIdx.x % 32] = sums[b];
-        __syncthreads();
-        if (lane == 0 && c < channels) {
-            real sum = 0;
-            for (int k = 0; k < ROWS; ++k) sum += shared[k][threadIdx.x];
+        const real sum = sum_over_warps(sums[b]);
+        if (warp == 0 && c < channels)
             partial[(((index_t)model * parts + part) * (1 + B) + b) * channels + c] = sum;
-        }
-        __syncthreads();
     }
 }

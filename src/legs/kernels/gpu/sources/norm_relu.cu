@@ -1,7 +1,6 @@
 // relu(layer_norm(x + bias)) over the C channels of rows, for a stack of models: a warp per row.
 // Some blocks, "parts", share the rows of a model. Constants: real, C, THREADS of a block.
 
-#define WARPS (THREADS / 32)
 #define EACH ((C + 31) / 32)  // channels of a lane
 
 // Calls f(register, channel) for all channels of a lane.
@@ -51,30 +50,27 @@ norm_relu_backward(const real* __restrict__ x, const real* __restrict__ bias,
     real total[3][EACH] = {};
     for (int i = blockIdx.x % parts * WARPS + threadIdx.x / 32; i < rows; i += parts * WARPS) {
         const index_t place = (model * rows + i) * C;
-        real value[EACH], given[EACH], mean = 0, slope = 0;
+        real value[EACH], scaled[EACH], mean = 0, slope = 0;
         const real scale = standardize(x + place, bias, value, eps);
         each_channel([&](int k, int c) {
             const real passed = value[k] * weight[c] + shift[c] > 0 ? grad[place + c] : real(0);
             total[1][k] += passed * value[k];
             total[2][k] += passed;
-            given[k] = passed * weight[c];
-            mean += given[k];
-            slope += given[k] * value[k];
+            scaled[k] = passed * weight[c];
+            mean += scaled[k];
+            slope += scaled[k] * value[k];
         });
         mean = sum_over(mean, 1, 32) / C, slope = sum_over(slope, 1, 32) / C;
         each_channel([&](int k, int c) {
-            total[0][k] += change[place + c] = scale * (given[k] - mean - value[k] * slope);
+            total[0][k] += change[place + c] = scale * (scaled[k] - mean - value[k] * slope);
         });
     }
-    __shared__ real all[WARPS][C];
-    for (int n = 0; n < 3; ++n) {
-        __syncthreads();
-        each_channel([&](int k, int c) { all[threadIdx.x / 32][c] = total[n][k]; });
-        __syncthreads();
-        for (int c = threadIdx.x; c < C; c += THREADS) {
-            real sum = 0;
-            for (int w = 0; w < WARPS; ++w) sum += all[w][c];
-            sums[((index_t)blockIdx.x * 3 + n) * C + c] = sum;
+#pragma unroll
+    for (int n = 0; n < 3; ++n)
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) {
+            const real sum = sum_over_warps(total[n][k]);
+            const int c = k * 32 + threadIdx.x;
+            if (threadIdx.x < 32 && c < C) sums[((index_t)blockIdx.x * 3 + n) * C + c] = sum;
         }
-    }
 }

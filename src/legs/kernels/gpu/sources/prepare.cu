@@ -1,16 +1,9 @@
 // The sum of f over all nodes, for all threads.
 template <class F>
 __device__ real total(index_t begin, index_t end, F f) {
-    __shared__ real sums[32];
     real value = 0;
-    for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) value += f(i);
-    value = sum_over(value, 1, 32);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = 0;
-    for (int k = 0; k < (blockDim.x + 31) / 32; ++k) value += sums[k];
-    return value;
+    for (index_t i = begin + threadIdx.x; i < end; i += THREADS) value += f(i);
+    return sum_over_warps(sum_over(value, 1, 32));
 }
 
 // Degrees, places of neighbors in their graph, the share of a node in means and the floor of the
@@ -20,7 +13,7 @@ extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const i
                                    unsigned short* near, real* inverse, real* floors, real* shares) {
     const int g = blockIdx.x;
     const index_t begin = ptr[g], end = ptr[g + 1];
-    for (index_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    for (index_t i = begin + threadIdx.x; i < end; i += THREADS) {
         real degree = 0;
         for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
             degree += WEIGHTED ? weight[e] : real(1);
@@ -35,15 +28,15 @@ extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const i
     if (threadIdx.x == 0) shares[g] = share;
     for (int c = 0; c < C; ++c) {
         const real energy = total(begin, end, [&](index_t i) {
-            real reach = 0, spread = 0, degree = 0;
+            real inflow = 0, spread = 0, degree = 0;
             for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
                 const real w = WEIGHTED ? weight[e] : real(1), a = w * inverse[col[e]], z = x[col[e] * C + c];
                 degree += w;
-                reach += a;
+                inflow += a;
                 spread += a * z * z;
             }
             const real square = x[i * C + c] * x[i * C + c];
-            return times(i) * (square + (degree > 0 ? reach * spread : square));
+            return times(i) * (square + (degree > 0 ? inflow * spread : square));
         });
         if (threadIdx.x == 0) floors[g * C + c] = real(RELATIVE_FLOOR) * energy * share + real(ABSOLUTE_FLOOR);
     }

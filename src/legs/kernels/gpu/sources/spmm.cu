@@ -1,5 +1,5 @@
 // Sparse times dense for a stack of models: out[m, i] = sum over entries e of row i of
-// value_e x[m, col_e]. Without x, sums of the values of each head.
+// value_e x[m, col_e].
 //
 // Constants: real; WIDTH numbers that a thread reads at once (1, 2 or 4); HEADS: 0 if all models and
 // channels share the values, [entries], else the heads of values [models, entries, HEADS].
@@ -18,14 +18,13 @@ spmm(const index_t* __restrict__ rowptr, const index_t* __restrict__ col,
     const int lane = int(place % pieces), i = int(place / pieces % rows);
     const index_t model = place / pieces / rows;
     if (model >= models) return;
-    if (x) x += model * columns * pieces;
+    x += model * columns * pieces;
     if (HEADS) value += model * entries * HEADS + lane / (pieces / (HEADS ? HEADS : 1));
     real sum[WIDTH] = {};
     const index_t end = rowptr[i + 1];
 #pragma unroll 4
     for (index_t e = rowptr[i]; e < end; ++e) {
-        Piece seen = {1};
-        if (x) seen = x[col[e] * pieces + lane];
+        const Piece seen = x[col[e] * pieces + lane];
         const real factor = value[(order ? order[e] : e) * (HEADS ? HEADS : 1)];
 #pragma unroll
         for (int w = 0; w < WIDTH; ++w) sum[w] += factor * seen.part[w];
