@@ -25,7 +25,8 @@ LARGEST_COUNT = 255
 # Ipc grows exponentially with the molecule.
 LOGARITHMIC = ("Ipc",)
 _SLOW_IF_LARGE = ("Ipc", "AvgIpc")
-_PARALLEL_FROM, _CHUNK = 1_000, 100  # molecules
+# Molecules. legs embed computes as many at once, in processes of its own.
+_PARALLEL_ABOVE, _CHUNK = 2_000, 100
 
 
 def feature_names(
@@ -63,8 +64,8 @@ def molecule_features(
             than 300 atoms; of Ipc it is :math:`\mathrm{sign}(v) \log(1 + |v|)`.
         fingerprint: ``"morgan"`` or ``"morgan-count"`` for Morgan fingerprints of radius 2 in 2,048
             bins, as bits or as counts up to 255.
-        workers: processes (default: one per core from 1,000 molecules on if there are descriptors,
-            one below).
+        workers: processes (default: one per core for descriptors of more than 2,000 molecules, else
+            one).
 
     >>> molecule_features(["CCO"], fingerprint="morgan-count").sum()
     np.float32(6.0)
@@ -73,7 +74,7 @@ def molecule_features(
     from joblib import Parallel, cpu_count, delayed
 
     if workers is None:
-        workers = cpu_count() if descriptors and len(smiles) >= _PARALLEL_FROM else 1
+        workers = cpu_count() if descriptors and len(smiles) > _PARALLEL_ABOVE else 1
     starts = range(0, len(smiles), _CHUNK)
     tasks = (delayed(_compute)(smiles[k : k + _CHUNK], k, descriptors, fingerprint) for k in starts)
     parts = Parallel(workers)(tasks)
@@ -84,7 +85,8 @@ def with_molecule_features(
     data: GraphDataset, descriptors: Descriptors | None, fingerprint: Fingerprint | None
 ) -> GraphDataset:
     """A data set of molecules with :func:`molecule_features` as its graph-level features."""
-    if descriptors is None and fingerprint is None:
+    same = {"descriptors": descriptors, "fingerprint": fingerprint}
+    if not any(same.values()) or same.items() <= data.info.items():
         return data
     import torch
 
@@ -93,7 +95,7 @@ def with_molecule_features(
         name = data.name or "this data set"
         raise DataError(f"descriptors and fingerprints are of molecules; {name} has no SMILES")
     values = torch.from_numpy(molecule_features(data.smiles, descriptors, fingerprint))
-    info = {**data.info, "descriptors": descriptors, "fingerprint": fingerprint}
+    info = {**data.info, **same}
     return replace(data, graph_features=values, graph_feature_names=names, info=info)
 
 
