@@ -50,6 +50,7 @@ class Reading:
             )
         noted = dict(predictor.input)
         targets = tuple(noted.pop("targets", ()))
+        noted.pop("graph_feature_names", None)  # the model's, as its columns of node features are
         asked = {name: value for name, value in options.items() if value is not None}
         return cls(
             predictor.features, predictor.feature_names, {**noted, **asked}, targets, tuple(asked)

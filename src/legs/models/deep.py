@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from legs import functional as fn
 from legs.kernels.gpu.stacked import linear, norm_relu
 from legs.models.network import Graphs, Network
-from legs.nn import FCN, GraphBatchNorm, InputScale, Readout, WaveletConv
+from legs.nn import FCN, FeatureScale, GraphBatchNorm, InputScale, Readout, WaveletConv
 from legs.nn.head import arguments
 
 
@@ -31,6 +31,7 @@ class DeepNetwork(Network):
         head_channels: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         edge_dim: int | None = None,
+        graph_dim: int | None = None,
         **conv: Any,
     ) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class DeepNetwork(Network):
             raise ValueError(f'norm must be "batch" or "layer"; got {norm!r}')
         if num_layers < 1:
             raise ValueError(f"num_layers must be at least 1; got {num_layers}")
-        self.edge_dim = edge_dim
+        self.edge_dim, self.graph_dim = edge_dim, graph_dim
         self.scale = InputScale(in_channels)
         self.first = nn.Linear(in_channels, hidden_channels)
         self.convs, self.linears, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
@@ -52,6 +53,9 @@ class DeepNetwork(Network):
         self.dropout = nn.Dropout(dropout / 2)
         self.readout = Readout(readout)
         width = (num_layers + 1) * len(self.readout.statistics) * hidden_channels + 2
+        if graph_dim is not None:
+            self.graph_scale = FeatureScale(graph_dim)
+            width += graph_dim
         self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
 
     @abstractmethod
@@ -87,7 +91,13 @@ class DeepNetwork(Network):
             layers.append(states)
         count = fn.graph_size(graphs.edge_index, batch, len(states), size, dtype=states.dtype)
         features = self.readout(torch.cat(layers, dim=1), batch, size)
-        return torch.cat([features, count.log1p()], dim=1)
+        parts = [features, count.log1p()]
+        if self.graph_dim is not None:
+            if graphs.graph_features is None:
+                name = f"graph_dim={self.graph_dim}"
+                raise ValueError(f"graph_features are missing: the network has {name}")
+            parts.append(self.graph_scale(graphs.graph_features))
+        return torch.cat(parts, dim=1)
 
     def initialize(
         self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
@@ -130,6 +140,8 @@ class DeepLEGS(DeepNetwork):
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
+        graph_dim: number of graph-level features, which the head reads, scaled by
+            :class:`~legs.nn.FeatureScale`, beside those of the nodes (default ``None``: none).
         conv: options of :class:`~legs.nn.WaveletConv`, such as ``scales``.
 
     >>> model = DeepLEGS(2, 3).eval()

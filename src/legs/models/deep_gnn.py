@@ -47,6 +47,7 @@ class DeepGNN(DeepNetwork):
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
+        graph_dim: number of graph-level features (default ``None``: none are read).
 
     >>> model = DeepGNN("gin", 2, 3).eval()
     >>> model(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
@@ -65,9 +66,10 @@ class DeepGNN(DeepNetwork):
         head_channels: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         edge_dim: int | None = None,
+        graph_dim: int | None = None,
     ) -> None:
         sizes = (in_channels, out_channels, hidden_channels, num_layers, dropout)
-        super().__init__(*sizes, readout, head_channels, norm, edge_dim, layer=layer)
+        super().__init__(*sizes, readout, head_channels, norm, edge_dim, graph_dim, layer=layer)
 
     def _conv(self, channels: int, **options: Any) -> nn.Module:
         return MessageConv(channels, **options)

@@ -86,7 +86,8 @@ def with_molecule_features(
 ) -> GraphDataset:
     """A data set of molecules with :func:`molecule_features` as its graph-level features."""
     same = {"descriptors": descriptors, "fingerprint": fingerprint}
-    if not any(same.values()) or same.items() <= data.info.items():
+    there = data.graph_features is not None and same.items() <= data.info.items()
+    if there or not any(same.values()):
         return data
     import torch
 
