@@ -40,8 +40,9 @@ def test_the_head_reads_them_beside_the_readout(data):
     bare = create("legs-deep", 2, 2, **SMALL)
     network.graph_scale.init_scale(data.graph_features)
     features = embed(network, data)
-    assert features.shape[1] == embed(bare, replace(data, graph_features=None)).shape[1] + 4
-    assert torch.equal(features[:, -4:], network.graph_scale(data.graph_features))
+    assert features.shape[1] == embed(bare, replace(data, graph_features=None)).shape[1] + 8
+    scaled = network.graph_scale(data.graph_features)
+    torch.testing.assert_close(features[:, -8:], network.graph_lin(scaled).detach())
     with pytest.raises(ValueError, match=r"graph_features are missing.*graph_dim=4"):
         network(data[0].x, data[0].edge_index)
     assert create("gcn", 2, 2).graph_dim is None

@@ -54,8 +54,11 @@ class DeepNetwork(Network):
         self.readout = Readout(readout)
         width = (num_layers + 1) * len(self.readout.statistics) * hidden_channels + 2
         if graph_dim is not None:
+            # Mixed before the head: its batch norm would blow up a fingerprint's rare bits.
             self.graph_scale = FeatureScale(graph_dim)
-            width += graph_dim
+            self.graph_dropout = nn.Dropout(dropout)
+            self.graph_lin = nn.Linear(graph_dim, hidden_channels, bias=False)
+            width += hidden_channels
         self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
 
     @abstractmethod
@@ -96,7 +99,8 @@ class DeepNetwork(Network):
             if graphs.graph_features is None:
                 name = f"graph_dim={self.graph_dim}"
                 raise ValueError(f"graph_features are missing: the network has {name}")
-            parts.append(self.graph_scale(graphs.graph_features))
+            own = self.graph_dropout(self.graph_scale(graphs.graph_features))
+            parts.append(self.graph_lin(own))
         return torch.cat(parts, dim=1)
 
     def initialize(
@@ -140,8 +144,9 @@ class DeepLEGS(DeepNetwork):
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
-        graph_dim: number of graph-level features, which the head reads, scaled by
-            :class:`~legs.nn.FeatureScale`, beside those of the nodes (default ``None``: none).
+        graph_dim: number of graph-level features (default ``None``: none are read). Scaled by
+            :class:`~legs.nn.FeatureScale` and mapped linearly to ``hidden_channels``, they are read
+            by the head beside the statistics.
         conv: options of :class:`~legs.nn.WaveletConv`, such as ``scales``.
 
     >>> model = DeepLEGS(2, 3).eval()
