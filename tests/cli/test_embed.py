@@ -28,6 +28,16 @@ def test_fixed_scattering_needs_no_training(tmp_path, capsys):
     assert not (tmp_path / "out.bad_rows.csv").exists()
 
 
+def test_descriptors_and_fingerprints_are_appended(tmp_path, capsys):
+    data = write(tmp_path / "data.csv", ("name", "smiles"), rows(5))
+    args = ["embed", "legs-fixed", str(data), "-o", str(tmp_path / "out.parquet")]
+    assert main([*args, "--descriptors", "rdkit", "--fingerprint", "morgan-count"]) == 0
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    assert "MolWt" in table.columns
+    assert table.columns[-1] == "morgan-count2047"
+    assert main([*args, "--descriptors", "mordred"]) == 2
+
+
 def test_features_of_a_trained_model(tmp_path, capsys):
     run = train_classes(tmp_path, "--model", "legs-fcn")
     data = write(tmp_path / "new.csv", ("smiles",), rows(5))
@@ -36,7 +46,8 @@ def test_features_of_a_trained_model(tmp_path, capsys):
     found = read(out)
     assert len(found) == 5
     assert "hydrogens.psi0.psi3.skewness" in found[0]
-    for more in (("--features", "atoms"), ("--hydrogens",), ("--set", "order=1")):
+    chosen = [("--features", "atoms"), ("--hydrogens",), ("--set", "order=1")]
+    for more in (*chosen, ("--descriptors", "rdkit"), ("--fingerprint", "morgan")):
         assert main(["embed", str(run), str(data), "-o", str(out), *more]) == 1
         assert "legs-fixed alone" in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -134,3 +135,25 @@ def test_models_by_name(tmp_path):
     embedder = open_embedder("legs-fixed", features="atoms + degree", hydrogens=True)
     assert embedder.reading.features == ("atoms", "degree")
     assert embedder.reading.options == {"hydrogens": True}
+
+
+def test_descriptors_and_fingerprints_follow(smi, tmp_path):
+    from legs.data.features.molecule_features import feature_names, molecule_features
+    from legs.engine import LocalEngine
+    from legs.inference.embed import embed_folder
+
+    smi.write_text(smi.read_text() + "*C dummy\n")  # has no partial charges
+    embedder = open_embedder("legs-fixed", descriptors="rdkit", fingerprint="morgan-count")
+    done = embed_file(embedder, smi, tmp_path / "out.parquet", chunk=10)
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    data, names = load(smi), list(feature_names("rdkit", "morgan-count"))
+    assert list(table.columns[-len(names) :]) == names
+    assert (done.rows, done.columns) == (26, len(table.columns) - 1)
+    values = molecule_features(data.smiles, "rdkit", "morgan-count")
+    np.testing.assert_array_equal(table[names].to_numpy(), values)
+    assert table["MaxPartialCharge"].isna().tolist() == [False] * 25 + [True]
+    embed_folder(embedder, smi, tmp_path / "parts", engine=LocalEngine(1), part=8)
+    parts = pd.read_parquet(tmp_path / "parts")
+    np.testing.assert_array_equal(parts[table.columns[1:]].to_numpy(), table.iloc[:, 1:].to_numpy())
+    with pytest.raises(DataError, match="descriptors must be rdkit"):
+        open_embedder("legs-fixed", descriptors="mordred")

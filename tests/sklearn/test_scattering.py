@@ -283,3 +283,25 @@ def test_old_names_of_options(graphs: list[nx.Graph]) -> None:
     with pytest.warns(DeprecationWarning, match="size= of GeometricScattering is deprecated"):
         old = GeometricScattering(paths="all", size=True).fit_transform(graphs)
     np.testing.assert_array_equal(old, new)
+
+
+def test_descriptors_and_fingerprints_are_appended() -> None:
+    pytest.importorskip("rdkit")
+    from legs.data.features.molecule_features import feature_names, molecule_features
+
+    smiles = ["CCO", "c1ccccc1", "CC(=O)O", "CCN"]
+    plain = GeometricScattering().fit_transform(smiles)
+    model = GeometricScattering(descriptors="rdkit", fingerprint="morgan")
+    found = model.fit_transform(smiles)
+    names = feature_names("rdkit", "morgan")
+    assert list(model.get_feature_names_out()[plain.shape[1] :]) == list(names)
+    np.testing.assert_array_equal(found[:, : plain.shape[1]], plain)
+    values = molecule_features(smiles, "rdkit", "morgan")
+    np.testing.assert_array_equal(found[:, plain.shape[1] :], values)
+    # A dummy atom has no charges: they are the medians of fit.
+    column = plain.shape[1] + names.index("MaxPartialCharge")
+    assert model.transform(["*C"])[0, column] in found[:, column]
+    assert np.isfinite(model.transform(["*C"])).all()
+    assert clone(model).get_params()["descriptors"] == "rdkit"
+    with pytest.raises(DataError, match="of molecules"):
+        model.fit([nx.path_graph(3)])

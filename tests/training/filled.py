@@ -28,7 +28,8 @@ def gather(filled, index, valid):
     edge_index = torch.where(inside, edges, filler)
     weight = None if filled.weight is None else filled.weight[edge]
     attr = None if data.edge_attr is None else filled._edge_attr(rows, ends, valid)
-    return GraphBatch(x, edge_index, weight, batch, filled.slots, None, attr)
+    own = None if data.graph_features is None else data.graph_features[index].to(x.dtype)
+    return GraphBatch(x, edge_index, weight, batch, filled.slots, None, attr, own)
 
 
 def owners(ends, capacity):

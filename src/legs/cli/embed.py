@@ -22,6 +22,8 @@ def embed(
     id_column: opt.IdColumn = None,
     on_error: opt.OnError = "raise",
     features: opt.Features = None,
+    descriptors: opt.Descriptors = None,
+    fingerprint: opt.Fingerprint = None,
     hydrogens: opt.Hydrogens = False,
     symmetrize: opt.Symmetrize = False,
     settings: opt.Settings = None,
@@ -32,7 +34,8 @@ def embed(
     """Write features of graphs, by scattering or a trained model, to a table.
 
     Tables of molecules may be larger than memory. With --on-error skip, bad rows are listed in
-    OUT.bad_rows.csv. --features, --hydrogens and --set are for legs-fixed only.
+    OUT.bad_rows.csv. --features, --descriptors, --fingerprint, --hydrogens and --set are for
+    legs-fixed only.
 
     A folder gets Parquet files, computed on all cores; the same command resumes an interrupted run.
     Bad rows have no features there, and are listed in OUT/_bad_rows.csv.
@@ -53,6 +56,8 @@ def embed(
     embedder = open_embedder(
         model,
         features=features,
+        descriptors=descriptors,
+        fingerprint=fingerprint,
         hydrogens=hydrogens,
         smiles_column=smiles_column,
         id_column=id_column,

@@ -58,6 +58,12 @@ OnError = Annotated[Literal["raise", "skip"], Option(help="Stop at the first bad
 Features = Annotated[
     str | None, Option(metavar="BLOCKS", help="Node features, such as structure+labels or chem.")
 ]
+Descriptors = Annotated[
+    Literal["rdkit"] | None, Option(help="Descriptors of molecules, for each graph as a whole.")
+]
+Fingerprint = Annotated[
+    Literal["morgan", "morgan-count"] | None, Option(help="Fingerprint of molecules, likewise.")
+]
 Hydrogens = Annotated[bool, Option("--hydrogens", help="Include hydrogens as nodes.")]
 Symmetrize = Annotated[bool, Option("--symmetrize", help="Treat directed edges as undirected.")]
 Settings = Annotated[
@@ -90,6 +96,8 @@ class DataOptions:
     id_column: IdColumn = None
     on_error: OnError = "raise"
     features: Features = None
+    descriptors: Descriptors = None
+    fingerprint: Fingerprint = None
     hydrogens: Hydrogens = False
     symmetrize: Symmetrize = False
     limit: Annotated[int | None, Option(min=1, help="Read only this many graphs.")] = None

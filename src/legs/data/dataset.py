@@ -25,6 +25,7 @@ class GraphBatch(NamedTuple):
     batch_size: int
     y: Tensor | None  # [graphs] classes or [graphs, targets] values
     edge_attr: Tensor | None = None  # [edges, edge features], as x
+    graph_features: Tensor | None = None  # [graphs, graph-level features], as x; NaN: missing
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch on another device."""
@@ -56,6 +57,9 @@ class GraphDataset:
         groups: per graph, where graphs belong together and splits may have to respect it.
         info: anything else: source, licence note, …
         edge_attr: edge features ``[edges, edge features]``, float32 or uint8: bonds of molecules.
+        graph_features: graph-level features ``[graphs, columns]``, float32, NaN: missing, such as
+            descriptors of molecules.
+        graph_feature_names: of the columns of ``graph_features``.
 
     >>> path = Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
     >>> data = GraphDataset.from_pyg([path, path])
@@ -81,6 +85,8 @@ class GraphDataset:
     groups: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
     edge_attr: Tensor | None = None
+    graph_features: Tensor | None = None
+    graph_feature_names: tuple[str, ...] = ()
 
     @property
     def num_graphs(self) -> int:
@@ -103,6 +109,11 @@ class GraphDataset:
         return None if self.edge_attr is None else self.edge_attr.shape[1]
 
     @property
+    def graph_dim(self) -> int | None:
+        """Number of graph-level features; ``None`` without any."""
+        return None if self.graph_features is None else self.graph_features.shape[1]
+
+    @property
     def out_channels(self) -> int:
         """Number of classes or targets: what a model has to put out."""
         if self.y is None:
@@ -119,6 +130,7 @@ class GraphDataset:
 
     def __repr__(self) -> str:
         task = f", task={self.task!r}" if self.task else ""
+        task = task if self.graph_dim is None else f", graph_dim={self.graph_dim}{task}"
         return (
             f"GraphDataset({self.name!r}, graphs={len(self)}, nodes={self.num_nodes}, "
             f"in_channels={self.in_channels}{task})"
@@ -137,7 +149,7 @@ class GraphDataset:
             if not -len(self) <= index < len(self):
                 raise IndexError(f"graph {index} of {len(self)}")
             graph = self.batch([int(index) % len(self)])
-            names = ("edge_weight", "edge_attr", "y")
+            names = ("edge_weight", "edge_attr", "y", "graph_features")
             optional = {name: getattr(graph, name) for name in names}
             fields = {name: value for name, value in optional.items() if value is not None}
             return Data(graph.x, graph.edge_index, **fields)
@@ -162,6 +174,7 @@ class GraphDataset:
             col=(self.col[edges] + shift).to(self.col.dtype),
             edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            graph_features=None if self.graph_features is None else self.graph_features[graphs],
             y=None if self.y is None else self.y[graphs],
             ids=tuple(self.ids[i] for i in rows) if self.ids else (),
             smiles=tuple(self.smiles[i] for i in rows) if self.smiles else (),
@@ -185,6 +198,7 @@ class GraphDataset:
             batch_size=len(self),
             y=self.y,
             edge_attr=None if self.edge_attr is None else self.edge_attr.to(self.x.dtype),
+            graph_features=own if (own := self.graph_features) is None else own.to(self.x.dtype),
         )
 
     def to(self, device: torch.device | str) -> GraphDataset:
@@ -200,6 +214,8 @@ class GraphDataset:
     @classmethod
     def from_pyg(cls, graphs: Sequence[Data], **fields: Any) -> GraphDataset:
         """Gathers PyG graphs: ``x``, ``edge_index``, perhaps ``edge_weight``, ``edge_attr``, ``y``.
+
+        Graph-level features are ``graph_features``, ``[1, columns]``.
 
         Args:
             graphs: with both directions of every edge.
@@ -217,6 +233,9 @@ class GraphDataset:
                 fields["y"] = fields["y"].flatten().long()
         if "edge_attr" not in fields and all(g.get("edge_attr") is not None for g in graphs):
             fields["edge_attr"] = torch.cat([as_columns(g.edge_attr) for g in graphs])
+        rows = [g.get("graph_features") for g in graphs]
+        if "graph_features" not in fields and rows and all(row is not None for row in rows):
+            fields["graph_features"] = torch.cat([row.reshape(1, -1) for row in rows]).float()
         x = torch.cat([g.x.float() for g in graphs])
         return cls.from_edges(x, ptr, edges, weight, **fields)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from legs.data.catalog import cache as store
 from legs.data.catalog import fetch
@@ -16,6 +16,9 @@ from legs.data.catalog.specs import Source, resolve
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, OnError, write_bad_rows
 from legs.io import check_outputs, printable
+
+if TYPE_CHECKING:
+    from legs.data.features.molecule_features import Descriptors, Fingerprint
 
 
 def load(
@@ -32,6 +35,8 @@ def load(
     bad_file: str | Path | None = None,
     limit: int | None = None,
     cache: bool = True,
+    descriptors: Descriptors | None = None,
+    fingerprint: Fingerprint | None = None,
     **options: Any,
 ) -> GraphDataset:
     """Loads a data set.
@@ -57,6 +62,10 @@ def load(
         bad_file: a CSV file to write the dropped rows to: where, reason.
         limit: only the first graphs (default: all).
         cache: keep the prepared set in the cache, and take it from there (default).
+        descriptors: ``"rdkit"`` for RDKit's descriptors of molecules as graph-level features
+            (default ``None``); see
+            :func:`legs.data.features.molecule_features.molecule_features`.
+        fingerprint: ``"morgan"`` or ``"morgan-count"``, likewise (default ``None``).
         options: further options of the reader, such as ``hydrogens=True`` for molecules, ``k=10``
             neighbours for structures, ``folder=`` for CASP12.
 
@@ -76,7 +85,8 @@ def load(
     chosen = source.take({name: value for name, value in options.items() if value is not None})
     if limit is not None and limit < 1:
         raise DataError(f"limit is at least 1, not {limit}")
-    dataset = _prepared(source, features, chosen, BadRows(on_error), limit, cache)
+    molecules = (descriptors, fingerprint)
+    dataset = _prepared(source, features, chosen, BadRows(on_error), limit, cache, molecules)
     if target is not None and "target" not in chosen:
         names = [target] if isinstance(target, str) else list(target)
         dataset = _select(dataset, names, BadRows(on_error))
@@ -100,9 +110,15 @@ def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
 
 def reading_options(data: GraphDataset) -> dict[str, Any]:
     """How a data set was read, as JSON values: what a model needs to read new files."""
-    columns = ("hydrogens", "bond_weights", "smiles_column", "id_column")
+    columns = (
+        *("hydrogens", "bond_weights", "smiles_column", "id_column"),
+        *("descriptors", "fingerprint"),
+    )
     noted = {name: data.info[name] for name in columns if data.info.get(name) is not None}
-    return {**noted, **data.info.get("reading", {}), "targets": list(data.target_names)}
+    noted |= {**data.info.get("reading", {}), "targets": list(data.target_names)}
+    if data.graph_feature_names:
+        noted["graph_feature_names"] = list(data.graph_feature_names)
+    return noted
 
 
 def _prepared(
@@ -112,9 +128,11 @@ def _prepared(
     bad: BadRows,
     limit: int | None,
     use_cache: bool,
+    molecules: tuple[Descriptors | None, Fingerprint | None],
 ) -> GraphDataset:
     """The whole set, or where the reader can stop early, at least ``limit`` graphs of it."""
     from legs.data.features.blocks import assemble
+    from legs.data.features.molecule_features import feature_names, with_molecule_features
 
     blocks = features.replace(" ", "").split("+") if isinstance(features, str) else features
     options = dict(chosen)
@@ -125,7 +143,10 @@ def _prepared(
         "options": {**chosen, "on_error": bad.on_error if "bad" in options else ""},
         "versions": dict.fromkeys(source.reader.packages, ""),
     }
-    for package in source.reader.packages:
+    if any(molecules):
+        feature_names(*molecules)  # reports wrong options before anything is read
+        choices |= {"molecules": molecules, "versions": {**choices["versions"], "rdkit": ""}}
+    for package in choices["versions"]:
         with suppress(PackageNotFoundError):
             choices["versions"][package] = version(package)
     place = _place(source, choices, chosen) if use_cache else None
@@ -141,6 +162,7 @@ def _prepared(
     if len(bad) or "bad_rows" not in info:
         info |= {"bad_rows": len(bad), "bad": list(bad)}
     dataset = assemble(replace(raw, name=raw.name or source.name, info=info), blocks)
+    dataset = with_molecule_features(dataset, *molecules)
     # As the cache gives it back: the first load must not differ from the second.
     dataset = replace(dataset, info=store.plain(dataset.info))
     if use_cache and least is None:

@@ -107,7 +107,10 @@ _KINDS = {
     "col": (torch.int32, 1),
     "edge_weight": (torch.float32, 1),
 }
-NAMES = ("feature_names", "class_names", "target_names", "ids", "smiles", "groups")
+NAMES = (
+    *("feature_names", "class_names", "target_names", "ids", "smiles", "groups"),
+    "graph_feature_names",
+)
 
 
 def check_dataset(data: GraphDataset) -> GraphDataset:
@@ -133,6 +136,14 @@ def _misfit(data: GraphDataset) -> str:
         or not bool(attr.isfinite().all())
     ):
         return "edge features are not a row of finite numbers per edge, float32 or uint8"
+    table = data.graph_features
+    if table is not None and (
+        not isinstance(table, Tensor)
+        or table.dtype != torch.float32
+        or (table.dim(), len(table)) != (2, len(data))
+        or bool(table.isinf().any())
+    ):
+        return "graph-level features are not a row of float32 per graph, or infinite"
     for name, total, least in (("ptr", nodes, 1), ("rowptr", edges, 0)):
         offsets = getattr(data, name)
         good = len(offsets) > least and int(offsets[0]) == 0 and int(offsets[-1]) == total
@@ -153,6 +164,7 @@ def _misfit(data: GraphDataset) -> str:
         return "node features are NaN or infinite"
     per_graph = dict.fromkeys(("ids", "smiles", "groups"), len(data))
     lengths = {"feature_names": data.in_channels, **per_graph}
+    lengths["graph_feature_names"] = data.graph_dim or 0
     for name in NAMES:
         values = getattr(data, name)
         if not all(isinstance(value, str) for value in values):

@@ -91,7 +91,7 @@ def attribute(
     Args:
         model: a trained model, or a bare network.
         graph: with the node features that the model reads (``x``, ``edge_index``, perhaps
-            ``edge_weight`` and ``edge_attr``), both directions of every edge.
+            ``edge_weight``, ``edge_attr`` and ``graph_features``), both directions of every edge.
         target: the class or target to explain, by name or index (default: the predicted class, or
             the first target). Of a class or label, the log-odds :math:`\log p / (1 - p)` are
             attributed; of a bare network, the output itself.
@@ -157,6 +157,7 @@ def _copies(graph: Data, x: Tensor) -> dict[str, Any]:
     count, nodes = x.shape[:2]
     edges = graph.edge_index.unsqueeze(1) + (torch.arange(count) * nodes).view(1, -1, 1)
     weight, attr = graph.get("edge_weight"), graph.get("edge_attr")
+    own = graph.get("graph_features")
     return {
         "x": x.reshape(-1, x.shape[-1]),
         "edge_index": edges.flatten(1),
@@ -164,6 +165,7 @@ def _copies(graph: Data, x: Tensor) -> dict[str, Any]:
         "batch": torch.arange(count).repeat_interleave(nodes),
         "batch_size": count,
         "edge_attr": None if attr is None else attr.double().repeat(count, 1),
+        "graph_features": None if own is None else own.double().repeat(count, 1),
     }
 
 

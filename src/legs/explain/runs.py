@@ -109,6 +109,8 @@ def drawn_graphs(file: Path) -> list[Data]:
         if "edge_attr" in arrays:
             there, back = arrays["edge_attr"][:, edges]
             graph.edge_attr = torch.from_numpy(np.concatenate([there, back[no_loop]]))
+        if "graph_features" in arrays:
+            graph.graph_features = torch.from_numpy(arrays["graph_features"][k : k + 1])
         graphs.append(graph)
     return graphs
 

@@ -23,12 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import torch
 from safetensors.torch import save
 from torch import Tensor
 
 from legs import io
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, OnError, write_bad_rows
+from legs.data.features.molecule_features import Descriptors, Fingerprint, feature_names
 from legs.engine import Engine, LocalEngine
 from legs.inference import inputs
 from legs.inference.inputs import Batch, Compute, InputPart, Reading, finite_part
@@ -62,10 +64,23 @@ class Embedder:
     network_of: Callable[[int], Network]  # that makes them, by the number of node features
     # JSON values that distinguish it from others
     identity: dict[str, Any] = field(default_factory=dict)
+    appends: bool = False  # whether graph-level features follow, as they are
 
     def names_of(self, names: Sequence[str], width: int) -> list[str]:
         """Names of ``width`` features, from those of the node features."""
         return network_names(self.network_of(len(names)), names, width)
+
+    def columns_of(self, data: GraphDataset, features: Tensor) -> list[str]:
+        """Names of the columns of a table, less its ids."""
+        more = data.graph_feature_names if self.appends else ()
+        return [*self.names_of(data.feature_names, features.shape[1]), *more]
+
+    def complete(self, part: InputPart, features: Tensor | None) -> Tensor | None:
+        """Features of a part with those that follow, NaN where they are missing."""
+        if not self.appends or part.data is None or features is None:
+            return features
+        assert part.data.graph_features is not None
+        return torch.cat([features, part.data.graph_features], dim=1)
 
 
 class Embedded(NamedTuple):
@@ -90,7 +105,9 @@ def fixed_embedder(reading: Reading, device: str = "cpu", **options: Any) -> Emb
         return embed(network(data.in_channels), data.to(device)).cpu()
 
     network(1)  # reports wrong options before any file is read
-    return Embedder(reading, features_of, network, {"model": UNTRAINED, "options": options})
+    identity = {"model": UNTRAINED, "options": options}
+    appends = any(reading.options.get(name) for name in ("descriptors", "fingerprint"))
+    return Embedder(reading, features_of, network, identity, appends)
 
 
 def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
@@ -110,6 +127,8 @@ def open_embedder(
     model: str,
     *,
     features: str | None = None,
+    descriptors: Descriptors | None = None,
+    fingerprint: Fingerprint | None = None,
     hydrogens: bool = False,
     smiles_column: str | None = None,
     id_column: str | None = None,
@@ -119,22 +138,28 @@ def open_embedder(
 ) -> Embedder:
     """An embedder by name: ``legs-fixed``, or the directory of a run or model.
 
-    A trained model knows its own blocks of node ``features``, ``hydrogens`` and scattering
-    ``options``; these are for ``legs-fixed`` alone. Columns of the input are found by default.
+    A trained model knows its own blocks of node ``features``, ``descriptors``, ``fingerprint``,
+    ``hydrogens`` and scattering ``options``; these are for ``legs-fixed`` alone, which appends
+    descriptors and fingerprint of molecules to its features. Columns of the input are found by
+    default.
     """
     columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
     if model == UNTRAINED:
         blocks = None if features is None else tuple(b.strip() for b in features.split("+"))
         asked = {**columns, "hydrogens": hydrogens or None}
         asked = {name: value for name, value in asked.items() if value is not None}
-        reading = Reading(blocks, options=asked, asked=tuple(asked))
+        if descriptors or fingerprint:
+            feature_names(descriptors, fingerprint)  # reports wrong options before reading
+        molecules = {"descriptors": descriptors, "fingerprint": fingerprint}
+        molecules = {name: value for name, value in molecules.items() if value is not None}
+        reading = Reading(blocks, options={**asked, **molecules}, asked=tuple(asked))
         return fixed_embedder(reading, device, **(options or {}))
     if model in methods() and not Path(model).exists():
         raise DataError(
             f"{model} has to be trained first: legs train DATA --model {model} -o RUN, "
             "then legs embed RUN DATA"
         )
-    if features is not None or hydrogens or options:
+    if features is not None or descriptors or fingerprint or hydrogens or options:
         raise DataError(
             f"{model} has been trained and knows its features and options; "
             f"choices are for {UNTRAINED} alone"
@@ -173,8 +198,10 @@ def embed_file(
             writer.add_bad(part.bad())
             if part.data is not None and features is not None:
                 data = part.data
-                names = names or embedder.names_of(data.feature_names, features.shape[1])
-                table = pd.DataFrame(features.numpy(), columns=names)
+                names = names or embedder.columns_of(data, features)
+                values = embedder.complete(part, features)
+                assert values is not None
+                table = pd.DataFrame(values.numpy(), columns=names)
                 table.insert(0, "id", pd.Series(data.ids, dtype="string"))
                 writer.table.add(table)
             done += len(part)
@@ -313,6 +340,7 @@ def make_part(shared: Shared, part: Part) -> Made:
         for piece in part.rows.pieces(CHUNK):
             rows = inputs.read_batch(shared.embedder.reading, piece)
             rows, features = finite_part(rows, shared.embedder.features_of, shared.on_error)
+            features = shared.embedder.complete(rows, features)
             first = part.first + writer.rows
             places = enumerate(zip(rows.where, rows.errors, strict=True), first)
             bad += [(number, where, reason) for number, (where, reason) in places if reason]
@@ -401,7 +429,6 @@ def _columns(
         for piece in batch.pieces(64):
             data = inputs.read_batch(embedder.reading, piece).data
             if data is not None:
-                width = embedder.features_of(data[:1]).shape[1]
-                names = embedder.names_of(data.feature_names, width)
+                names = embedder.columns_of(data, embedder.features_of(data[:1]))
                 return names, chain(passed, batches)
     raise DataError(f"{path} holds no row that can be used")

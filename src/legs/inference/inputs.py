@@ -16,6 +16,7 @@ from legs.data.catalog.specs import Source, resolve
 from legs.data.dataset import GraphDataset
 from legs.data.errors import BadRows, DataError, DataWarning, OnError, listed
 from legs.data.features.blocks import assemble
+from legs.data.features.molecule_features import with_molecule_features
 from legs.data.loading import load
 from legs.data.readers.base import Rows
 from legs.data.readers.tables import TableRows
@@ -49,6 +50,7 @@ class Reading:
             )
         noted = dict(predictor.input)
         targets = tuple(noted.pop("targets", ()))
+        noted.pop("graph_feature_names", None)  # the model's, as its columns of node features are
         asked = {name: value for name, value in options.items() if value is not None}
         return cls(
             predictor.features, predictor.feature_names, {**noted, **asked}, targets, tuple(asked)
@@ -229,7 +231,7 @@ def _named_set(
 
 
 def _fitting(reading: Reading, data: GraphDataset) -> GraphDataset:
-    """The same graphs with the node features of the model."""
+    """The same graphs with the node and graph-level features of the model."""
     for name in ("hydrogens", "bond_weights"):
         then, now = reading.options.get(name), data.info.get(name)
         if then is not None and now is not None and then != now:
@@ -237,7 +239,8 @@ def _fitting(reading: Reading, data: GraphDataset) -> GraphDataset:
                 f"the model was trained {'with' if then else 'without'} {name.replace('_', ' ')}, "
                 f"but {data.name} comes {'with' if now else 'without'} them"
             )
-    return align(data, reading.feature_names)
+    molecules = (reading.options.get(name) for name in ("descriptors", "fingerprint"))
+    return align(with_molecule_features(data, *molecules), reading.feature_names)
 
 
 def _without(part: InputPart, reasons: Mapping[int, str], on_error: OnError) -> InputPart:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from legs import functional as fn
 from legs.kernels.gpu.stacked import linear, norm_relu
 from legs.models.network import Graphs, Network
-from legs.nn import FCN, GraphBatchNorm, InputScale, Readout, WaveletConv
+from legs.nn import FCN, FeatureScale, GraphBatchNorm, InputScale, Readout, WaveletConv
 from legs.nn.head import arguments
 
 
@@ -31,6 +31,7 @@ class DeepNetwork(Network):
         head_channels: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         edge_dim: int | None = None,
+        graph_dim: int | None = None,
         layer_dropout: float = 0.0,
         **conv: Any,
     ) -> None:
@@ -40,7 +41,7 @@ class DeepNetwork(Network):
             raise ValueError(f'norm must be "batch" or "layer"; got {norm!r}')
         if num_layers < 1:
             raise ValueError(f"num_layers must be at least 1; got {num_layers}")
-        self.edge_dim = edge_dim
+        self.edge_dim, self.graph_dim = edge_dim, graph_dim
         self.scale = InputScale(in_channels)
         self.first = nn.Linear(in_channels, hidden_channels)
         self.convs, self.linears, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
@@ -53,6 +54,12 @@ class DeepNetwork(Network):
         self.dropout = nn.Dropout(layer_dropout)
         self.readout = Readout(readout)
         width = (num_layers + 1) * len(self.readout.statistics) * hidden_channels + 2
+        if graph_dim is not None:
+            # Mixed before the head: its batch norm would blow up a fingerprint's rare bits.
+            self.graph_scale = FeatureScale(graph_dim)
+            self.graph_dropout = nn.Dropout(dropout)
+            self.graph_lin = nn.Linear(graph_dim, hidden_channels, bias=False)
+            width += hidden_channels
         self.head = FCN(width, out_channels, head_channels or hidden_channels, dropout)
 
     @abstractmethod
@@ -68,6 +75,11 @@ class DeepNetwork(Network):
         self, conv: Any, states: Tensor, prepared: Any, graphs: Graphs
     ) -> tuple[Tensor, Tensor | None]:
         """New states without the bias, and the bias."""
+
+    @property
+    def drops_nodes(self) -> bool:
+        """Whether dropout applies to states of nodes."""
+        return self.dropout.p > 0
 
     def _embed(self, graphs: Graphs) -> Tensor:
         with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
@@ -93,7 +105,14 @@ class DeepNetwork(Network):
         sizes = (len(states), size, graphs.edge_weight, multiplicity, states.dtype)
         count = fn.graph_size(graphs.edge_index, batch, *sizes)
         features = self.readout(torch.cat(layers, dim=1), batch, size, multiplicity)
-        return torch.cat([features, count.log1p()], dim=1)
+        parts = [features, count.log1p()]
+        if self.graph_dim is not None:
+            if graphs.graph_features is None:
+                name = f"graph_dim={self.graph_dim}"
+                raise ValueError(f"graph_features are missing: the network has {name}")
+            own = self.graph_dropout(self.graph_scale(graphs.graph_features))
+            parts.append(self.graph_lin(own))
+        return torch.cat(parts, dim=1)
 
     def initialize(
         self, x: Tensor, features: Tensor | None = None, graphs: int | None = None
@@ -136,6 +155,9 @@ class DeepLEGS(DeepNetwork):
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
+        graph_dim: number of graph-level features (default ``None``: none are read). Scaled by
+            :class:`~legs.nn.FeatureScale` and mapped linearly to ``hidden_channels``, they are read
+            by the head beside the statistics.
         layer_dropout: after every layer (default 0).
         conv: options of :class:`~legs.nn.WaveletConv`, such as ``scales``.
 

@@ -47,6 +47,7 @@ class DeepGNN(DeepNetwork):
         head_channels: width of the head (default: ``hidden_channels``).
         norm: ``"batch"`` (default) or ``"layer"``.
         edge_dim: number of edge features (default ``None``: none are read).
+        graph_dim: number of graph-level features (default ``None``: none are read).
         layer_dropout: after every layer (default 0).
 
     >>> model = DeepGNN("gin", 2, 3).eval()
@@ -66,10 +67,11 @@ class DeepGNN(DeepNetwork):
         head_channels: int | None = None,
         norm: Literal["batch", "layer"] = "batch",
         edge_dim: int | None = None,
+        graph_dim: int | None = None,
         layer_dropout: float = 0.0,
     ) -> None:
         sizes = (in_channels, out_channels, hidden_channels, num_layers, dropout)
-        rest = (head_channels, norm, edge_dim, layer_dropout)
+        rest = (head_channels, norm, edge_dim, graph_dim, layer_dropout)
         super().__init__(*sizes, readout, *rest, layer=layer)
 
     def _conv(self, channels: int, **options: Any) -> nn.Module:

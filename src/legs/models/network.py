@@ -28,6 +28,7 @@ class Graphs(NamedTuple):
     multiplicity: Tensor | None = None
     edge_attr: Tensor | None = None
     mask: Tensor | None = None
+    graph_features: Tensor | None = None
 
     def segments(self) -> tuple[Tensor, int]:
         """The graph of each node, and the number of graphs."""
@@ -47,9 +48,10 @@ class Graphs(NamedTuple):
 class Network(nn.Module, ABC):
     """A network over graphs: :meth:`embed` turns graphs into features, ``head`` into predictions.
 
-    ``forward`` takes what PyG layers take; ``edge_attr`` only networks with an ``edge_dim``. Three
-    more arguments serve training: ``powers`` (:meth:`legs.nn.Scattering.walk_powers`, computed once
-    for a data set), ``mask`` (the graphs of a batch whose statistics batch norm may see) and
+    ``forward`` takes what PyG layers take; ``edge_attr`` only networks with an ``edge_dim``, and
+    ``graph_features``, ``[graphs, graph_dim]``, only those with a ``graph_dim``. Three more
+    arguments serve training: ``powers`` (:meth:`legs.nn.Scattering.walk_powers`, computed once for
+    a data set), ``mask`` (the graphs of a batch whose statistics batch norm may see) and
     ``multiplicity`` (how many equivalent nodes each one stands for,
     :func:`legs.data.merge_equivalent`).
     """
@@ -59,6 +61,8 @@ class Network(nn.Module, ABC):
     description: dict[str, Any]
     #: Number of edge features that are read; ``None``: none.
     edge_dim: int | None = None
+    #: Number of graph-level features that are read; ``None``: none.
+    graph_dim: int | None = None
     kinds: ClassVar[dict[str, type[Network]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -76,11 +80,11 @@ class Network(nn.Module, ABC):
         multiplicity: Tensor | None = None,
         edge_attr: Tensor | None = None,
         mask: Tensor | None = None,
+        graph_features: Tensor | None = None,
     ) -> Tensor:
         """Features ``[graphs, features]`` that the head reads."""
-        graphs = Graphs(
-            x, edge_index, edge_weight, batch, batch_size, powers, multiplicity, edge_attr, mask
-        )
+        first = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        graphs = Graphs(*first, edge_attr, mask, graph_features)
         if multiplicity is not None:
             if not self.takes_multiplicity:
                 raise ValueError(f"{type(self).__name__} does not take merged nodes")
@@ -118,10 +122,11 @@ class Network(nn.Module, ABC):
         mask: Tensor | None = None,
         multiplicity: Tensor | None = None,
         edge_attr: Tensor | None = None,
+        graph_features: Tensor | None = None,
     ) -> Tensor:
         """Predictions, ``[graphs, out_channels]``."""
         graphs = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
-        features = self.embed(*graphs, edge_attr, mask)
+        features = self.embed(*graphs, edge_attr, mask, graph_features)
         return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -4,6 +4,7 @@ from legs.nn.attention import Attention
 from legs.nn.batch_norm import GraphBatchNorm, synchronized
 from legs.nn.columns import Column
 from legs.nn.fcn import FCN
+from legs.nn.feature_scale import FeatureScale
 from legs.nn.input_scale import InputScale
 from legs.nn.moments import Moments
 from legs.nn.rbf import RBF
@@ -18,6 +19,7 @@ __all__ = [
     "RBF",
     "Attention",
     "Column",
+    "FeatureScale",
     "GraphBatchNorm",
     "InputScale",
     "LazyWalk",

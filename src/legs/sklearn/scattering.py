@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,12 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from legs.data.dataset import GraphDataset
+from legs.data.features.molecule_features import (
+    Descriptors,
+    Fingerprint,
+    feature_names,
+    with_molecule_features,
+)
 from legs.data.validate import Array
 from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
@@ -53,6 +59,10 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         features: node features and their default: see :class:`LEGSClassifier`.
         batch_size: graphs computed at once (default 256); changes memory and speed only.
         dtype: ``"float32"`` (default) or ``"float64"``, of computation and output.
+        descriptors: ``"rdkit"`` appends RDKit's descriptors of molecules (default ``None``); what
+            is missing is the median of ``fit``. See
+            :func:`legs.data.features.molecule_features.molecule_features`.
+        fingerprint: ``"morgan"`` or ``"morgan-count"`` appends fingerprints (default ``None``).
         paths: deprecated, ``path_policy``.
         size: deprecated, ``append_graph_size``.
 
@@ -60,6 +70,7 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         features_: names of the node feature blocks in use.
         node_features_: names of the node features.
         in_channels_: number of node features.
+        medians_: of the descriptors and fingerprints.
 
     >>> import networkx as nx
     >>> scattering = GeometricScattering(order=1, num_moments=1)
@@ -82,6 +93,8 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     features: str | Sequence[str] | None = None
     batch_size: int = 256
     dtype: Literal["float32", "float64"] = "float32"
+    descriptors: Descriptors | None = None
+    fingerprint: Fingerprint | None = None
     paths: PathPolicy | None = None
     size: bool | None = None
 
@@ -92,7 +105,7 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
 
     def transform(self, X: Graphs) -> Array:
         """Scattering features of the graphs ``X``, ``[graphs, columns]``."""
-        return self._scatter(self._read(X))
+        return self._scatter(self._with_molecule_features(self._read(X)))
 
     def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Array:
         """The same as ``fit`` and ``transform``, reading the graphs once."""
@@ -102,6 +115,8 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         """Names of the columns: node feature, path, moment (``input_features`` is not used)."""
         check_is_fitted(self)
         names = columns_of_features(self._module().columns(), self.node_features_)
+        if self.descriptors or self.fingerprint:
+            names = [*names, *feature_names(self.descriptors, self.fingerprint)]
         return np.array(names, dtype=object)
 
     def _fit(self, X: Graphs) -> GraphDataset:
@@ -114,10 +129,17 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
             raise ValueError(f'dtype must be "float32" or "float64"; got {self.dtype!r}')
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
-        data = read_graphs(X, self.features)
+        data = self._with_molecule_features(read_graphs(X, self.features))
         self._set_features(data)
+        assert data.graph_features is not None
+        self.medians_ = data.graph_features.nanmedian(0).values.nan_to_num().numpy()
         self._module()  # wrong options raise here, not in transform
         return data
+
+    def _with_molecule_features(self, data: GraphDataset) -> GraphDataset:
+        if self.descriptors or self.fingerprint:
+            return with_molecule_features(data, self.descriptors, self.fingerprint)
+        return replace(data, graph_features=torch.empty(len(data), 0), graph_feature_names=())
 
     def _module(self) -> Scattering:
         module = Scattering(
@@ -131,11 +153,14 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     @torch.no_grad()
     def _scatter(self, data: GraphDataset) -> Array:
         module = self._module()
-        out = np.empty((len(data), module.out_channels), dtype=self.dtype)
+        assert data.graph_features is not None
+        more, width = data.graph_features.numpy(), module.out_channels
+        out = np.empty((len(data), width + more.shape[1]), dtype=self.dtype)
+        out[:, width:] = np.where(np.isnan(more), self.medians_, more)
         for part in gen_batches(len(data), self.batch_size):
             x, edge_index, weight, batch, size = data.batch(part)[:5]
             x = x.to(getattr(torch, self.dtype))
-            out[part] = module(x, edge_index, weight, batch, size).numpy()
+            out[part, :width] = module(x, edge_index, weight, batch, size).numpy()
         return out
 
     def __sklearn_tags__(self) -> Any:

@@ -26,9 +26,9 @@ from legs.models import Ensemble, Network, create
 from legs.training import runs
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
-from legs.training.inputs import Inputs, embed, unchecked, with_edge_features
+from legs.training.inputs import Inputs, embed, unchecked, with_read_features
 from legs.training.loop import Report, train
-from legs.training.methods import ENSEMBLES, check_names, initialized, with_edge_dim
+from legs.training.methods import ENSEMBLES, check_names, initialized, with_dims
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor, encode_keys, graph_keys
 from legs.training.svm import ScatteringSVM, fit_svm
@@ -81,8 +81,9 @@ def fit(
         split: graphs for training, validation and testing; or ``"random"`` (default),
             ``"scaffold"`` or a file, see :func:`legs.training.default_split`, by ``options.seed``.
         options: how to train.
-        model_options: options of the network. One that can read edge features, such as bonds, does
-            so where there are any, unless ``edge_dim`` is ``None`` here.
+        model_options: options of the network. One that can read edge features, such as bonds, or
+            graph-level features, such as descriptors, does so where there are any, unless
+            ``edge_dim`` or ``graph_dim`` is ``None`` here.
         device: where to train (default ``"cpu"``).
         directory: where to keep checkpoint, metrics, model, split, scores, predictions and what
             ``legs report`` shows; and ``bad_rows.csv``, if rows of the data set were skipped. A
@@ -104,8 +105,10 @@ def fit(
     """
     options, model_options = options or TrainingOptions(), model_options or {}
     check_names(model, model_options)
-    model_options = with_edge_dim(model, model_options, data)
-    data = with_edge_features(data, model_options.get("edge_dim"))
+    model_options = with_dims(model, model_options, data)
+    if data.graph_dim is not None and "graph_dim" not in model_options:
+        raise ValueError(f"{model} reads no graph-level features; legs-deep does")
+    data = with_read_features(data, model_options.get("edge_dim"), model_options.get("graph_dim"))
     groups = find_groups(data, group_by)
     if split is None or isinstance(split, str):
         split = default_split(data, options.seed, kind=split or "random", group_by=groups)
@@ -260,10 +263,13 @@ def fingerprint(data: GraphDataset) -> str:
     digest = hashlib.sha256()
     # Bonds follow from molecules, and were not in the digests of 0.1.0, whose runs resume.
     attr = None if data.smiles else data.edge_attr
-    for tensor in (data.x, data.ptr, data.rowptr, data.col, data.edge_weight, data.y, attr):
+    tensors = (data.x, data.ptr, data.rowptr, data.col, data.edge_weight, data.y, attr)
+    for tensor in (*tensors, data.graph_features):
         if tensor is not None:
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    digest.update(json.dumps([data.feature_names, data.class_names, data.target_names]).encode())
+    names = [data.feature_names, data.class_names, data.target_names]
+    names += [data.graph_feature_names] if data.graph_feature_names else []
+    digest.update(json.dumps(names).encode())
     return digest.hexdigest()[:16]
 
 

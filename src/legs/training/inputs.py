@@ -26,7 +26,7 @@ FEATURES_AT_MOST = {"cuda": 8 * 2**30, "cpu": 2 * 2**30}
 # Equivalent nodes are merged if so many times fewer nodes and edges are left: edges get weights,
 # for which kernels are compiled separately, and little is gained otherwise (docs/results/alike).
 MERGED_FROM = 1.8
-# Of a network, besides a batch of graphs: walk powers, multiplicities, edge features.
+# Of a network, besides a batch of graphs: walk powers, multiplicities, other features.
 Keywords = dict[str, Any]
 # The output of a network for graphs (or nodes) by number, and a mask of those that count.
 Reader = Callable[..., Tensor]
@@ -45,7 +45,7 @@ class Inputs:
     def __init__(
         self, data: GraphDataset, network: Network, device: torch.device, keep: bool = True
     ) -> None:
-        self.data = with_edge_features(data, network.edge_dim).to(device)
+        self.data = with_read_features(data, network.edge_dim, network.graph_dim).to(device)
         self.features: Tensor | None = None
         self.own_features: Tensor | None = None  # [models, graphs, features]
         self.channels = data.in_channels
@@ -95,7 +95,7 @@ class Inputs:
         """Separates what lies side by side in the data set: signals, walk powers, multiplicity."""
         many = (self.steps or 0) * self.channels
         x, powers, multiplicity = graphs.x.split([self.channels, many, int(self.merged)], dim=1)
-        more = edge_features(graphs)
+        more = more_features(graphs)
         if self.steps is not None:
             more["powers"] = powers.unflatten(1, (self.steps, self.channels))
         if self.merged:
@@ -140,21 +140,31 @@ class Inputs:
         return torch.ones_like(self.data.sizes)
 
 
-def with_edge_features(data: GraphDataset, edge_dim: int | None) -> GraphDataset:
-    """The data set for a network that reads so many edge features; without any for ``None``."""
-    if edge_dim is None:
-        return data if data.edge_attr is None else replace(data, edge_attr=None)
-    if data.edge_dim != edge_dim:
-        raise DataError(
-            f"the model reads {edge_dim} edge features (edge_dim={edge_dim}), but "
-            f"{data.name or 'the data set'} has {data.edge_dim or 'none'}"
-        )
+def with_read_features(
+    data: GraphDataset, edge_dim: int | None, graph_dim: int | None
+) -> GraphDataset:
+    """The data set for a network that reads so many edge and graph-level features, or none."""
+    without: tuple[dict[str, Any], ...] = (
+        {"edge_attr": None},
+        {"graph_features": None, "graph_feature_names": ()},
+    )
+    own = (("edge", "edge_dim", edge_dim), ("graph-level", "graph_dim", graph_dim))
+    for (kind, option, dim), fields in zip(own, without, strict=True):
+        there = getattr(data, option)
+        if dim is None and there is not None:
+            data = replace(data, **fields)
+        elif there != dim:
+            raise DataError(
+                f"the model reads {dim} {kind} features ({option}={dim}), but "
+                f"{data.name or 'the data set'} has {there or 'none'}"
+            )
     return data
 
 
-def edge_features(graphs: GraphBatch) -> Keywords:
-    """Edge features of a batch as an argument of a network, if there are any."""
-    return {} if graphs.edge_attr is None else {"edge_attr": graphs.edge_attr}
+def more_features(graphs: GraphBatch) -> Keywords:
+    """Edge and graph-level features of a batch as arguments of a network, if there are any."""
+    more = {"edge_attr": graphs.edge_attr, "graph_features": graphs.graph_features}
+    return {name: tensor for name, tensor in more.items() if tensor is not None}
 
 
 @contextmanager
@@ -176,10 +186,10 @@ def embed(network: Network, data: GraphDataset) -> Tensor:
     """Graph features of all graphs, ``[graphs, features]``, in evaluation mode."""
     training = network.training
     network.eval()
-    data = with_edge_features(data, network.edge_dim)
+    data = with_read_features(data, network.edge_dim, network.graph_dim)
     with unchecked(network):
         batches = (data.batch(index) for index in _chunks(data))
-        parts = [network.embed(*graphs[:5], **edge_features(graphs)) for graphs in batches]
+        parts = [network.embed(*graphs[:5], **more_features(graphs)) for graphs in batches]
     network.train(training)
     return torch.cat(parts)
 

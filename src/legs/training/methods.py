@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from legs.data.dataset import GraphDataset
+from legs.data.errors import DataWarning, listed
 from legs.models import Network, available, create
 from legs.models.catalogue import cannot_build, nearest, takes
+from legs.models.deep import DeepNetwork
 from legs.models.saving import check_sizes
-from legs.nn import FCN, RBF
+from legs.nn import FCN, RBF, FeatureScale
 
 # Ensembles: two networks are trained first, then frozen under a common head.
 ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
@@ -60,14 +64,14 @@ def check_names(model: str, options: dict[str, Any]) -> None:
         raise ValueError("fit predicts for graphs; use legs.training.fit_nodes for nodes")
 
 
-def with_edge_dim(model: str, options: dict[str, Any], data: GraphDataset) -> dict[str, Any]:
-    """Options with ``edge_dim``, where the data has edge features and the model can read them.
+def with_dims(model: str, options: dict[str, Any], data: GraphDataset) -> dict[str, Any]:
+    """Options with ``edge_dim`` and ``graph_dim``, where the data has such features.
 
-    ``edge_dim=None`` among the options stays: none are read.
+    Models that cannot read them have neither. ``None`` among the options stays: none are read.
     """
-    if data.edge_dim is None or not takes(model, "edge_dim"):
-        return options
-    return {"edge_dim": data.edge_dim, **options}
+    dims = {"edge_dim": data.edge_dim, "graph_dim": data.graph_dim}
+    used = {name: dim for name, dim in dims.items() if dim is not None and takes(model, name)}
+    return {**used, **options}
 
 
 def initialized(
@@ -90,4 +94,19 @@ def initialized(
         network.initialize(x, graphs=len(train_index))
         if embedding is not None and isinstance(network.head, RBF):
             network.initialize(x, embedding(network))
+    if isinstance(network, DeepNetwork) and network.graph_dim is not None:
+        _init_graph_scale(network.graph_scale, data, train_index)
     return network
+
+
+def _init_graph_scale(scale: FeatureScale, data: GraphDataset, train_index: Tensor) -> None:
+    """Scales graph-level features by the training graphs, and warns where one equals a target."""
+    assert data.graph_features is not None
+    y = data.y if data.y is None else data.y[train_index]
+    if data.task == "classification" and y is not None:
+        y = one_hot(y, len(data.class_names))
+    scale.init_scale(data.graph_features[train_index], y)
+    names = data.graph_feature_names or [str(k) for k in range(data.graph_features.shape[1])]
+    if equal := scale.dropped(names)["equal to a target"]:
+        message = "dropped graph-level features that equal a target on the training graphs"
+        warnings.warn(f"{message}: {listed(equal)}", DataWarning, stacklevel=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, listed
+from legs.data.features.molecule_features import with_molecule_features
 from legs.data.splits import canonical_smiles
 from legs.data.validate import check_values, graph_name
 from legs.models import saving
@@ -80,6 +81,25 @@ class Predictor:
             mine, others = (f"{len(some)} node features ({listed(some, 6)})" for some in names)
             raise DataError(f"the model reads {mine}, but the data has {others}")
 
+    def complete(self, data: GraphDataset) -> GraphDataset:
+        """The data set with the graph-level features of the model, computed for molecules.
+
+        Raises:
+            DataError: there are others, and no SMILES to compute them from.
+        """
+        names = tuple(self.input.get("graph_feature_names", ()))
+        options = [self.input.get(name) for name in ("descriptors", "fingerprint")]
+        if not names or data.graph_feature_names == names or not any(options):
+            return data
+        data = with_molecule_features(data, *options)
+        # Another version of RDKit may have other descriptors: those of the model that it lacks are
+        # missing values.
+        columns = {name: k for k, name in enumerate(data.graph_feature_names)}
+        assert data.graph_features is not None
+        padded = torch.nn.functional.pad(data.graph_features, (0, 1), value=torch.nan)
+        table = padded[:, [columns.get(name, -1) for name in names]]
+        return replace(data, graph_features=table, graph_feature_names=names)
+
     def predict(self, data: GraphDataset, batch_size: int = 512) -> Tensor:
         """Class probabilities, or targets in original units, ``[graphs, classes or targets]``.
 
@@ -96,7 +116,7 @@ class Predictor:
         if not isinstance(network, Network):
             return network.answers(data, self.task)
         device = next(network.parameters()).device
-        inputs = Inputs(data, network, device, keep=False)
+        inputs = Inputs(self.complete(data), network, device, keep=False)
         out = predict(inputs, network, torch.arange(len(data), device=device), batch_size)
         if out.shape[1] != len(self.task.names):
             names = f"{len(self.task.names):,} names"
@@ -118,7 +138,7 @@ class Predictor:
         network = self.answerer
         if not isinstance(network, Network):
             return network.embedding(data)
-        return embed(network, data.to(next(network.parameters()).device)).cpu()
+        return embed(network, self.complete(data).to(next(network.parameters()).device)).cpu()
 
     def in_training(self, data: GraphDataset) -> Tensor | None:
         """Which graphs it was trained or validated on, ``[graphs]``; ``None`` if unknown."""

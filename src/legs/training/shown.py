@@ -124,6 +124,9 @@ def _write(
     arrays["best"] = arrays["worst"] = drawn // 2
     if drawn:
         arrays["x"] = torch.cat([graph.x for graph in graphs[:drawn]]).numpy()
+        own = [graph.get("graph_features") for graph in graphs[:drawn]]
+        if own[0] is not None:
+            arrays["graph_features"] = torch.cat(own).numpy()
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, share=share, **arrays)
     write_atomically(folder / GRAPHS, content.getvalue())
@@ -208,7 +211,7 @@ def _as_written(data: GraphDataset, predictor: Predictor, answers: Tensor) -> li
     hydrogens, weights = (bool(data.info.get(name)) for name in ("hydrogens", "bond_weights"))
     try:
         raw = from_smiles(data.smiles, hydrogens=hydrogens, bond_weights=weights)
-        again = assemble(raw, "+".join(predictor.features))
+        again = predictor.complete(assemble(raw, "+".join(predictor.features)))
         same = predictor.predict(again)
     except (DataError, ValueError):
         return nothing

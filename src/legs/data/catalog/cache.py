@@ -77,7 +77,7 @@ def load_dataset(path: str | Path) -> GraphDataset:
         rest = parse_json(text)
         if rest.pop("format") != FORMAT:
             raise DataError("written by another version of torch-legs; prepare it again")
-        rest |= {name: tuple(rest[name]) for name in NAMES}
+        rest |= {name: tuple(rest.get(name, ())) for name in NAMES}
         return check_dataset(GraphDataset(**(rest | tensors)))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legs.data.errors import DataError
+from legs.data.features.molecule_binary import Tables, decodes
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -96,8 +97,8 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
     """Reads SMILES and RDKit molecules (or their binary form); faults are listed, not raised."""
     from rdkit import rdBase
 
-    atoms, bonds = list[tuple[Any, ...]](), list[tuple[float, ...]]()
-    sizes, bonds_of, positions, smiles, bad = [], [], [], [], []
+    tables = Tables(binary=decodes())
+    positions, smiles, bad = list[int](), list[str](), list[tuple[int, str]]()
     # Thousands of parser messages would hide the one list of bad rows that people read.
     with rdBase.BlockLogs():
         for position, item in enumerate(items):
@@ -110,30 +111,19 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
                 reason = _short(str(error).strip() or repr(error))
                 bad.append((position, f"RDKit cannot use this molecule: {reason}"))
                 continue
-            atoms += _atoms(mol)
-            bonds += [
-                (
-                    bond.GetBeginAtomIdx(),
-                    bond.GetEndAtomIdx(),
-                    bond.GetBondTypeAsDouble(),
-                    bond.GetIsConjugated(),
-                    bond.IsInRing(),
-                )
-                for bond in mol.GetBonds()
-            ]
-            sizes.append(mol.GetNumAtoms())
-            bonds_of.append(mol.GetNumBonds())
+            tables.add(mol)
             positions.append(position)
             smiles.append(text)
-    table = np.array(bonds, dtype=np.float32).reshape(-1, 5)
+    counts = np.array(tables.counts, dtype=np.int64).reshape(-1, 4)
+    atoms, table = tables.arrays()
     orders = table[:, 2:3] == np.array(list(BOND_ORDERS.values()), dtype=np.float32)
     return MoleculeArrays(
-        np.array(atoms, dtype=np.int16).reshape(-1, len(COLUMNS)),
-        np.array(sizes, dtype=np.int64),
+        atoms,
+        counts[:, 0],
         table[:, :2].astype(np.int32),
         table[:, 2].copy(),
         np.concatenate([orders, table[:, 3:]], axis=1).astype(np.uint8),
-        np.array(bonds_of, dtype=np.int64),
+        counts[:, 1],
         np.array(positions, dtype=np.int64),
         smiles,
         bad,
@@ -242,23 +232,6 @@ def ring_fault(atoms: int, bonds: Sequence[tuple[int, int]]) -> str:
                 f"an atom with {hub:,} neighbours in a system of {rings:,} rings (at most {most})"
             )
     return ""
-
-
-def _atoms(mol: Mol) -> list[tuple[Any, ...]]:
-    ring_size: Callable[[int], int] = mol.GetRingInfo().MinAtomRingSize
-    return [
-        (
-            atom.GetAtomicNum(),
-            atom.GetFormalCharge(),
-            atom.GetTotalNumHs(includeNeighbors=True),
-            atom.GetTotalDegree(),
-            atom.GetIsAromatic(),
-            ring_size(atom.GetIdx()),
-            atom.GetHybridization(),
-            atom.GetChiralTag() != 0,
-        )
-        for atom in mol.GetAtoms()
-    ]
 
 
 def _short(text: str, length: int = 80) -> str:

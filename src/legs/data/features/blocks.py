@@ -11,7 +11,7 @@ import torch
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, listed
 from legs.data.features.structure import clustering_coefficient, degree, eccentricity
-from legs.data.readers.base import Features, RawGraphs
+from legs.data.readers.base import SAME_FIELDS, Features, RawGraphs
 from legs.data.validate import check_values
 
 
@@ -45,14 +45,13 @@ def assemble(raw: RawGraphs, features: str | Sequence[str] | None = None) -> Gra
     """
     names = block_names(raw, features)
     nodes = int(raw.ptr[-1])
-    same = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     data = GraphDataset.from_edges(
         torch.empty(nodes, 0),
         raw.ptr,
         raw.edge_index,
         None if raw.edge_weight is None else raw.edge_weight.float(),
         raw.edge_attr,
-        **{field: getattr(raw, field) for field in same},
+        **{field: getattr(raw, field) for field in SAME_FIELDS},
         groups=tuple(str(group) for group in raw.info.get("groups", ())),
         info={
             **{k: v for k, v in raw.info.items() if k != "groups"},

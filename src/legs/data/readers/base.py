@@ -41,6 +41,11 @@ class Features(NamedTuple):
     names: tuple[str, ...]
 
 
+# Fields that a data set takes over from its graphs as read.
+SAME_FIELDS = (
+    *("y", "task", "name", "class_names", "target_names", "ids", "smiles"),
+    *("graph_features", "graph_feature_names"),
+)
 Blocks: TypeAlias = dict[str, Callable[[], Features]]
 
 
@@ -59,6 +64,7 @@ class RawGraphs:
         default_features: blocks to use where the user names none.
         info: source, licence note, groups for splitting, bad rows, …
         edge_attr: edge features, ``[edges, edge features]``, or ``None``.
+        graph_features: ``[graphs, columns]``, or ``None``; with ``graph_feature_names``.
     """
 
     ptr: Tensor
@@ -75,6 +81,8 @@ class RawGraphs:
     default_features: tuple[str, ...] = ("structure",)
     info: Mapping[str, Any] = field(default_factory=dict)
     edge_attr: Tensor | None = None
+    graph_features: Tensor | None = None
+    graph_feature_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

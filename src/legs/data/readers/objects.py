@@ -19,6 +19,7 @@ from legs.data.dataset import GraphDataset, Task, as_columns
 from legs.data.errors import DataError
 from legs.data.features.blocks import assemble
 from legs.data.readers.base import (
+    SAME_FIELDS,
     Blocks,
     Features,
     Graph,
@@ -214,7 +215,6 @@ def _kind(graph: Any) -> Kind | None:
 def _reopen(data: GraphDataset) -> RawGraphs:
     """A data set as a reader would give it, so that other features can be chosen."""
     names = data.feature_names or tuple(f"x{c}" for c in range(data.x.shape[1]))
-    fields = ("y", "task", "name", "class_names", "target_names", "ids", "smiles")
     return RawGraphs(
         data.ptr,
         data.whole().edge_index,
@@ -223,7 +223,7 @@ def _reopen(data: GraphDataset) -> RawGraphs:
         blocks={"attributes": lambda: Features(data.x, names)},
         default_features=("attributes",),
         info={**data.info, **({"groups": data.groups} if data.groups else {})},
-        **{field: getattr(data, field) for field in fields},
+        **{field: getattr(data, field) for field in SAME_FIELDS},
     )
 
 

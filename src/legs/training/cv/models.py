@@ -22,7 +22,7 @@ from legs.nn import Scattering
 from legs.training.checkpoint import State
 from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
-from legs.training.methods import ENSEMBLES, initialized, with_edge_dim
+from legs.training.methods import ENSEMBLES, initialized, with_dims
 from legs.training.options import TrainingOptions
 from legs.training.stacked.mapped import predict_stacked
 from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
@@ -88,7 +88,7 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
     for job in jobs:
         train = torch.as_tensor(job.split.train)
         task = Task.of(data, train, options.balanced)
-        own = with_edge_dim(method, dict(job.options), data)
+        own = with_dims(method, dict(job.options), data)
         lr = float(own.pop("lr", options.lr))
         build = partial(create, method, data.in_channels, len(task.names), **own)
         network = initialized(build, data, train, shared.seed(job), partial(features, train))

@@ -138,7 +138,9 @@ class FilledBatches:
         constants = {"CHANNELS": x.shape[1], "FILLERS": FILLERS}
         launch.run("gather", "gather", x, blocks, THREADS, args, **constants)
         attr = None if data.edge_attr is None else self._edge_attr(rows, ends, valid)
-        return GraphBatch(x, edge_index, weight, batch, self.slots, None, attr)
+        own = data.graph_features
+        own = None if own is None else own[index].to(x.dtype)
+        return GraphBatch(x, edge_index, weight, batch, self.slots, None, attr, own)
 
     def _edge_attr(self, rows: Tensor, ends: Tensor, valid: Tensor) -> Tensor:
         """Edge features of a batch; fillers have those of some other edge."""
