@@ -59,12 +59,12 @@ class Replay:
     def __call__(self, index: Tensor) -> None:
         """One step on the graphs ``index``, on the host."""
         if self.filled is not None:
-            self.stack.network.bound(-(-self.filled.nodes // FILLERS))
             if self.filled.spare * len(self.stack.running) > FILLED_AT_MOST:
                 self.stack.step_on(index)
                 return
             if self.filled.grow(index):
                 self.graph = None
+            self.stack.network.bound(-(-self.filled.nodes // FILLERS))
         self.index[: len(index)] = index.to(self.index.device, non_blocking=True)
         torch.lt(self.places, len(index), out=self.valid)
         if self.version != self.stack.version:
