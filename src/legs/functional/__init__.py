@@ -12,7 +12,7 @@ from legs.functional.diffusion import (
     random_walk,
     walk_powers,
 )
-from legs.functional.frame import filter_responses, frame_bounds, paper_lower_bound
+from legs.functional.frame import filter_responses, frame_bounds, invert_bank, paper_lower_bound
 from legs.functional.moments import (
     graph_mean,
     graph_size,
@@ -56,6 +56,7 @@ __all__ = [
     "harden_scales",
     "high_pass",
     "initial_logits",
+    "invert_bank",
     "lazy_mixture",
     "masses",
     "moment_names",

@@ -14,6 +14,8 @@ at the ends or where its derivative vanishes; the Chebyshev basis makes root fin
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -68,6 +70,62 @@ def paper_lower_bound(cumulative: Tensor, laziness: float = 0.5) -> float:
     0.0276
     """
     return _extremes(cumulative, laziness, ends_only=True)[0]
+
+
+@torch.no_grad()
+def invert_bank(
+    bands: Tensor,
+    bank: Callable[[Tensor], Tensor],
+    metric: Tensor,
+    tolerance: float | None = None,
+    max_steps: int = 1000,
+) -> Tensor:
+    r"""The signals whose bands are nearest to the given ones, by conjugate gradients.
+
+    The least-squares inverse :math:`(B^* B)^{-1} B^*` of a bank :math:`B` in the inner product
+    :math:`\langle x, y \rangle = \sum_i m_i x_i y_i`, in which its frame bounds :math:`C_l, C_u`
+    hold: the error shrinks by :math:`(\sqrt\kappa - 1) / (\sqrt\kappa + 1)` per step, with
+    :math:`\kappa = C_u / C_l`. For bands of a signal it is that signal.
+
+    Args:
+        bands: ``[nodes, bands, channels]``.
+        bank: the linear map from signals ``[nodes, channels]`` to bands.
+        metric: :math:`m`, ``[nodes]``: one over the degrees for the paper's walk.
+        tolerance: of the residual, relative (default: ten units in the last place).
+        max_steps: at most so many steps (default 1000).
+
+    Returns:
+        ``[nodes, channels]``.
+
+    >>> doubled = torch.tensor([[[1.0], [1.0]], [[2.0], [4.0]]])  # the second one is no bank's
+    >>> invert_bank(doubled, lambda x: torch.stack([x, x], dim=1), torch.ones(2))
+    tensor([[1.],
+            [3.]])
+    """
+    weight = metric.unsqueeze(-1)
+    small = 10 * torch.finfo(bands.dtype).eps if tolerance is None else tolerance
+
+    def adjoint(values: Tensor) -> Tensor:
+        with torch.enable_grad():
+            signal = torch.zeros_like(values[:, 0]).requires_grad_()
+            (change,) = torch.autograd.grad(bank(signal), signal, values * weight.unsqueeze(-1))
+        return change / weight
+
+    def inner(a: Tensor, b: Tensor) -> Tensor:
+        return (weight * a * b).sum(0)
+
+    residual = adjoint(bands)
+    x, direction = torch.zeros_like(residual), residual
+    size = first = inner(residual, residual)
+    for _ in range(max_steps):
+        if bool((size <= small**2 * first).all()):
+            break
+        image = adjoint(bank(direction))
+        step = size / inner(direction, image).clamp_min(torch.finfo(x.dtype).tiny)
+        x, residual = x + step * direction, residual - step * image
+        before, size = size, inner(residual, residual)
+        direction = residual + size / before.clamp_min(torch.finfo(x.dtype).tiny) * direction
+    return x
 
 
 def _extremes(cumulative: Tensor, laziness: float, ends_only: bool) -> tuple[float, float]:
