@@ -172,12 +172,29 @@ def len_of(typingctx, vector):
 
 
 def _is_flat(array):
+    if isinstance(array, types.CPointer):
+        return True
     return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
 
 
 def address(context, builder, array, value, index):
     """A pointer to an element of a flat array."""
-    return builder.gep(context.make_array(array)(context, builder, value).data, [index])
+    if isinstance(array, types.Array):
+        value = context.make_array(array)(context, builder, value).data
+    return builder.gep(value, [index])
+
+
+@intrinsic
+def pointer(typingctx, array, index):
+    """The elements of a flat array from ``index`` on, without its counter of references.
+
+    The array has to be in use as long.
+    """
+
+    def build(context, builder, sig, args):
+        return address(context, builder, array, *args)
+
+    return (types.CPointer(array.dtype)(array, types.intp), build) if _is_flat(array) else None
 
 
 def _fits(vector, array):
