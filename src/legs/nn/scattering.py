@@ -16,7 +16,7 @@ from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, prepare, signal_energy, wavelet_transform
-from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
+from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
     check_backend,
@@ -219,9 +219,10 @@ class Scattering(nn.Module):
                     fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
                 num_graphs = int(batch[-1]) + 1
             graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
-            fused = self._is_standard and not needs_gradient(x)
+            in_signals = needs_gradient(x)
+            fused = self._is_standard and not (in_signals and self._needs_cascade(*graph))
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                out = self._fused(make_batch(*graph, self.validate, self.is_sorted))
+                out = self._fused(graph, in_signals)
             else:
                 out = self._cascade(*graph)
             if self.append_graph_size:
@@ -243,15 +244,37 @@ class Scattering(nn.Module):
         moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
         return moments and self.order == 2 and not self.lowpass and has_paths
 
-    def _fused(self, batch: Batch) -> Tensor:
-        assert isinstance(self.aggr, Moments)
-        dtype, laziness, theta = batch.x.dtype, self._laziness(batch.x.dtype), self.selection.theta
+    def _has_logits(self, dtype: torch.dtype) -> bool:
+        """Whether the scales are those that the operator computes from logits."""
+        theta, laziness = self.selection.theta, self.walk.laziness
         usual = isinstance(laziness, float) and laziness == BASE
-        ordered = self.selection.ordering == "ordered"
         # Logits of another dtype are rounded as the reference rounds them.
-        if usual and ordered and theta is not None and theta.dtype == dtype:
-            out = scattering_moments(batch, theta, self.path_policy, logits=True)
+        return (
+            usual and self.selection.ordering == "ordered" and getattr(theta, "dtype", 0) == dtype
+        )
+
+    def _needs_cascade(self, x: Tensor, *graph: Any) -> bool:
+        """Whether the operator has no gradient in the signals ``x``."""
+        assert isinstance(self.aggr, Moments)
+        plain = x.device.type == "cpu" and not torch._C._are_functorch_transforms_active()
+        plain = plain and self.aggr.order == 4 and graph[-2:] == (None, None)
+        return not (plain and self._has_logits(x.dtype))
+
+    def _fused(self, graph: Any, in_signals: bool) -> Tensor:
+        assert isinstance(self.aggr, Moments)
+        batch = make_batch(*graph, self.validate, self.is_sorted)
+        dtype, theta = batch.x.dtype, self.selection.theta
+        if theta is not None and self._has_logits(dtype):
+
+            def reference(theta: Tensor, x: Tensor) -> Tensor:
+                out = self._cascade(x, *graph[1:], cumulative=fn.select_scales(theta))
+                return out.view(num_graphs, self.num_paths, -1, 4)
+
+            num_graphs = len(batch.ptr) - 1
+            options: Any = {"logits": True, "reference": reference if in_signals else None}
+            out = scattering_moments(batch, theta, self.path_policy, **options)
         else:
+            laziness = self._laziness(dtype)
             filters = mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
             out = scattering_moments(batch, filters, self.path_policy)
         return (out if self.aggr.order == 4 else out[..., : self.aggr.order]).flatten(1)
@@ -265,6 +288,7 @@ class Scattering(nn.Module):
         num_graphs: int,
         powers: Tensor | None,
         multiplicity: Tensor | None,
+        cumulative: Tensor | None = None,
     ) -> Tensor:
         signal, times, counts = x, None, None
         powers = None if powers is None else powers.to(x.dtype)
@@ -289,7 +313,8 @@ class Scattering(nn.Module):
         cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
         if isinstance(walk, Graph):
             cascade["transform"] = wavelet_transform
-        bank: Any = (walk, laziness, self.selection().to(x.dtype))
+        cumulative = self.selection().to(x.dtype) if cumulative is None else cumulative
+        bank: Any = (walk, laziness, cumulative)
         coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)

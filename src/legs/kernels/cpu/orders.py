@@ -187,7 +187,8 @@ def moments_of(mean, powers, energy):
 
 @inlined
 def gradient_cubic(grads, share, powers, root_energy):
-    r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients.
+    r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients; and
+    the gradient in the energy.
 
     ``grads`` are the gradients of the four moments; ``share`` is that of a node in a mean. Of
     merged nodes this is the gradient in each one.
@@ -203,7 +204,7 @@ def gradient_cubic(grads, share, powers, root_energy):
     one = root * (by_variance * root_energy + fading * unit) * (2.0 * share)
     one = one - three * skewness - four * (kurtosis + 3.0)
     constant = by_mean * share - three - four * skewness
-    return scale, (constant, one, three, four)
+    return (scale, (constant, one, three, four)), (0.0 - fading) * powers[0] * unit * unit
 
 
 @inlined
@@ -309,6 +310,8 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
     lanes, parents = shape.row, shape.parents
     line, powers = zeros(data, shape.row, 1), zeros(data, 1, UNROLL)
     flip, z, extra = load(line, data, space.flip), record.first + k * n * lanes, record.second
+    signal = (flip + 1.0) * 0.5
+    wavelets = 1.0 - signal
     for i in range(n):  # the second order is not needed any more
         store(line, kept, extra + i * lanes)
         for parent in range(parents):
@@ -317,7 +320,8 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
     for i in range(n):
         value = load(line, kept, z + i * lanes)
         slope = gradient_at(value, mean, flip, cubic) + load(line, kept, extra + i * lanes)
-        slope = with_sign_of(slope, value) * at(data, rows.degree + i)
+        sign = multiply_add(value, wavelets, signal)
+        slope = with_sign_of(slope, sign) * at(data, rows.degree + i)
         store(times(rows.counts, rows.multiplicity + i, slope), kept, z + i * lanes)
     for begin in range(0, n, PIECE):
         for s in range(0, shape.steps, UNROLL):
@@ -330,6 +334,50 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
                 sums = multiply_add(power, load(line, kept, z + i * lanes), sums)
             place = bank + s * shape.size + k * lanes
             store_rows(load_rows(sums, data, place, shape.size) + sums, data, place, shape.size)
+
+
+@inner
+def gradient_signals(shape, n, share, low, high, bank, x, first, out, space, record):
+    r"""Writes the gradient of the signals of a block, after those of its bank.
+
+    The recurrence is that of :func:`gradient_second`, with a lane per unit.
+    """
+    data, kept, rows, lanes = space.data, record.data, space.rows, shape.lanes
+    zero, size = zeros(data, shape.lanes, 1), n * shape.lanes
+    for k in range(high - low):
+        for i in range(n):
+            z, inverse = record.first + (k * n + i) * shape.row, at(data, rows.inverse + i)
+            for s in range(shape.steps):
+                filters, total = bank + s * shape.size + k * shape.row, rows.one - rows.one
+                for wavelet in range(shape.scales):
+                    total += at(kept, z + wavelet) * at(data, filters + wavelet)
+                put(data, space.states + s * size + i * lanes + k, total * inverse)
+    for s in range(shape.steps - 2, -1, -1):
+        now = space.states + s * size
+        step(zero, n, data, now + size, now, rows, True)
+    energy_weights(n, shape.lanes, space)
+    for i in range(n):
+        value = difference(zero, data, space.states, rows, i)
+        store(value, data, space.signal + i * lanes)
+        for k in range(high - low):
+            place = (first + at(rows.order, i)) * shape.channels + low + k
+            slope = at(kept, record.first + (k * n + i) * shape.row + shape.scales)
+            energy = at(data, space.energy + i) * _energy_slope(shape, k, space) * 2.0 * share
+            total = slope * at(data, rows.inverse + i) + energy * at(x, place)
+            put(out, place, total + at(data, space.signal + i * lanes + k))
+
+
+@inlined
+def _energy_slope(shape, k, space):
+    """The gradient in the energy of a unit: a sum over all its lanes."""
+    data, first, second = space.data, space.moments, space.moments + shape.second
+    total = space.rows.one - space.rows.one
+    for wavelet in range(shape.scales + 1):
+        total += at(data, first + k * shape.row + wavelet)
+    for child in range(shape.parents):
+        for parent in range(shape.parents):
+            total += at(data, second + child * shape.lanes + k * shape.parents + parent)
+    return total
 
 
 @merged

@@ -97,7 +97,7 @@ def forward(batch: Batch, filters: Tensor, policy: PathPolicy, record: Any = Non
     sizes = (filters.shape[0], len(batch.ptr) - 1, args[1][0].shape[1], filters.shape[1], 4)
     out = torch.zeros(sizes, dtype=filters.dtype)
     target = out.view(-1).numpy()
-    threads.run([partial(_scatter, *args, part, None, target) for part in parts])
+    threads.run([partial(_scatter, *args, part, None, target, None) for part in parts])
     if record is not None and args[-1].size:
         record.append(prepared)
     return out
@@ -110,8 +110,11 @@ def backward(
     out: Tensor,
     policy: PathPolicy,
     record: Any = None,
+    by_x: Tensor | None = None,
 ) -> Tensor:
     """The gradient of the filters, from that of the moments (``out`` is not needed here).
+
+    That of the signals is written to ``by_x``; of one model, and not of merged nodes.
 
     The same number of threads (:func:`torch.get_num_threads`) gives the same bits.
     """
@@ -119,8 +122,8 @@ def backward(
     args, parts = record.pop() if record else _prepare(batch, filters, policy, False)
     shares = torch.zeros(len(parts), *filters.shape, dtype=filters.dtype)  # one per thread
     source, targets = flat(grad), shares.flatten(1).numpy()
-    calls = zip(parts, targets, strict=True)
-    threads.run([partial(_scatter, *args, part, source, target) for part, target in calls])
+    calls, signals = zip(parts, targets, strict=True), None if by_x is None else flat(by_x)
+    threads.run([partial(_scatter, *args, part, source, out, signals) for part, out in calls])
     return reduce(Tensor.add_, shares.unbind())
 
 
@@ -182,7 +185,7 @@ def _make_record(shape, given, n, data, place, block):
 
 
 @entry
-def _scatter(shape, places, arrays, x, powers, filters, kept, part, grad, out):
+def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, by_x):
     """Moments of some graphs and blocks.
 
     Args:
@@ -191,14 +194,15 @@ def _scatter(shape, places, arrays, x, powers, filters, kept, part, grad, out):
         grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
         out: written, the moments; or, with ``grad``, what these graphs and units contribute to the
             gradient of the filters ``[units, scales, steps]``.
+        by_x: ``None``, or written, the gradient of the signals of one model.
     """
     begin, end, low, high = part
     lane, wavelet = places
     units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
-    blocks, total = (units + shape.group - 1) // shape.group, arrays.ptr.size - 1
+    blocks, total = (units + shape.group - 1) // shape.group, graphs.ptr.size - 1
     fixed = 2 * blocks * size + 4 * shape.size + shape.fixed + shape.beyond + 4 * UNROLL
-    memory, graphs, rows, place, nodes = allocate(
-        arrays, begin, end, x, (shape.scratch, fixed + UNROLL * shape.lanes)
+    memory, rows, place, nodes = allocate(
+        graphs, begin, end, x, (shape.scratch, fixed + UNROLL * shape.lanes)
     )
     space, own = _make_workspace(shape, rows, place, nodes, blocks)
     _move_filters(shape, lane, wavelet, filters, space.bank, space.data, False)
@@ -238,9 +242,13 @@ def _scatter(shape, places, arrays, x, powers, filters, kept, part, grad, out):
                 _move_moments(shape, lane, total, g, a, b, grad, space, True)
                 gradient = bank + space.grad - space.bank
                 _gradients(shape, n, share, a, b, bank, gradient, space, record)
+                if by_x is not None:
+                    orders.gradient_signals(
+                        shape, n, share, a, b, bank, x, first, by_x, space, record
+                    )
     if grad is not None:
         _move_filters(shape, lane, wavelet, out, space.grad, space.data, True)
-    return memory[0].size + memory[1].size
+    return memory[0].size  # it has been in use until here
 
 
 @inlined
@@ -308,10 +316,15 @@ def _moments_of(shape, like, place, root, space, record):
 
 @inlined
 def _cubic(shape, like, place, root, share, space, record):
-    """The mean of the lanes from ``place`` on, and their gradient as a cubic."""
+    """The mean of the lanes from ``place`` on, and their gradient as a cubic.
+
+    The gradient in the energy replaces that of the mean.
+    """
     means = orders.four_rows(like, record.data, record.means + place, shape.size)
     slopes = orders.four_rows(like, space.data, space.moments + place, shape.size)
-    return means[0], orders.gradient_cubic(slopes, share, means[1:], root)
+    cubic, by_energy = orders.gradient_cubic(slopes, share, means[1:], root)
+    store(by_energy, space.data, space.moments + place)
+    return means[0], cubic
 
 
 @merged

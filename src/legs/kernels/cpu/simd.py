@@ -197,6 +197,14 @@ def pointer(typingctx, array, index):
     return (types.CPointer(array.dtype)(array, types.intp), build) if _is_flat(array) else None
 
 
+@intrinsic
+def value_if(typingctx, option, value):
+    """``value``, or ``None`` if the option is ``None``: numba would make it optional."""
+    if isinstance(option, types.NoneType):
+        return option(option, value), lambda context, *_: context.get_dummy_value()
+    return value(option, value), lambda context, builder, sig, args: args[1]
+
+
 def _fits(vector, array):
     return isinstance(vector, Vector) and _is_flat(array) and array.dtype == vector.dtype
 

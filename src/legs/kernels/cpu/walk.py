@@ -10,7 +10,7 @@ from torch import Tensor
 from legs.functional.diffusion import BASE
 from legs.kernels.cpu.graph import array_of
 from legs.kernels.cpu.jit import inlined, inner
-from legs.kernels.cpu.simd import at, len_of, load, multiply_add, pointer, put, store
+from legs.kernels.cpu.simd import at, len_of, load, multiply_add, pointer, put, store, value_if
 
 # As numbers that keep the type of those they are multiplied with.
 STAY, MOVE = np.float32(BASE), np.float32(1 - BASE)
@@ -19,7 +19,7 @@ UNROLL = 8  # independent sums, or nodes, at a time
 
 
 class Graphs(NamedTuple):
-    """A batch as arrays, or pointers to them."""
+    """A batch as arrays."""
 
     rowptr: Any  # [nodes + 1]
     col: Any  # [edges]
@@ -62,25 +62,12 @@ def rounded(size):
     return (size + 15) // 16 * 16
 
 
-@inlined
-def _optional(array):
-    return None if array is None else pointer(array, 0)
-
-
-@inlined
-def _if(option, value):
-    return None if option is None else value
-
-
 @inner
 def allocate(graphs, begin, end, like, sizes):
-    """Memory for the largest of the graphs: the arrays, which have to stay in use; the graphs by
-    pointers; its rows; and where the kernel's own buffers begin, ``sizes`` elements per node and
-    in total.
+    """Memory for the largest of some graphs: arrays, which have to stay in use; its rows; where the
+    kernel's own buffers begin, of ``sizes`` elements per node and in total; and its nodes.
     """
-    rowptr, ptr = pointer(graphs.rowptr, 0), pointer(graphs.ptr, 0)
-    weight, counts = _optional(graphs.weight), _optional(graphs.counts)
-    batch = Graphs(rowptr, pointer(graphs.col, 0), weight, ptr, counts)
+    rowptr, ptr, weight, counts = graphs.rowptr, graphs.ptr, graphs.weight, graphs.counts
     nodes, entries = 1, 1  # a node without neighbours gets an entry
     for g in range(begin, end):
         first, last = at(ptr, g), at(ptr, g + 1)
@@ -98,8 +85,8 @@ def allocate(graphs, begin, end, like, sizes):
         pointer(indices, 3 * size),
         pointer(indices, 4 * size),
         data,
-        _if(weight, data),
-        _if(counts, data),
+        value_if(weight, data),
+        value_if(counts, data),
         like.dtype.type(1),
         0,
         own,
@@ -107,7 +94,7 @@ def allocate(graphs, begin, end, like, sizes):
         own + 2 * size,
         own + 3 * size,
     )
-    return (memory, indices), batch, rows, after, nodes
+    return (memory, indices), rows, after, nodes
 
 
 @inlined
