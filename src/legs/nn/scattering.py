@@ -219,10 +219,11 @@ class Scattering(nn.Module):
                     fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
                 num_graphs = int(batch[-1]) + 1
             graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
-            in_signals = needs_gradient(x)
-            fused = self._is_standard and not (in_signals and self._needs_cascade(*graph))
+            fused = self._is_standard and (
+                not needs_gradient(x) or self._has_signal_gradient(*graph)
+            )
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                out = self._fused(graph, in_signals)
+                out = self._fused(*graph)
             else:
                 out = self._cascade(*graph)
             if self.append_graph_size:
@@ -249,30 +250,28 @@ class Scattering(nn.Module):
         theta, laziness = self.selection.theta, self.walk.laziness
         usual = isinstance(laziness, float) and laziness == BASE
         # Logits of another dtype are rounded as the reference rounds them.
-        return (
-            usual and self.selection.ordering == "ordered" and getattr(theta, "dtype", 0) == dtype
-        )
+        ordered = self.selection.ordering == "ordered"
+        return usual and ordered and theta is not None and theta.dtype == dtype
 
-    def _needs_cascade(self, x: Tensor, *graph: Any) -> bool:
-        """Whether the operator has no gradient in the signals ``x``."""
-        assert isinstance(self.aggr, Moments)
-        plain = x.device.type == "cpu" and not torch._C._are_functorch_transforms_active()
-        plain = plain and self.aggr.order == 4 and graph[-2:] == (None, None)
-        return not (plain and self._has_logits(x.dtype))
+    def _has_signal_gradient(self, x: Tensor, *graph: Any) -> bool:
+        """Whether the operator has a gradient in the signals ``x``."""
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return False
+        plain = x.device.type == "cpu" and graph[-2:] == (None, None)
+        return plain and getattr(self.aggr, "order", 0) == 4 and self._has_logits(x.dtype)
 
-    def _fused(self, graph: Any, in_signals: bool) -> Tensor:
+    def _fused(self, x: Tensor, *graph: Any) -> Tensor:
         assert isinstance(self.aggr, Moments)
-        batch = make_batch(*graph, self.validate, self.is_sorted)
-        dtype, theta = batch.x.dtype, self.selection.theta
+        batch = make_batch(x, *graph, self.validate, self.is_sorted)
+        dtype, theta = x.dtype, self.selection.theta
         if theta is not None and self._has_logits(dtype):
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
-                out = self._cascade(x, *graph[1:], cumulative=fn.select_scales(theta))
-                return out.view(num_graphs, self.num_paths, -1, 4)
+                out = self._cascade(x, *graph, cumulative=fn.select_scales(theta))
+                return out.view(-1, self.num_paths, self.in_channels, 4)
 
-            num_graphs = len(batch.ptr) - 1
-            options: Any = {"logits": True, "reference": reference if in_signals else None}
-            out = scattering_moments(batch, theta, self.path_policy, **options)
+            again = reference if x.requires_grad else None
+            out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
         else:
             laziness = self._laziness(dtype)
             filters = mixed_filters(self.selection().to(dtype), laziness, self.in_channels)

@@ -94,7 +94,7 @@ def forward(batch: Batch, filters: Tensor, policy: PathPolicy, record: Any = Non
     What backward would compute again is appended to the list ``record``, unless it is large.
     """
     args, parts = prepared = _prepare(batch, filters, policy, record is not None)
-    sizes = (filters.shape[0], len(batch.ptr) - 1, args[1][0].shape[1], filters.shape[1], 4)
+    sizes = (filters.shape[0], batch.ptr.shape[0] - 1, args[1][0].shape[1], filters.shape[1], 4)
     out = torch.zeros(sizes, dtype=filters.dtype)
     target = out.view(-1).numpy()
     threads.run([partial(_scatter, *args, part, None, target, None) for part in parts])
@@ -137,7 +137,7 @@ def _prepare(
     shape, places = make_shape(units, channels, scales, steps, increasing, filters.itemsize)
     graphs = make_graphs(batch.rowptr, batch.col, batch.weight, batch.ptr, batch.multiplicity)
     powers = x[:0] if batch.powers is None else flat(batch.powers)
-    count, total, blocks = torch.get_num_threads(), len(graphs.ptr) - 1, -(-units // shape.group)
+    count, total, blocks = torch.get_num_threads(), graphs.ptr.size - 1, -(-units // shape.group)
     if count == 1 or total == 0:
         ranges = [(0, total, 0, blocks)]
     elif total < 4 * count <= blocks * total:
@@ -145,7 +145,7 @@ def _prepare(
     else:  # a node costs about as much as eight entries
         work = 8 * graphs.ptr + graphs.rowptr[graphs.ptr]
         ranges = [(*part, 0, blocks) for part in threads.split(work, count)]
-    size = len(batch.x) * (shape.powers + blocks * shape.node) + total * blocks * shape.fixed
+    size = batch.x.shape[0] * (shape.powers + blocks * shape.node) + total * blocks * shape.fixed
     kept = torch.empty(
         size + shape.beyond if keep and size < MAX_RECORD else 0, dtype=filters.dtype
     )
