@@ -54,7 +54,7 @@ class Workspace(NamedTuple):
     signal: int  # [n, lanes] the parents, then their gradients; or scratch
     x: int  # [n, channels]
     energy: int  # [n] weights of squares, see energy_weights
-    flip: int  # [row] -1 for wavelets, 1 for the signal
+    flip: int  # [2, row] -1 for wavelets, 1 for the signal; 1 for parents, 0 for others
     moments: int  # [4, size], or their gradients
     bank: int  # [blocks, steps, size] filters
     grad: int  # their gradients
@@ -288,15 +288,17 @@ def diffuse_parents(shape, n, units, space, record):
 
     Then a step needs the weights alone.
     """
-    zero, data, parents = zeros(space.data, shape.lanes, 1), space.data, shape.parents
+    data, zero, line = (
+        space.data,
+        zeros(space.data, shape.lanes, 1),
+        zeros(space.data, shape.row, 1),
+    )
     for i in range(n):
         place, inverse = space.signal + i * shape.lanes, at(data, space.rows.inverse + i)
         store(zero, data, place)
-        for k in range(units):
-            z = record.first + (k * n + i) * shape.row
-            for parent in range(parents):
-                value = abs(at(record.data, z + parent))
-                put(data, place + k * parents + parent, value * inverse)
+        for k in range(units):  # what follows the parents is overwritten, or never read
+            row = load(line, record.data, record.first + (k * n + i) * shape.row)
+            store(absolute(row) * inverse, data, place + k * shape.parents)
     walk(zero, shape.steps, n, data, space.signal, space.states, space.rows)
 
 
@@ -307,19 +309,15 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
     ``mean`` and ``cubic``: see :func:`gradient_at`.
     """
     data, kept, rows = space.data, record.data, space.rows
-    lanes, parents = shape.row, shape.parents
-    line, powers = zeros(data, shape.row, 1), zeros(data, 1, UNROLL)
-    flip, z, extra = load(line, data, space.flip), record.first + k * n * lanes, record.second
+    lanes, line, powers = shape.row, zeros(data, shape.row, 1), zeros(data, 1, UNROLL)
+    flip, z = load(line, data, space.flip), record.first + k * n * lanes
+    parent = load(line, data, space.flip + lanes)
     signal = (flip + 1.0) * 0.5
     wavelets = 1.0 - signal
-    for i in range(n):  # the second order is not needed any more
-        store(line, kept, extra + i * lanes)
-        for parent in range(parents):
-            value = at(data, space.signal + i * shape.lanes + k * parents + parent)
-            put(kept, extra + i * lanes + parent, value)
     for i in range(n):
         value = load(line, kept, z + i * lanes)
-        slope = gradient_at(value, mean, flip, cubic) + load(line, kept, extra + i * lanes)
+        extra = load(line, data, space.signal + i * shape.lanes + k * shape.parents)
+        slope = gradient_at(value, mean, flip, cubic) + with_sign_of(extra, parent)
         sign = multiply_add(value, wavelets, signal)
         slope = with_sign_of(slope, sign) * at(data, rows.degree + i)
         store(times(rows.counts, rows.multiplicity + i, slope), kept, z + i * lanes)

@@ -157,7 +157,7 @@ def _make_workspace(shape, rows, place, nodes, blocks):
     """Buffers from ``place`` on; also where the record of one block may be."""
     states, bank = nodes * shape.lanes, blocks * shape.padded_steps * shape.size
     flip = place
-    moments = flip + rounded(shape.row)
+    moments = flip + rounded(2 * shape.row)
     filters = moments + 4 * shape.size
     signal = filters + 2 * bank
     x = signal + states * (shape.steps + 1)
@@ -166,6 +166,8 @@ def _make_workspace(shape, rows, place, nodes, blocks):
         put(rows.data, k, 0)
     for k in range(shape.scales):
         put(rows.data, flip + k, -1)
+    for k in range(shape.parents):
+        put(rows.data, flip + shape.row + k, 1)
     put(rows.data, flip + shape.scales, 1)
     places = signal + states, signal, x, energy, flip, moments, filters, filters + bank
     return Workspace(rows, rows.data, *places), energy + rounded(nodes)
@@ -200,7 +202,9 @@ def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, b
     lane, wavelet = places
     units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
     blocks, total = (units + shape.group - 1) // shape.group, graphs.ptr.size - 1
-    fixed = 2 * blocks * size + 4 * shape.size + shape.fixed + shape.beyond + 4 * UNROLL
+    fixed = (
+        2 * blocks * size + 4 * shape.size + shape.fixed + shape.beyond + 2 * shape.row + 6 * UNROLL
+    )
     memory, rows, place, nodes = allocate(
         graphs, begin, end, x, (shape.scratch, fixed + UNROLL * shape.lanes)
     )
