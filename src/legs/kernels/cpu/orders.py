@@ -382,7 +382,7 @@ def _energy_slope(shape, k, space):
 def second_order(shape, n, share, bank, space, record):
     """Writes the children ``[n, children, lanes]`` of a block, and their moments."""
     data, kept, rows = space.data, record.data, space.rows
-    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.lanes, shape.parents)
+    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.wide, shape.parts)
     lanes, width, mean = len_of(zero), len_of(wide), wide
     for begin in range(0, n, PIECE):
         end, part = min(n, begin + PIECE), wide
@@ -413,7 +413,7 @@ def gradient_second(shape, n, mean, cubic, bank, grad, space, record):
     :math:`(I - P^\top) g_0`. Adds to ``grad``, the gradient of the bank.
     """
     data, kept, rows, z = space.data, record.data, space.rows, record.second
-    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.lanes, shape.parents)
+    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.wide, shape.parts)
     lanes, width, flip = len_of(zero), len_of(wide), wide - 1.0
     for i in range(n):
         value = load(wide, kept, z + i * width)

@@ -40,6 +40,8 @@ class Shape(Constants):
     parents: int  # wavelets with children; also the number of children, at most
     lanes: int  # of the second order of a block
     row: int  # lanes of the first order of a unit: the wavelets, the signal, padding
+    wide: int  # all children of a node are a vector of so many lanes
+    parts: int  # and parts
     group: int  # units of a block
     second: int  # where the second order begins, after the rows of all units
     size: int  # lanes of both orders
@@ -62,6 +64,7 @@ def make_shape(
     widest = (64 if features.get("avx512f") else 32) // itemsize
     lanes = widest if units * parents > widest // 2 else max(widest // 2, 4)
     lanes = max(lanes, 1 << (parents - 1).bit_length())
+    double = 1 + (2 * lanes <= widest and parents % 2 == 0)  # two children share a vector
     row = max(4, 1 << scales.bit_length())  # at least scales + 1
     group = min(units, lanes // parents)
     second = -(-group * row // lanes) * lanes
@@ -83,7 +86,22 @@ def make_shape(
     node = group * row + parents * lanes
     fixed, beyond = UNROLL * row + 4 * size + lanes, UNROLL * powers
     scratch = (steps + 1) * lanes + channels + 2 + powers + node
-    sizes = (parents, lanes, row, group, second, size, width, powers, node, fixed, beyond, scratch)
+    sizes = (
+        parents,
+        lanes,
+        row,
+        double * lanes,
+        parents // double,
+        group,
+        second,
+        size,
+        width,
+        powers,
+        node,
+        fixed,
+        beyond,
+        scratch,
+    )
     shape = Shape(channels, scales, steps, padded, *sizes)
     return shape, (np.array(places), np.array(wavelets))
 
@@ -301,7 +319,7 @@ def _move_moments(shape, lane, graphs, g, low, high, out, space, back):
 @merged
 def _moments(shape, units, space, record):
     """Writes the moments of a block to the workspace."""
-    line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.lanes, shape.parents)
+    line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.wide, shape.parts)
     for k in range(units):
         root = line + at(record.data, record.root + k * shape.parents)
         _moments_of(shape, line, k * shape.row, root, space, record)
@@ -334,7 +352,7 @@ def _cubic(shape, like, place, root, share, space, record):
 @merged
 def _gradients(shape, n, share, low, high, bank, grad, space, record):
     """Adds what a block on one graph contributes to ``grad``, the gradient of its bank."""
-    line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.lanes, shape.parents)
+    line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.wide, shape.parts)
     root = wide + load(zeros(space.data, shape.lanes, 1), record.data, record.root)
     means, cubics = _cubic(shape, wide, shape.second, root, share, space, record)
     second, grad_second = bank + shape.second, grad + shape.second
