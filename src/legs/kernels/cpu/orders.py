@@ -405,6 +405,18 @@ def second_order(shape, n, share, bank, space, record):
     store_means(mean, centred, kept, record.means + shape.second, shape.size)
 
 
+@inlined
+def _fold(filters, part, now, i, zero, space, record):
+    """Adds a state times the slopes to ``part``; replaces it by the filters times the slopes."""
+    data, rows, place = space.data, space.rows, now + i * len_of(zero)
+    slope, state = (
+        load(part, record.data, record.second + i * len_of(part)),
+        load(zero, data, place),
+    )
+    store(fold_product(zero, filters, slope) * at(data, rows.inverse + i), data, place)
+    return multiply_add(times(rows.counts, rows.multiplicity + i, state), slope, part)
+
+
 @inner
 def gradient_second(shape, n, mean, cubic, bank, grad, space, record):
     r"""From the gradient of the moments to those of the bank and, as signals, of the parents.
@@ -426,13 +438,13 @@ def gradient_second(shape, n, mean, cubic, bank, grad, space, record):
             wide,
         )
         for begin in range(0, n, PIECE):
-            part = wide
-            for i in range(begin, min(n, begin + PIECE)):
-                slope, state = load(wide, kept, z + i * width), load(zero, data, now + i * lanes)
-                part = multiply_add(times(rows.counts, rows.multiplicity + i, state), slope, part)
-                total = fold_product(zero, filters, slope) * at(data, rows.inverse + i)
-                store(total, data, now + i * lanes)  # the state is not needed any more
-            whole = whole + part
+            end, one, two = min(n, begin + PIECE), wide, wide
+            for i in range(begin, end - 1, 2):  # sums that need not wait for each other
+                one = _fold(filters, one, now, i, zero, space, record)
+                two = _fold(filters, two, now, i + 1, zero, space, record)
+            if (end - begin) % 2:
+                one = _fold(filters, one, now, end - 1, zero, space, record)
+            whole = whole + (one + two)
         place = grad + s * shape.size
         store(load(wide, data, place) + whole, data, place)
         if s < shape.steps - 1:

@@ -166,9 +166,9 @@ def load_graph(graphs, g, length, space):
 def _steps(zero, begin, end, length, data, source, target, space, add):
     """:func:`step` of rows ``begin`` to ``end``, all of ``length`` entries; 0 for any length."""
     near, weights, weight, lanes = space.near, space.weights, space.weight, len_of(zero)
-    e = at(space.start, begin)
+    e = np.int64(at(space.start, begin))
     for i in range(begin, end):
-        stop = e + length if length else at(space.start, i + 1)
+        stop = e + length if length else np.int64(at(space.start, i + 1))
         total = times(weights, weight + e, load(zero, data, source + at(near, e)))
         for k in range(e + 1, stop):
             value = load(zero, data, source + at(near, k))
@@ -186,12 +186,13 @@ def step(zero, n, data, source, target, space, add):
 
     ``data`` is the array of the states, the workspace's or another.
     """
-    ends = space.ends
     # Most rows of a molecule are short: a loop of their own takes half the time.
-    _steps(zero, 0, at(ends, 0), 1, data, source, target, space, add)
-    _steps(zero, at(ends, 0), at(ends, 1), 2, data, source, target, space, add)
-    _steps(zero, at(ends, 1), at(ends, 2), 3, data, source, target, space, add)
-    _steps(zero, at(ends, 2), n, 0, data, source, target, space, add)
+    one, two = np.int64(at(space.ends, 0)), np.int64(at(space.ends, 1))
+    three = np.int64(at(space.ends, 2))
+    _steps(zero, 0, one, 1, data, source, target, space, add)
+    _steps(zero, one, two, 2, data, source, target, space, add)
+    _steps(zero, two, three, 3, data, source, target, space, add)
+    _steps(zero, three, n, 0, data, source, target, space, add)
 
 
 @inlined
