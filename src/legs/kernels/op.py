@@ -216,13 +216,14 @@ class _Single(torch.autograd.Function):
         batch: Batch,
         reference: Any,
     ) -> Tensor:
-        kernels, bank = _kernels(filters)
-        mixed = filters.unsqueeze(0)
-        mixed = bank.forward(mixed, x.shape[1]) if logits else mixed
+        kernels, _ = _kernels(filters)
+        mixed = scales = filters.unsqueeze(0)
+        if logits:
+            mixed = torch.empty(1, x.shape[1], *filters.shape, dtype=x.dtype)
         ctx.args, ctx.record = (logits, policy, batch, reference, mixed), []
         ctx.save_for_backward(filters, x, batch.powers, batch.multiplicity)
         record = ctx.record if any(ctx.needs_input_grad) else None
-        out: Tensor = kernels.forward(batch, mixed, policy, record)
+        out: Tensor = kernels.forward(batch, mixed, policy, record, scales if logits else None)
         return out.squeeze(0)
 
     @staticmethod

@@ -245,26 +245,26 @@ class Scattering(nn.Module):
         moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
         return moments and self.order == 2 and not self.lowpass and has_paths
 
-    def _has_logits(self, dtype: torch.dtype) -> bool:
-        """Whether the scales are those that the operator computes from logits."""
-        theta, laziness = self.selection.theta, self.walk.laziness
-        usual = isinstance(laziness, float) and laziness == BASE
+    def _logits(self, dtype: torch.dtype) -> Tensor | None:
+        """Logits, if the scales are those that the operator computes from them."""
+        selection, walk = self.selection, self.walk
+        theta = selection.theta if selection.ordering == "ordered" else None
+        usual = walk.raw_laziness is None and walk.initial == BASE
         # Logits of another dtype are rounded as the reference rounds them.
-        ordered = self.selection.ordering == "ordered"
-        return usual and ordered and theta is not None and theta.dtype == dtype
+        return theta if usual and theta is not None and theta.dtype == dtype else None
 
     def _has_signal_gradient(self, x: Tensor, *graph: Any) -> bool:
         """Whether the operator has a gradient in the signals ``x``."""
         if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return False
         plain = x.device.type == "cpu" and graph[-2:] == (None, None)
-        return plain and getattr(self.aggr, "order", 0) == 4 and self._has_logits(x.dtype)
+        return plain and getattr(self.aggr, "order", 0) == 4 and self._logits(x.dtype) is not None
 
     def _fused(self, x: Tensor, *graph: Any) -> Tensor:
         assert isinstance(self.aggr, Moments)
         batch = make_batch(x, *graph, self.validate, self.is_sorted)
-        dtype, theta = x.dtype, self.selection.theta
-        if theta is not None and self._has_logits(dtype):
+        theta = self._logits(x.dtype)
+        if theta is not None:
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
                 out = self._cascade(x, *graph, cumulative=fn.select_scales(theta))
@@ -273,8 +273,8 @@ class Scattering(nn.Module):
             again = reference if x.requires_grad else None
             out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
         else:
-            laziness = self._laziness(dtype)
-            filters = mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
+            laziness = self._laziness(x.dtype)
+            filters = mixed_filters(self.selection().to(x.dtype), laziness, self.in_channels)
             out = scattering_moments(batch, filters, self.path_policy)
         return (out if self.aggr.order == 4 else out[..., : self.aggr.order]).flatten(1)
 

@@ -106,7 +106,7 @@ def power_of(shape, record, c):
 
 
 @inner
-def energy_weights(n, length, space):
+def energy_weights(n, space):
     r"""How much a square :math:`x_j^2` counts in the energy: :math:`1 + \sum_i \rho_i A_{ij}`.
 
     See :func:`legs.functional.signal_energy`; its two sums can be exchanged, and what is left
@@ -115,17 +115,16 @@ def energy_weights(n, length, space):
     end, :math:`n_i W_{ij} = n_j W_{ji}`: the sum by rows stays, and counts :math:`n_j` times.
     """
     data, rows, one = space.data, space.rows, space.rows.one
-    for turn in range(2):
-        source = space.signal if turn else rows.inverse
-        for i in range(n):
-            total = one - one
-            for e in range(at(rows.start, i), at(rows.start, i + 1)):
-                value = at(data, source + at(rows.near, e) // length)
-                total += times(rows.weights, rows.weight + e, value)
-            if turn:
-                total = one + at(data, rows.inverse + i) * total
-                total = times(rows.counts, rows.multiplicity + i, total)
-            put(data, (space.energy if turn else space.signal) + i, total)
+    zero, inflow = zeros(data, 1, 1), space.signal
+    step(zero, n, data, rows.inverse, inflow, rows, False)
+    for i in range(n):
+        total = at(data, inflow + i) * at(data, rows.degree + i)  # (1 + rho) / 2
+        put(data, inflow + i, total + total - one)
+    step(zero, n, data, inflow, space.energy, rows, False)
+    for i in range(n):
+        total = at(data, space.energy + i)
+        total = one + (total + total - at(data, inflow + i))
+        put(data, space.energy + i, times(rows.counts, rows.multiplicity + i, total))
 
 
 @inlined
@@ -353,7 +352,6 @@ def gradient_signals(shape, n, share, low, high, bank, x, first, out, space, rec
     for s in range(shape.steps - 2, -1, -1):
         now = space.states + s * size
         step(zero, n, data, now + size, now, rows, True)
-    energy_weights(n, shape.lanes, space)
     for i in range(n):
         value = difference(zero, data, space.states, rows, i)
         store(value, data, space.signal + i * lanes)

@@ -18,11 +18,19 @@ from torch import Tensor
 
 from legs.functional.scattering import PathPolicy
 from legs.kernels.cpu import orders, threads
-from legs.kernels.cpu.graph import flat
+from legs.kernels.cpu.filters import fill_filters
+from legs.kernels.cpu.graph import array_of, flat
 from legs.kernels.cpu.jit import Constants, entry, inlined, inner, merged
 from legs.kernels.cpu.orders import Record, Workspace
 from legs.kernels.cpu.simd import at, load, pointer, put, store, zeros
-from legs.kernels.cpu.walk import UNROLL, allocate, load_graph, make_graphs, rounded
+from legs.kernels.cpu.walk import (
+    UNROLL,
+    allocate,
+    load_graph,
+    make_graphs,
+    multiply_places,
+    rounded,
+)
 from legs.kernels.csr import Batch
 
 # Elements that forward leaves for backward, at most: they should stay in cache.
@@ -106,16 +114,23 @@ def make_shape(
     return shape, (np.array(places), np.array(wavelets))
 
 
-def forward(batch: Batch, filters: Tensor, policy: PathPolicy, record: Any = None) -> Tensor:
+def forward(
+    batch: Batch,
+    filters: Tensor,
+    policy: PathPolicy,
+    record: Any = None,
+    logits: Tensor | None = None,
+) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``.
 
-    What backward would compute again is appended to the list ``record``, unless it is large.
+    What backward would compute again is appended to the list ``record``, unless it is large. With
+    ``logits``, ``[models, J, m]``, their filters are written first.
     """
     args, parts = prepared = _prepare(batch, filters, policy, record is not None)
     sizes = (filters.shape[0], batch.ptr.shape[0] - 1, args[1][0].shape[1], filters.shape[1], 4)
     out = torch.zeros(sizes, dtype=filters.dtype)
-    target = out.view(-1).numpy()
-    threads.run([partial(_scatter, *args, part, None, target, None) for part in parts])
+    scales, target = None if logits is None else array_of(logits), out.view(-1).numpy()
+    threads.run([partial(_scatter, *args, part, None, target, scales, None) for part in parts])
     if record is not None and args[-1].size:
         record.append(prepared)
     return out
@@ -141,8 +156,8 @@ def backward(
     shares = torch.zeros(len(parts), *filters.shape, dtype=filters.dtype)  # one per thread
     source, targets = flat(grad), shares.flatten(1).numpy()
     calls, signals = zip(parts, targets, strict=True), None if by_x is None else flat(by_x)
-    threads.run([partial(_scatter, *args, part, source, out, signals) for part, out in calls])
-    return reduce(Tensor.add_, shares.unbind())
+    threads.run([partial(_scatter, *args, part, source, out, None, signals) for part, out in calls])
+    return shares[0] if len(parts) == 1 else reduce(Tensor.add_, shares.unbind())
 
 
 def _prepare(
@@ -205,7 +220,7 @@ def _make_record(shape, given, n, data, place, block):
 
 
 @entry
-def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, by_x):
+def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, logits, by_x):
     """Moments of some graphs and blocks.
 
     Args:
@@ -214,8 +229,11 @@ def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, b
         grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
         out: written, the moments; or, with ``grad``, what these graphs and units contribute to the
             gradient of the filters ``[units, scales, steps]``.
+        logits: ``None``, or those whose filters are written first.
         by_x: ``None``, or written, the gradient of the signals of one model.
     """
+    if logits is not None:  # every thread writes the same
+        fill_filters(logits, filters.reshape(logits.shape[0], -1, shape.scales, shape.steps))
     begin, end, low, high = part
     lane, wavelet = places
     units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
@@ -234,19 +252,20 @@ def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, b
         if first == after:
             continue
         n = after - first
-        load_graph(graphs, g, shape.width if fresh else shape.lanes, rows)
+        load_graph(graphs, g, 1, rows)
+        if fresh or by_x is not None:
+            orders.energy_weights(n, space)
         data, start, many = rows.data, own, 0
         if kept.size:
             data, many = pointer(kept, 0), 1
             start = first * (shape.powers + blocks * shape.node) + g * blocks * shape.fixed
         if fresh:
-            record = _make_record(shape, given, n, data, start, 0)
+            record = _make_record(shape, given, n, data, start, low * many)
+            multiply_places(rows, n, shape.width)
             orders.load_signals(
                 shape, pointer(x, 0), pointer(powers, 0), given, first, n, space, record
             )
-            orders.energy_weights(n, shape.width, space)
-            for e in range(at(rows.start, n)):
-                put(rows.near, e, at(rows.near, e) * (shape.lanes // shape.width))
+        multiply_places(rows, n, shape.lanes // shape.width if fresh else shape.lanes)
         share = _node_share(rows.counts, rows.multiplicity, n)
         for block in range(low, high):
             a, bank = block * shape.group, space.bank + block * size

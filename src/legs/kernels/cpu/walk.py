@@ -163,6 +163,13 @@ def load_graph(graphs, g, length, space):
 
 
 @inlined
+def multiply_places(space, n, factor):
+    """Multiplies the length of a state."""
+    for e in range(at(space.start, n)):
+        put(space.near, e, at(space.near, e) * factor)
+
+
+@inlined
 def _steps(zero, begin, end, length, data, source, target, space, add):
     """:func:`step` of rows ``begin`` to ``end``, all of ``length`` entries; 0 for any length."""
     near, weights, weight, lanes = space.near, space.weights, space.weight, len_of(zero)
