@@ -128,12 +128,12 @@ def forward(
     """
     args, parts = prepared = _prepare(batch, filters, policy, record is not None)
     sizes = (filters.shape[0], batch.ptr.shape[0] - 1, args[1][0].shape[1], filters.shape[1], 4)
-    out = torch.zeros(sizes, dtype=filters.dtype)
-    scales, target = None if logits is None else array_of(logits), out.view(-1).numpy()
+    out, scales = np.zeros(sizes, args[3].dtype), None if logits is None else array_of(logits)
+    target = out.reshape(-1)
     threads.run([partial(_scatter, *args, part, None, target, scales, None) for part in parts])
     if record is not None and args[-1].size:
         record.append(prepared)
-    return out
+    return torch.from_numpy(out)
 
 
 def backward(
@@ -153,11 +153,11 @@ def backward(
     """
     # A record serves once: its buffers are overwritten.
     args, parts = record.pop() if record else _prepare(batch, filters, policy, False)
-    shares = torch.zeros(len(parts), *filters.shape, dtype=filters.dtype)  # one per thread
-    source, targets = flat(grad), shares.flatten(1).numpy()
-    calls, signals = zip(parts, targets, strict=True), None if by_x is None else flat(by_x)
-    threads.run([partial(_scatter, *args, part, source, out, None, signals) for part, out in calls])
-    return shares[0] if len(parts) == 1 else reduce(Tensor.add_, shares.unbind())
+    source, signals = flat(grad), None if by_x is None else flat(by_x)
+    shares = np.zeros((len(parts), filters.numel()), source.dtype)  # one per thread
+    calls = zip(parts, shares, strict=True)
+    threads.run([partial(_scatter, *args, part, source, to, None, signals) for part, to in calls])
+    return torch.from_numpy(reduce(np.add, shares)).view(filters.shape)
 
 
 def _prepare(
