@@ -72,7 +72,7 @@ def allocate(graphs, begin, end, like, sizes):
     for g in range(begin, end):
         first, last = at(ptr, g), at(ptr, g + 1)
         nodes = max(nodes, last - first)
-        entries = max(entries, at(rowptr, last) - at(rowptr, first) + last - first)
+        entries = max(entries, at(rowptr, last) - at(rowptr, first) + 2 * (last - first))
     size, own = rounded(nodes + UNROLL), rounded(entries)
     after = own + 4 * size
     count = after + nodes * sizes[0] + sizes[1] + ALIGNMENT // like.itemsize
@@ -124,17 +124,16 @@ def load_graph(graphs, g, length, space):
     rowptr, order, place, near = graphs.rowptr, space.order, space.place, space.near
     data, ends, one, first = space.data, space.ends, space.one, at(graphs.ptr, g)
     n = at(graphs.ptr, g + 1) - first
-    ones, twos, threes = 0, 0, 0
+    twos, threes = 0, 0
     for row in range(first, first + n):
         size = at(rowptr, row + 1) - at(rowptr, row)
-        ones, twos, threes = ones + (size < 2), twos + (size < 3), threes + (size < 4)
+        twos, threes = twos + (size < 3), threes + (size < 4)
     put(ends, 0, 0)
-    put(ends, 1, ones)
-    put(ends, 2, twos)
-    put(ends, 3, threes)
+    put(ends, 1, twos)
+    put(ends, 2, threes)
     for i in range(n):
         size = at(rowptr, first + i + 1) - at(rowptr, first + i)
-        kind = min(max(size, 1), 4) - 1
+        kind = min(max(size, 2), 4) - 2
         k = at(ends, kind)
         put(ends, kind, k + 1)
         put(place, i, k)
@@ -153,11 +152,15 @@ def load_graph(graphs, g, length, space):
             put(near, begin, i * length)
             _put_if(space.weights, space.weight + begin, one)
             entries, total = max(entries, begin + 1), one
+        inverse, move = one / total, MOVE / total
+        if entries == begin + 1:  # the same entry twice, with half the weight: one loop less
+            put(near, entries, at(near, begin))
+            _put_if(space.weights, space.weight + entries, total)
+            entries, move = entries + 1, move * MOVE
         _put_if(space.counts, space.multiplicity + i, times(graphs.counts, row, one))
         put(data, space.degree + i, total)
-        inverse = one / total
         put(data, space.inverse + i, inverse)
-        put(data, space.move + i, MOVE * inverse)
+        put(data, space.move + i, move)
     put(space.start, n, entries)
     return first, n
 
@@ -194,10 +197,8 @@ def step(zero, n, data, source, target, space, add):
     ``data`` is the array of the states, the workspace's or another.
     """
     # Most rows of a molecule are short: a loop of their own takes half the time.
-    one, two = np.int64(at(space.ends, 0)), np.int64(at(space.ends, 1))
-    three = np.int64(at(space.ends, 2))
-    _steps(zero, 0, one, 1, data, source, target, space, add)
-    _steps(zero, one, two, 2, data, source, target, space, add)
+    two, three = np.int64(at(space.ends, 0)), np.int64(at(space.ends, 1))
+    _steps(zero, 0, two, 2, data, source, target, space, add)
     _steps(zero, two, three, 3, data, source, target, space, add)
     _steps(zero, three, n, 0, data, source, target, space, add)
 
