@@ -64,8 +64,8 @@ class Shape(Constants):
 @lru_cache(maxsize=256)
 def make_shape(
     units: int, channels: int, scales: int, steps: int, increasing: bool, itemsize: int
-) -> tuple[Shape, tuple[NDArray[Any], NDArray[Any]]]:
-    """Sizes of a kernel; the lane of each path of a block's units, and the filter of each path."""
+) -> tuple[Shape, int, Any]:
+    """Sizes of a kernel, the number of paths, and the kernel."""
     parents = scales - increasing
     # As many lanes as a vector of the CPU has, or half if they suffice.
     features = llvmlite.binding.get_host_cpu_features()
@@ -111,7 +111,7 @@ def make_shape(
         scratch,
     )
     shape = Shape(channels, scales, steps, padded, *sizes)
-    return shape, (np.array(places), np.array(wavelets))
+    return shape, len(wavelets), _make_kernel(shape, np.array(places), np.array(wavelets))
 
 
 def forward(
@@ -126,11 +126,11 @@ def forward(
     What backward would compute again is appended to the list ``record``, unless it is large. With
     ``logits``, ``[models, J, m]``, their filters are written first.
     """
-    args, parts = prepared = _prepare(batch, filters, policy, record is not None)
-    sizes = (filters.shape[0], batch.ptr.shape[0] - 1, args[1][0].shape[1], filters.shape[1], 4)
-    out, scales = np.zeros(sizes, args[3].dtype), None if logits is None else array_of(logits)
+    (kernel, paths), args, parts = prepared = _prepare(batch, filters, policy, record is not None)
+    sizes = (filters.shape[0], batch.ptr.shape[0] - 1, paths, filters.shape[1], 4)
+    out, scales = np.zeros(sizes, args[1].dtype), None if logits is None else array_of(logits)
     target = out.reshape(-1)
-    threads.run([partial(_scatter, *args, part, None, target, scales, None) for part in parts])
+    threads.run([partial(kernel, *args, part, None, target, scales, None) for part in parts])
     if record is not None and args[-1].size:
         record.append(prepared)
     return torch.from_numpy(out)
@@ -152,22 +152,22 @@ def backward(
     The same number of threads (:func:`torch.get_num_threads`) gives the same bits.
     """
     # A record serves once: its buffers are overwritten.
-    args, parts = record.pop() if record else _prepare(batch, filters, policy, False)
+    (kernel, _), args, parts = record.pop() if record else _prepare(batch, filters, policy, False)
     source, signals = flat(grad), None if by_x is None else flat(by_x)
     shares = np.zeros((len(parts), filters.numel()), source.dtype)  # one per thread
     calls = zip(parts, shares, strict=True)
-    threads.run([partial(_scatter, *args, part, source, to, None, signals) for part, to in calls])
+    threads.run([partial(kernel, *args, part, source, to, None, signals) for part, to in calls])
     return torch.from_numpy(reduce(np.add, shares)).view(filters.shape)
 
 
 def _prepare(
     batch: Batch, filters: Tensor, policy: PathPolicy, keep: bool
-) -> tuple[tuple[Any, ...], list[tuple[int, int, int, int]]]:
-    """Arguments of the kernel: those of all threads, and the part of each."""
+) -> tuple[Any, tuple[Any, ...], list[tuple[int, int, int, int]]]:
+    """The kernel and its paths; its arguments: those of all threads, and the part of each."""
     models, channels, scales, steps = filters.shape
     units, x = models * channels, flat(batch.x)
     increasing = policy == "increasing"
-    shape, places = make_shape(units, channels, scales, steps, increasing, filters.itemsize)
+    shape, paths, kernel = make_shape(units, channels, scales, steps, increasing, filters.itemsize)
     graphs = make_graphs(batch.rowptr, batch.col, batch.weight, batch.ptr, batch.multiplicity)
     powers = x[:0] if batch.powers is None else flat(batch.powers)
     count, total, blocks = torch.get_num_threads(), graphs.ptr.size - 1, -(-units // shape.group)
@@ -182,7 +182,7 @@ def _prepare(
     kept = torch.empty(
         size + shape.beyond if keep and size < MAX_RECORD else 0, dtype=filters.dtype
     )
-    return (shape, places, graphs, x, powers, flat(filters), kept.numpy()), ranges
+    return (kernel, paths), (graphs, x, powers, flat(filters), kept.numpy()), ranges
 
 
 @inner
@@ -219,77 +219,86 @@ def _make_record(shape, given, n, data, place, block):
     return Record(data, place, apart, node, step, first, second, means, root)
 
 
-@entry
-def _scatter(shape, places, graphs, x, powers, filters, kept, part, grad, out, logits, by_x):
-    """Moments of some graphs and blocks.
+def _make_kernel(shape: Shape, lane: NDArray[Any], wavelet: NDArray[Any]) -> Any:
+    """The kernel, in which sizes and places are constants: as arguments they take time."""
 
-    Args:
-        kept: where forward leaves what it has computed for backward; or empty.
-        part: first and last graph, first and last block.
-        grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
-        out: written, the moments; or, with ``grad``, what these graphs and units contribute to the
-            gradient of the filters ``[units, scales, steps]``.
-        logits: ``None``, or those whose filters are written first.
-        by_x: ``None``, or written, the gradient of the signals of one model.
-    """
-    if logits is not None:  # every thread writes the same
-        fill_filters(logits, filters.reshape(logits.shape[0], -1, shape.scales, shape.steps))
-    begin, end, low, high = part
-    lane, wavelet = places
-    units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
-    blocks, total = (units + shape.group - 1) // shape.group, graphs.ptr.size - 1
-    fixed = (
-        2 * blocks * size + 4 * shape.size + shape.fixed + shape.beyond + 2 * shape.row + 6 * UNROLL
-    )
-    memory, rows, place, nodes = allocate(
-        graphs, begin, end, x, (shape.scratch, fixed + UNROLL * shape.lanes)
-    )
-    space, own = _make_workspace(shape, rows, place, nodes, blocks)
-    _move_filters(shape, lane, wavelet, filters, space.bank, space.data, False)
-    fresh, given = grad is None or kept.size == 0, powers.size > 0
-    for g in range(begin, end):
-        first, after = at(graphs.ptr, g), at(graphs.ptr, g + 1)
-        if first == after:
-            continue
-        n = after - first
-        load_graph(graphs, g, 1, rows)
-        if fresh or by_x is not None:
-            orders.energy_weights(n, space)
-        data, start, many = rows.data, own, 0
-        if kept.size:
-            data, many = pointer(kept, 0), 1
-            start = first * (shape.powers + blocks * shape.node) + g * blocks * shape.fixed
-        if fresh:
-            record = _make_record(shape, given, n, data, start, low * many)
-            multiply_places(rows, n, shape.width)
-            orders.load_signals(
-                shape, pointer(x, 0), pointer(powers, 0), given, first, n, space, record
-            )
-        multiply_places(rows, n, shape.lanes // shape.width if fresh else shape.lanes)
-        share = _node_share(rows.counts, rows.multiplicity, n)
-        for block in range(low, high):
-            a, bank = block * shape.group, space.bank + block * size
-            b = min(units, a + shape.group)
-            record = _make_record(shape, given, n, data, start, block * many)
+    @entry
+    def scatter(graphs, x, powers, filters, kept, part, grad, out, logits, by_x):
+        """Moments of some graphs and blocks.
+
+        Args:
+            kept: where forward leaves what it has computed for backward; or empty.
+            part: first and last graph, first and last block.
+            grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
+            out: written, the moments; or, with ``grad``, what these graphs and units contribute to
+                the gradient of the filters ``[units, scales, steps]``.
+            logits: ``None``, or those whose filters are written first.
+            by_x: ``None``, or written, the gradient of the signals of one model.
+        """
+        if logits is not None:  # every thread writes the same
+            fill_filters(logits, filters.reshape(logits.shape[0], -1, shape.scales, shape.steps))
+        begin, end, low, high = part
+        units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
+        blocks, total = (units + shape.group - 1) // shape.group, graphs.ptr.size - 1
+        fixed = (
+            2 * blocks * size
+            + 4 * shape.size
+            + shape.fixed
+            + shape.beyond
+            + 2 * shape.row
+            + 6 * UNROLL
+        )
+        memory, rows, place, nodes = allocate(
+            graphs, begin, end, x, (shape.scratch, fixed + UNROLL * shape.lanes)
+        )
+        space, own = _make_workspace(shape, rows, place, nodes, blocks)
+        _move_filters(shape, lane, wavelet, filters, space.bank, space.data, False)
+        fresh, given = grad is None or kept.size == 0, powers.size > 0
+        for g in range(begin, end):
+            first, after = at(graphs.ptr, g), at(graphs.ptr, g + 1)
+            if first == after:
+                continue
+            n = after - first
+            load_graph(graphs, g, 1, rows)
+            if fresh or by_x is not None:
+                orders.energy_weights(n, space)
+            data, start, many = rows.data, own, 0
+            if kept.size:
+                data, many = pointer(kept, 0), 1
+                start = first * (shape.powers + blocks * shape.node) + g * blocks * shape.fixed
             if fresh:
-                orders.first_order(shape, n, share, a, b, bank, space, record)
-            orders.diffuse_parents(shape, n, b - a, space, record)
-            if fresh:
-                orders.second_order(shape, n, share, bank + shape.second, space, record)
-            if grad is None:
-                _moments(shape, b - a, space, record)
-                _move_moments(shape, lane, total, g, a, b, out, space, False)
-            else:
-                _move_moments(shape, lane, total, g, a, b, grad, space, True)
-                gradient = bank + space.grad - space.bank
-                _gradients(shape, n, share, a, b, bank, gradient, space, record)
-                if by_x is not None:
-                    orders.gradient_signals(
-                        shape, n, share, a, b, bank, x, first, by_x, space, record
-                    )
-    if grad is not None:
-        _move_filters(shape, lane, wavelet, out, space.grad, space.data, True)
-    return memory[0].size  # it has been in use until here
+                record = _make_record(shape, given, n, data, start, low * many)
+                multiply_places(rows, n, shape.width)
+                orders.load_signals(
+                    shape, pointer(x, 0), pointer(powers, 0), given, first, n, space, record
+                )
+            multiply_places(rows, n, shape.lanes // shape.width if fresh else shape.lanes)
+            share = _node_share(rows.counts, rows.multiplicity, n)
+            for block in range(low, high):
+                a, bank = block * shape.group, space.bank + block * size
+                b = min(units, a + shape.group)
+                record = _make_record(shape, given, n, data, start, block * many)
+                if fresh:
+                    orders.first_order(shape, n, share, a, b, bank, space, record)
+                orders.diffuse_parents(shape, n, b - a, space, record)
+                if fresh:
+                    orders.second_order(shape, n, share, bank + shape.second, space, record)
+                if grad is None:
+                    _moments(shape, b - a, space, record)
+                    _move_moments(shape, lane, total, g, a, b, out, space, False)
+                else:
+                    _move_moments(shape, lane, total, g, a, b, grad, space, True)
+                    gradient = bank + space.grad - space.bank
+                    _gradients(shape, n, share, a, b, bank, gradient, space, record)
+                    if by_x is not None:
+                        orders.gradient_signals(
+                            shape, n, share, a, b, bank, x, first, by_x, space, record
+                        )
+        if grad is not None:
+            _move_filters(shape, lane, wavelet, out, space.grad, space.data, True)
+        return memory[0].size  # it has been in use until here
+
+    return scatter
 
 
 @inlined
