@@ -27,6 +27,7 @@ walk and its adjoint are those of all nodes, both being equal at equivalent node
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -172,7 +173,12 @@ def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -
 
 
 def scattering_moments(
-    batch: Batch, filters: Tensor, policy: PathPolicy = "increasing", *, logits: bool = False
+    batch: Batch,
+    filters: Tensor,
+    policy: PathPolicy = "increasing",
+    *,
+    logits: bool = False,
+    reference: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Normalized moments of all paths up to order two.
 
@@ -183,13 +189,73 @@ def scattering_moments(
         policy: ``"increasing"`` (default) or ``"all"``.
         logits: whether ``filters`` are the logits ``[J, m]`` of ordered learned scales instead, of
             a walk of laziness ½ (default ``False``).
+        reference: the same function of ``filters`` and ``batch.x``, for second derivatives. If it
+            is given, signals get a gradient, too; on the CPU, and not under transforms.
 
     Returns:
         ``[graphs, paths, channels, 4]``.
     """
+    if filters.device.type == "cpu" and not torch._C._are_functorch_transforms_active():
+        single: Tensor = _Single.apply(filters, batch.x, logits, policy, batch, reference)  # type: ignore[no-untyped-call]
+        return single
     if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
     return _Scatter.single(filters, logits, policy, *batch)
+
+
+class _Single(torch.autograd.Function):
+    """Moments of one model on the CPU; what forward has computed serves backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        filters: Tensor,
+        x: Tensor,
+        logits: bool,
+        policy: PathPolicy,
+        batch: Batch,
+        reference: Any,
+    ) -> Tensor:
+        kernels, _ = _kernels(filters)
+        mixed = scales = filters.unsqueeze(0)
+        if logits:
+            mixed = torch.empty(1, x.shape[1], *filters.shape, dtype=x.dtype)
+        ctx.args, ctx.record = (logits, policy, batch, reference, mixed), []
+        ctx.save_for_backward(filters, x, batch.powers, batch.multiplicity)
+        record = ctx.record if any(ctx.needs_input_grad) else None
+        out: Tensor = kernels.forward(batch, mixed, policy, record, scales if logits else None)
+        return out.squeeze(0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        filters, x, *_ = ctx.saved_tensors
+        (grad,), (logits, policy, batch, reference, mixed) = grads, ctx.args
+        by_filters, by_x, none = None, None, [None] * 4
+        if not torch.is_grad_enabled():
+            kernels, bank = _kernels(filters)
+            by_x = (
+                torch.empty_like(x, memory_format=torch.contiguous_format)
+                if ctx.needs_input_grad[1]
+                else None
+            )
+            change = kernels.backward(batch, mixed, grad, grad, policy, ctx.record, by_x)
+            if ctx.needs_input_grad[0]:
+                by_filters = bank.backward(filters.unsqueeze(0), change) if logits else change
+                by_filters = by_filters.squeeze(0)
+        elif reference is None:
+            many = (grad.unsqueeze(0), grad.unsqueeze(0), filters.unsqueeze(0))
+            by_filters = _ScatterGrad.call(*many, logits, policy, *batch).squeeze(0)
+        else:
+            needed = [
+                t for t, needs in zip((filters, x), ctx.needs_input_grad, strict=False) if needs
+            ]
+            found = iter(
+                torch.autograd.grad(reference(filters, x), needed, grad, create_graph=True)
+            )
+            by_filters, by_x = (
+                next(found) if needs else None for needs in ctx.needs_input_grad[:2]
+            )
+        return by_filters, by_x, *none
 
 
 class _Scatter(Folded):

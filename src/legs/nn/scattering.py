@@ -16,7 +16,7 @@ from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, prepare, signal_energy, wavelet_transform
-from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
+from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
     check_backend,
@@ -219,9 +219,11 @@ class Scattering(nn.Module):
                     fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
                 num_graphs = int(batch[-1]) + 1
             graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
-            fused = self._is_standard and not needs_gradient(x)
+            fused = self._is_standard and (
+                not needs_gradient(x) or self._has_signal_gradient(*graph)
+            )
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                out = self._fused(make_batch(*graph, self.validate, self.is_sorted))
+                out = self._fused(*graph)
             else:
                 out = self._cascade(*graph)
             if self.append_graph_size:
@@ -243,16 +245,36 @@ class Scattering(nn.Module):
         moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
         return moments and self.order == 2 and not self.lowpass and has_paths
 
-    def _fused(self, batch: Batch) -> Tensor:
-        assert isinstance(self.aggr, Moments)
-        dtype, laziness, theta = batch.x.dtype, self._laziness(batch.x.dtype), self.selection.theta
-        usual = isinstance(laziness, float) and laziness == BASE
-        ordered = self.selection.ordering == "ordered"
+    def _logits(self, dtype: torch.dtype) -> Tensor | None:
+        """Logits, if the scales are those that the operator computes from them."""
+        selection, walk = self.selection, self.walk
+        theta = selection.theta if selection.ordering == "ordered" else None
+        usual = walk.raw_laziness is None and walk.initial == BASE
         # Logits of another dtype are rounded as the reference rounds them.
-        if usual and ordered and theta is not None and theta.dtype == dtype:
-            out = scattering_moments(batch, theta, self.path_policy, logits=True)
+        return theta if usual and theta is not None and theta.dtype == dtype else None
+
+    def _has_signal_gradient(self, x: Tensor, *graph: Any) -> bool:
+        """Whether the operator has a gradient in the signals ``x``."""
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return False
+        plain = x.device.type == "cpu" and graph[-2:] == (None, None)
+        return plain and getattr(self.aggr, "order", 0) == 4 and self._logits(x.dtype) is not None
+
+    def _fused(self, x: Tensor, *graph: Any) -> Tensor:
+        assert isinstance(self.aggr, Moments)
+        batch = make_batch(x, *graph, self.validate, self.is_sorted)
+        theta = self._logits(x.dtype)
+        if theta is not None:
+
+            def reference(theta: Tensor, x: Tensor) -> Tensor:
+                out = self._cascade(x, *graph, cumulative=fn.select_scales(theta))
+                return out.view(-1, self.num_paths, self.in_channels, 4)
+
+            again = reference if x.requires_grad else None
+            out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
         else:
-            filters = mixed_filters(self.selection().to(dtype), laziness, self.in_channels)
+            laziness = self._laziness(x.dtype)
+            filters = mixed_filters(self.selection().to(x.dtype), laziness, self.in_channels)
             out = scattering_moments(batch, filters, self.path_policy)
         return (out if self.aggr.order == 4 else out[..., : self.aggr.order]).flatten(1)
 
@@ -265,6 +287,7 @@ class Scattering(nn.Module):
         num_graphs: int,
         powers: Tensor | None,
         multiplicity: Tensor | None,
+        cumulative: Tensor | None = None,
     ) -> Tensor:
         signal, times, counts = x, None, None
         powers = None if powers is None else powers.to(x.dtype)
@@ -289,7 +312,8 @@ class Scattering(nn.Module):
         cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
         if isinstance(walk, Graph):
             cascade["transform"] = wavelet_transform
-        bank: Any = (walk, laziness, self.selection().to(x.dtype))
+        cumulative = self.selection().to(x.dtype) if cumulative is None else cumulative
+        bank: Any = (walk, laziness, cumulative)
         coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)

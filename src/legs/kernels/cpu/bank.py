@@ -28,10 +28,10 @@ from legs.kernels.cpu.simd import (
     zeros,
 )
 from legs.kernels.cpu.walk import (
+    allocate,
     difference,
     load_graph,
     make_graphs,
-    make_workspace,
     step,
     times,
     walk,
@@ -106,7 +106,7 @@ def gradient(
     """
     out = x.new_zeros(len(grad), sizes[0], grad.shape[2], sizes[1])
     for model, one in enumerate(out if x.numel() else ()):
-        args, parts = _prepare(graph, x[model % len(x)], one, scale, True)
+        args, parts = _prepare(graph, x[model % len(x)], one, scale)
         totals = x.new_zeros(len(parts), *one.shape[:2], x.shape[-1])
         source, targets = flat(grad[model]), totals.flatten(1).numpy()
         calls = zip(parts, targets, strict=True)
@@ -116,9 +116,9 @@ def gradient(
 
 
 def _prepare(
-    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, backward: bool = False
-) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """Arguments of a kernel: those of all threads, and those of each.
+    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None
+) -> tuple[tuple[Any, ...], list[tuple[int, int]]]:
+    """Arguments of a kernel: those of all threads, and the graphs of each.
 
     These are the block; the graphs; ``x``, ``[nodes, channels]`` (for the adjoint ``[nodes, bands,
     channels]``); the scale; the filters, ``[states, bands, channels]``, or ``[states, bands,
@@ -139,15 +139,7 @@ def _prepare(
         channels,
     )
 
-    def sizes(nodes: int) -> dict[str, int]:
-        size = nodes * block.width
-        return {"states": states * size, "second": bands * size * backward}
-
-    parts = []
-    for begin, end in threads.split(work, min(torch.get_num_threads(), most)):
-        space = make_workspace(graphs, begin, end, args[2].dtype, sizes)
-        parts.append((space, begin, end))
-    return args, parts
+    return args, threads.split(work, min(torch.get_num_threads(), most))
 
 
 @inlined
@@ -164,84 +156,91 @@ def _filters(block, filters, like, k, channel, channels):
 
 
 @inner
-def _diffuse(block, x, scale, states, channels, first, n, c, space):
+def _diffuse(block, x, scale, states, channels, first, n, c, rows, start):
     """All states of the channels from ``c`` on."""
-    wide = zeros(space.data, block.lanes, block.parts)
+    wide = zeros(rows.data, block.lanes, block.parts)
     for i in range(n):
-        node = first + at(space.order, i)
+        node = first + at(rows.order, i)
         value = _over(scale, node, load(wide, x, node * channels + c))
-        store(value, space.data, space.states + i * block.width)
-    walk(wide, states - 1, n, space.states, space.states + n * block.width, space)
+        store(value, rows.data, start + i * block.width)
+    walk(wide, states - 1, n, rows.data, start, start + n * block.width, rows)
 
 
 @entry
-def _forward(block, graphs, x, scale, filters, states, channels, space, begin, end, out):
-    data, lanes, width = space.data, block.lanes, block.width
+def _forward(block, graphs, x, scale, filters, states, channels, begin, end, out):
+    memory, rows, start, _ = allocate(graphs, begin, end, x, (states * block.width, 0))
+    data, lanes, width = rows.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     for g in range(begin, end):
-        first, n = load_graph(graphs, g, width, space)
+        first, n = load_graph(graphs, g, width, rows)
         for done in range(0, channels, width):
             c = min(done, channels - width)
-            _diffuse(block, x, scale, states, channels, first, n, c, space)
+            _diffuse(block, x, scale, states, channels, first, n, c, rows, start)
             for i in range(n):
-                node = first + at(space.order, i)
+                node = first + at(rows.order, i)
                 for channel in range(c, c + width, lanes):
-                    place, total = space.states + i * width + channel - c, all_bands
+                    place, total = start + i * width + channel - c, all_bands
                     for k in range(states):
                         state = load(one, data, place + k * n * width)
                         mine = _filters(block, filters, total, k, channel, channels)
                         total = multiply_add(state, mine, total)
                     target = node * block.bands * channels + channel
                     store_rows(times(scale, node, total), out, target, channels)
+    return memory[0].size  # it has been in use until here
 
 
 @entry
-def _adjoint(block, graphs, x, scale, filters, states, channels, space, begin, end, out):
-    data, lanes, width = space.data, block.lanes, block.width
+def _adjoint(block, graphs, x, scale, filters, states, channels, begin, end, out):
+    memory, rows, start, _ = allocate(graphs, begin, end, x, (states * block.width, 0))
+    data, lanes, width = rows.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     wide = zeros(data, block.lanes, block.parts)
     for g in range(begin, end):
-        first, n = load_graph(graphs, g, width, space)
+        first, n = load_graph(graphs, g, width, rows)
         for done in range(0, channels, width):
             c = min(done, channels - width)
             for i in range(n):
-                node = first + at(space.order, i)
+                node = first + at(rows.order, i)
                 for channel in range(c, c + width, lanes):
                     source = node * block.bands * channels + channel
                     grad = _over(scale, node, load_rows(all_bands, x, source, channels))
-                    place = space.states + i * width + channel - c
+                    place = start + i * width + channel - c
                     for k in range(states):
                         mine = _filters(block, filters, all_bands, k, channel, channels)
                         store(fold_product(one, mine, grad), data, place + k * n * width)
             for k in range(states - 2, -1, -1):
-                now = space.states + k * n * width
+                now = start + k * n * width
                 after = now + n * width
-                for i in range(n):
+                if k:
+                    step(wide, n, data, after, now, rows, True)
+                for i in range(0 if k else n):
                     value = load(wide, data, now + i * width)
-                    if k:
-                        value = step(wide, after, space, i, value)
-                    else:
-                        value = value + difference(wide, after, space, i)
+                    value = value + difference(wide, data, after, rows, i)
                     store(value, data, now + i * width)
             for i in range(n):
-                node = first + at(space.order, i)
-                value = load(wide, data, space.states + i * width)
+                node = first + at(rows.order, i)
+                value = load(wide, data, start + i * width)
                 store(times(scale, node, value), out, node * channels + c)
+    return memory[0].size  # it has been in use until here
 
 
 @entry
-def _gradient(block, graphs, x, scale, filters, states, channels, space, begin, end, grad, out):
-    data, lanes, width, grads = space.data, block.lanes, block.width, space.second
+def _gradient(block, graphs, x, scale, filters, states, channels, begin, end, grad, out):
+    memory, rows, start, nodes = allocate(
+        graphs, begin, end, x, ((states + block.bands) * block.width, 0)
+    )
+    data, lanes, width = rows.data, block.lanes, block.width
+    grads = start + states * nodes * width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
-    mask = np.ones(2 * width, data.dtype)
+    mask = np.ones(2 * width, x.dtype)
     mask[:width] = 0
     for g in range(begin, end):
-        first, n = load_graph(graphs, g, width, space)
+        first, n = load_graph(graphs, g, width, rows)
         for done in range(0, channels, width):
             c = min(done, channels - width)
-            _diffuse(block, x, scale, states, channels, first, n, c, space)
+            _diffuse(block, x, scale, states, channels, first, n, c, rows, start)
             for i in range(n):
-                node = first + at(space.order, i)
+                node = first + at(rows.order, i)
                 for k in range(0, width, lanes):
                     source = node * block.bands * channels + c + k
                     value = times(scale, node, load_rows(all_bands, grad, source, channels))
@@ -254,7 +253,8 @@ def _gradient(block, graphs, x, scale, filters, states, channels, space, begin, 
                     total = load_rows(all_bands, out, target, channels)
                     for i in range(n):
                         place = i * width + channel - c
-                        state = load(one, data, space.states + k * n * width + place)
+                        state = load(one, data, start + k * n * width + place)
                         slope = load(all_bands, data, grads + place * block.bands)
                         total = multiply_add(state, slope, total)
                     store_rows(total, out, target, channels)
+    return memory[0].size  # it has been in use until here

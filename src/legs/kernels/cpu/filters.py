@@ -22,7 +22,7 @@ from legs.kernels.cpu.jit import entry, inner
 def forward(theta: Tensor, channels: int) -> Tensor:
     """Filters ``[models, channels, J, m]`` of logits ``[models, J, m]``, equal for all channels."""
     out = torch.empty(theta.shape[0], channels, *theta.shape[1:], dtype=theta.dtype)
-    _forward(array_of(theta), out.numpy())
+    fill_filters(array_of(theta), out.numpy())
     return out
 
 
@@ -58,7 +58,8 @@ def _sorted_sums(theta, rows, sums, order):
 
 
 @entry
-def _forward(theta, out):
+def fill_filters(theta, out):
+    """Writes the filters ``[models, channels, J, m]`` of logits."""
     rows, sums = np.empty_like(theta[0]), np.empty_like(theta[0])
     order = np.empty(rows.shape, np.int64)
     for model in range(theta.shape[0]):

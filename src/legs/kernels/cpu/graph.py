@@ -45,20 +45,21 @@ def sorted_rows(
         :class:`~legs.kernels.csr.Batch`.
     """
     edges = edge_index.shape[-1]
-    sizes = (nodes + 1, edges, max(graphs, 0) + 1)
-    rowptr, col, ptr = (torch.empty(size, dtype=torch.int64) for size in sizes)
-    value = None if weight is None else torch.empty_like(weight)
-    status, made = INVALID, (rowptr, col, value, ptr)
+    rowptr, col = np.empty(nodes + 1, np.int64), np.empty(edges, np.int64)
+    ptr, value = np.empty(max(graphs, 0) + 1, np.int64), None
+    values = weights = _NONE
+    if weight is not None:
+        value, weights = torch.empty_like(weight), array_of(weight)
+        values = value.numpy()
+    status, (a, b, c) = INVALID, map(torch.from_numpy, (rowptr, col, ptr))
     readable = edge_index.shape == (2, edges) and edge_index.dtype is torch.int64
     readable = readable and (weight is None or weight.shape == (edges,))
     if readable and (batch is None or (batch.shape, batch.dtype) == ((nodes,), torch.int64)):
         source, target = array_of(edge_index)
-        weights, values = (_NONE if t is None else array_of(t) for t in (weight, value))
         numbers = np.zeros(nodes, np.int64) if batch is None else array_of(batch)
-        rows = (rowptr.numpy(), col.numpy(), values, ptr.numpy())
-        columns = (source, target, weights, numbers)
+        columns, rows = (source, target, weights, numbers), (rowptr, col, values, ptr)
         status = _sort_edges(columns, rows, check_weights, check_symmetry)
-    return status, made
+    return status, (a, b, value, c)
 
 
 @entry

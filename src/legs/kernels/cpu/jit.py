@@ -10,6 +10,7 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core.imputils import lower_constant
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import (
     NativeValue,
@@ -68,6 +69,11 @@ class ConstantsType(types.Type):
 register_model(ConstantsType)(models.OpaqueModel)
 _type_of = cache(ConstantsType)
 typeof_impl.register(Constants)(lambda value, context: _type_of(value))
+
+
+@lower_constant(ConstantsType)
+def _lower(context: Any, builder: Any, kind: ConstantsType, value: Any) -> Any:
+    return context.get_dummy_value()
 
 
 @unbox(ConstantsType)

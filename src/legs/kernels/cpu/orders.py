@@ -12,6 +12,8 @@ Moments are as in :func:`legs.functional.moments`, but in units of the signal: w
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
@@ -33,58 +35,78 @@ from legs.kernels.cpu.simd import (
     with_sign_of,
     zeros,
 )
-from legs.kernels.cpu.walk import add_times, difference, step, times, walk
+from legs.kernels.cpu.walk import UNROLL, add_times, difference, step, times, walk
 
 MIN_ENERGY = ABSOLUTE_FLOOR / RELATIVE_FLOOR
 # Sums run over pieces of this many nodes: a long sum in float32 would lose its last digits.
 PIECE = 256
-UNROLL = 8  # independent sums of the first order: each has to wait for its own additions
+
+
+class Workspace(NamedTuple):
+    """Where the buffers for one graph begin in ``data``.
+
+    The sizes of a lane, unit and block are explained in :mod:`legs.kernels.cpu.scattering`.
+    """
+
+    rows: Any
+    data: Any
+    states: int  # [steps, n, lanes], diffused
+    signal: int  # [n, lanes] the parents, then their gradients; or scratch
+    x: int  # [n, channels]
+    energy: int  # [n] weights of squares, see energy_weights
+    flip: int  # [2, row] -1 for wavelets, 1 for the signal; 1 for parents, 0 for others
+    moments: int  # [4, size], or their gradients
+    bank: int  # [blocks, steps, size] filters
+    grad: int  # their gradients
+
+
+class Record(NamedTuple):
+    """What forward leaves for backward of one block on one graph: where it begins in ``data``.
+
+    The power of channel c and step s at node i is at ``powers + c // width * apart + c % width + i
+    * node + s * step``, divided by the degree.
+    """
+
+    data: Any
+    powers: int  # walk powers of x
+    apart: int
+    node: int
+    step: int
+    first: int  # [group, n, row] first order, then its gradient; up to seven rows more are written
+    second: int  # [n, children, lanes] second order, then its gradient
+    means: int  # [4, size] of |z|, and of the centred powers in units of the signal
+    root: int  # [lanes] square roots of the energy of the block's signals
 
 
 @inner
-def load_signals(shape, x, powers, first, n, space):
-    """Copies the signals and walk powers of a graph; without powers, computes them."""
-    lanes, steps, channels, data = shape.lanes, shape.steps, shape.channels, space.data
-    zero, piece, size = zeros(data, shape.lanes, 1), zeros(data, shape.steps, 1), steps * channels
+def load_signals(shape, x, powers, given, first, n, space, record):
+    """Copies the signals and walk powers of a graph; or, if they are not given, computes them."""
+    width, channels, data, rows = shape.width, shape.channels, space.data, space.rows
+    zero, piece = zeros(data, shape.width, 1), zeros(data, shape.steps, 1)
     for i in range(n):
-        node = first + at(space.order, i)
+        node = first + at(rows.order, i)
         for c in range(channels):
             put(data, space.x + i * channels + c, at(x, node * channels + c))
-            if powers.size:
-                value = load(piece, powers, node * size + c * steps)
-                store(value, data, space.powers + i * size + c * steps)
-    if powers.size:
-        return
-    # The last channels come first: they are written as if they were a whole block, and those before
-    # overwrite what is too much.
-    for c in range((channels - 1) // lanes * lanes, -1, -lanes):
+            if given:
+                value = load(piece, powers, node * record.node + c * shape.steps)
+                value = value * at(data, rows.inverse + i)
+                store(value, record.data, record.powers + i * record.node + c * shape.steps)
+    for c in range(0, 0 if given else channels, width):
         for i in range(n):
-            signal = load(zero, data, space.x + i * channels + c)
-            store(signal, data, space.signal + i * lanes)
-        _walk(shape, n, space)
-        for i in range(n):
-            for s in range(steps):
-                state = load(zero, data, space.states + (s * n + i) * lanes)
-                place = space.powers + i * size + s * channels + c
-                store(state * at(data, space.degree + i), data, place)
+            value = load(zero, data, space.x + i * channels + c) * at(data, rows.inverse + i)
+            store(value, record.data, record.second + i * width)  # not needed yet
+        target = record.powers + c // width * record.apart
+        walk(zero, shape.steps, n, record.data, record.second, target, rows)
+
+
+@inlined
+def power_of(shape, record, c):
+    """Where the powers of a channel begin."""
+    return record.powers + c // shape.width * record.apart + c % shape.width
 
 
 @inner
-def _walk(shape, n, space):
-    r"""States :math:`D^{-1} P^s (I - P) u` of the signals ``u``, which are divided by the degrees.
-
-    Then a step needs the weights alone.
-    """
-    zero = zeros(space.data, shape.lanes, 1)
-    for i in range(n):
-        place = space.signal + i * shape.lanes
-        value = load(zero, space.data, place) * at(space.data, space.inverse + i)
-        store(value, space.data, place)
-    walk(zero, shape.steps, n, space.signal, space.states, space)
-
-
-@inner
-def energy_weights(n, lanes, space):
+def energy_weights(n, space):
     r"""How much a square :math:`x_j^2` counts in the energy: :math:`1 + \sum_i \rho_i A_{ij}`.
 
     See :func:`legs.functional.signal_energy`; its two sums can be exchanged, and what is left
@@ -92,18 +114,17 @@ def energy_weights(n, lanes, space):
     symmetric. Merged nodes of multiplicities :math:`n_i` have as many edges counted from either
     end, :math:`n_i W_{ij} = n_j W_{ji}`: the sum by rows stays, and counts :math:`n_j` times.
     """
-    data, one = space.data, space.data.dtype.type(1)
-    for turn in range(2):
-        source = space.ping if turn else space.inverse
-        for i in range(n):
-            total = one - one
-            for e in range(at(space.start, i), at(space.start, i + 1)):
-                value = at(data, source + at(space.near, e) // lanes)
-                total += times(space.weights, space.weight + e, value)
-            if turn:
-                total = one + at(data, space.inverse + i) * total
-                total = times(space.counts, space.multiplicity + i, total)
-            put(data, (space.energy if turn else space.ping) + i, total)
+    data, rows, one = space.data, space.rows, space.rows.one
+    zero, inflow = zeros(data, 1, 1), space.signal
+    step(zero, n, data, rows.inverse, inflow, rows, False)
+    for i in range(n):
+        total = at(data, inflow + i) * at(data, rows.degree + i)  # (1 + rho) / 2
+        put(data, inflow + i, total + total - one)
+    step(zero, n, data, inflow, space.energy, rows, False)
+    for i in range(n):
+        total = at(data, space.energy + i)
+        total = one + (total + total - at(data, inflow + i))
+        put(data, space.energy + i, times(rows.counts, rows.multiplicity + i, total))
 
 
 @inlined
@@ -113,11 +134,11 @@ def magnitude(z, flip):
 
 
 @inner
-def centred_means(space, z, n, share, mean, flip, unit):
+def centred_means(rows, data, z, n, share, mean, flip, unit):
     """Means of the second, third and fourth power of the centred lanes, in units of the signal.
 
     Args:
-        z: where in the workspace the values are, ``[n, lanes]``.
+        z: where in ``data`` the values are, ``[n, lanes]``.
         share: of one node in a mean.
     """
     zero, lanes = flip - flip, len_of(flip)
@@ -125,9 +146,9 @@ def centred_means(space, z, n, share, mean, flip, unit):
     for begin in range(0, n, PIECE):
         two, three, four = zero, zero, zero
         for i in range(begin, min(n, begin + PIECE)):
-            value = (magnitude(load(zero, space.data, z + i * lanes), flip) - mean) * unit
+            value = (magnitude(load(zero, data, z + i * lanes), flip) - mean) * unit
             square = value * value
-            counted = times(space.counts, space.multiplicity + i, square)
+            counted = times(rows.counts, rows.multiplicity + i, square)
             two = two + counted
             three = multiply_add(counted, value, three)
             four = multiply_add(counted, square, four)
@@ -165,7 +186,8 @@ def moments_of(mean, powers, energy):
 
 @inlined
 def gradient_cubic(grads, share, powers, root_energy):
-    r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients.
+    r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients; and
+    the gradient in the energy.
 
     ``grads`` are the gradients of the four moments; ``share`` is that of a node in a mean. Of
     merged nodes this is the gradient in each one.
@@ -181,7 +203,7 @@ def gradient_cubic(grads, share, powers, root_energy):
     one = root * (by_variance * root_energy + fading * unit) * (2.0 * share)
     one = one - three * skewness - four * (kurtosis + 3.0)
     constant = by_mean * share - three - four * skewness
-    return scale, (constant, one, three, four)
+    return (scale, (constant, one, three, four)), (0.0 - fading) * powers[0] * unit * unit
 
 
 @inlined
@@ -195,99 +217,170 @@ def gradient_at(z, mean, flip, cubic):
 
 
 @inlined
-def _apply_first(shape, n, share, c, bank, z, space):
-    """Writes the rows ``[n, row]`` of channel ``c``; returns mean magnitudes and energies.
-
-    Up to seven rows more than there are nodes may be written.
-    """
-    data, channels, lanes = space.data, shape.channels, shape.row
-    zero, size = zeros(data, shape.row, 1), shape.steps * shape.channels
-    powers = zeros(data, 1, UNROLL)
+def _apply_first(shape, n, share, c, bank, z, space, record):
+    """Writes the rows ``[n, row]`` of channel ``c``; returns mean magnitudes and energies."""
+    data, kept, rows, lanes = space.data, record.data, space.rows, shape.row
+    zero, powers, place = (
+        zeros(data, shape.row, 1),
+        zeros(data, 1, UNROLL),
+        power_of(shape, record, c),
+    )
     for i in range(0, n, UNROLL):
-        rows = zeros(data, shape.row, UNROLL)
+        values = zeros(data, shape.row, UNROLL)
         for s in range(shape.steps):
-            power = load_rows(powers, data, space.powers + i * size + s * channels + c, size)
-            rows = multiply_add(power, load(zero, data, bank + s * shape.size), rows)
-        store(rows, data, z + i * lanes)
+            power = load_rows(powers, kept, place + i * record.node + s * record.step, record.node)
+            values = multiply_add(power, load(zero, data, bank + s * shape.size), values)
+        store(values, kept, z + i * lanes)
     flip = load(zero, data, space.flip)
     last = (flip + 1.0) * 0.5
     mean, energy = zero, zero
     for begin in range(0, n, PIECE):
         part, part_energy = zero, zero
         for i in range(begin, min(n, begin + PIECE)):
-            signal = at(data, space.x + i * channels + c)
-            value = multiply_add(signal, last, load(zero, data, z + i * lanes))
-            store(value, data, z + i * lanes)
-            part = add_times(space.counts, space.multiplicity + i, magnitude(value, flip), part)
+            signal = at(data, space.x + i * shape.channels + c)
+            value = load(zero, kept, z + i * lanes) * at(data, rows.degree + i)
+            value = multiply_add(signal, last, value)
+            store(value, kept, z + i * lanes)
+            part = add_times(rows.counts, rows.multiplicity + i, magnitude(value, flip), part)
             part_energy = multiply_add(at(data, space.energy + i), value * value, part_energy)
         mean, energy = mean + part, energy + part_energy
     return mean * share, energy * share
 
 
 @merged
-def first_order(shape, n, share, low, high, bank, space):
-    """Rows, means and energies of the units ``low`` to ``high``, and the signals of the parents."""
-    lanes, row, parents, data = shape.lanes, shape.row, shape.parents, space.data
-    data[space.signal : space.signal + n * lanes] = 0
+def first_order(shape, n, share, low, high, bank, space, record):
+    """Rows, moments and energies of the units ``low`` to ``high``."""
+    row, parents, data, kept = shape.row, shape.parents, space.data, record.data
+    flip = load(zeros(data, shape.row, 1), data, space.flip)
+    store(zeros(data, shape.lanes, 1) + 1.0, kept, record.root)
     for k in range(high - low):
-        z, c = space.first + k * n * row, (low + k) % shape.channels
-        mean, energy = _apply_first(shape, n, share, c, bank + k * row, z, space)
-        store(energy, data, space.mean + k * row)
-        root = np.sqrt(data[space.mean + k * row + shape.scales] + MIN_ENERGY)
-        data[space.root + k * parents : space.root + (k + 1) * parents] = root
-        store(mean, data, space.mean + k * row)
-        for i in range(n):
-            for parent in range(parents):
-                value = abs(at(data, z + i * row + parent))
-                put(data, space.signal + i * lanes + k * parents + parent, value)
+        z, c, means = record.first + k * n * row, (low + k) % shape.channels, record.means + k * row
+        mean, energy = _apply_first(shape, n, share, c, bank + k * row, z, space, record)
+        store(energy, kept, means)
+        root = np.sqrt(at(kept, means + shape.scales) + MIN_ENERGY)
+        for parent in range(parents):
+            put(kept, record.root + k * parents + parent, root)
+        unit = 1.0 / (flip - flip + at(kept, record.root + k * parents))
+        centred = centred_means(space.rows, kept, z, n, share, mean, flip, unit)
+        store_means(mean, centred, kept, means, shape.size)
+
+
+@inlined
+def store_means(mean, centred, data, place, size):
+    """Writes means and centred powers of some lanes to a record."""
+    store(mean, data, place)
+    for m in range(3):
+        store(centred[m], data, place + (m + 1) * size)
+
+
+@inlined
+def four_rows(like, data, place, size):
+    """Four vectors of lanes, ``size`` apart: means, moments, or their gradients."""
+    one, two = load(like, data, place), load(like, data, place + size)
+    place += 2 * size
+    return one, two, load(like, data, place), load(like, data, place + size)
+
+
+@inner
+def diffuse_parents(shape, n, units, space, record):
+    r"""States :math:`D^{-1} P^s (I - P) u` of the signals ``u``, which are divided by the degrees.
+
+    Then a step needs the weights alone.
+    """
+    data, zero, line = (
+        space.data,
+        zeros(space.data, shape.lanes, 1),
+        zeros(space.data, shape.row, 1),
+    )
+    for i in range(n):
+        place, inverse = space.signal + i * shape.lanes, at(data, space.rows.inverse + i)
+        store(zero, data, place)
+        for k in range(units):  # what follows the parents is overwritten, or never read
+            row = load(line, record.data, record.first + (k * n + i) * shape.row)
+            store(absolute(row) * inverse, data, place + k * shape.parents)
+    walk(zero, shape.steps, n, data, space.signal, space.states, space.rows)
 
 
 @merged
-def first_moments(shape, n, share, k, space):
-    """Mean, centred powers and root of the energy of a block's unit ``k``."""
-    line = zeros(space.data, shape.row, 1)
-    flip = load(line, space.data, space.flip)
-    mean = load(line, space.data, space.mean + k * shape.row)
-    root = line + at(space.data, space.root + k * shape.parents)
-    z = space.first + k * n * shape.row
-    return mean, centred_means(space, z, n, share, mean, flip, 1.0 / root), root
-
-
-@merged
-def gradient_first(shape, n, c, k, bank, mean, cubic, space):
+def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
     """Adds to the gradient of the bank of a block's unit ``k``, which is of channel ``c``.
 
     ``mean`` and ``cubic``: see :func:`gradient_at`.
     """
-    data, lanes, parents, channels = space.data, shape.row, shape.parents, shape.channels
-    line, size = zeros(data, shape.row, 1), shape.steps * shape.channels
-    flip, z, extra = load(line, data, space.flip), space.first + k * n * lanes, space.second
-    for i in range(n):  # the second order is not needed any more
-        store(line, data, extra + i * lanes)
-        for parent in range(parents):
-            value = at(data, space.signal + i * shape.lanes + k * parents + parent)
-            put(data, extra + i * lanes + parent, value)
+    data, kept, rows = space.data, record.data, space.rows
+    lanes, line, powers = shape.row, zeros(data, shape.row, 1), zeros(data, 1, UNROLL)
+    flip, z = load(line, data, space.flip), record.first + k * n * lanes
+    parent = load(line, data, space.flip + lanes)
+    signal = (flip + 1.0) * 0.5
+    wavelets = 1.0 - signal
     for i in range(n):
-        value = load(line, data, z + i * lanes)
-        slope = gradient_at(value, mean, flip, cubic) + load(line, data, extra + i * lanes)
-        slope = times(space.counts, space.multiplicity + i, with_sign_of(slope, value))
-        store(slope, data, z + i * lanes)
+        value = load(line, kept, z + i * lanes)
+        extra = load(line, data, space.signal + i * shape.lanes + k * shape.parents)
+        slope = gradient_at(value, mean, flip, cubic) + with_sign_of(extra, parent)
+        sign = multiply_add(value, wavelets, signal)
+        slope = with_sign_of(slope, sign) * at(data, rows.degree + i)
+        store(times(rows.counts, rows.multiplicity + i, slope), kept, z + i * lanes)
     for begin in range(0, n, PIECE):
         for s in range(0, shape.steps, UNROLL):
-            sums = zeros(data, shape.row, UNROLL)
+            sums, start = (
+                zeros(data, shape.row, UNROLL),
+                power_of(shape, record, c) + s * record.step,
+            )
             for i in range(begin, min(n, begin + PIECE)):
-                place = space.powers + i * size + s * channels + c
-                power = load_rows(zeros(data, 1, UNROLL), data, place, channels)
-                sums = multiply_add(power, load(line, data, z + i * lanes), sums)
+                power = load_rows(powers, kept, start + i * record.node, record.step)
+                sums = multiply_add(power, load(line, kept, z + i * lanes), sums)
             place = bank + s * shape.size + k * lanes
             store_rows(load_rows(sums, data, place, shape.size) + sums, data, place, shape.size)
 
 
+@inner
+def gradient_signals(shape, n, share, low, high, bank, x, first, out, space, record):
+    r"""Writes the gradient of the signals of a block, after those of its bank.
+
+    The recurrence is that of :func:`gradient_second`, with a lane per unit.
+    """
+    data, kept, rows, lanes = space.data, record.data, space.rows, shape.lanes
+    zero, size = zeros(data, shape.lanes, 1), n * shape.lanes
+    for k in range(high - low):
+        for i in range(n):
+            z, inverse = record.first + (k * n + i) * shape.row, at(data, rows.inverse + i)
+            for s in range(shape.steps):
+                filters, total = bank + s * shape.size + k * shape.row, rows.one - rows.one
+                for wavelet in range(shape.scales):
+                    total += at(kept, z + wavelet) * at(data, filters + wavelet)
+                put(data, space.states + s * size + i * lanes + k, total * inverse)
+    for s in range(shape.steps - 2, -1, -1):
+        now = space.states + s * size
+        step(zero, n, data, now + size, now, rows, True)
+    for i in range(n):
+        value = difference(zero, data, space.states, rows, i)
+        store(value, data, space.signal + i * lanes)
+        for k in range(high - low):
+            place = (first + at(rows.order, i)) * shape.channels + low + k
+            slope = at(kept, record.first + (k * n + i) * shape.row + shape.scales)
+            energy = at(data, space.energy + i) * _energy_slope(shape, k, space) * 2.0 * share
+            total = slope * at(data, rows.inverse + i) + energy * at(x, place)
+            put(out, place, total + at(data, space.signal + i * lanes + k))
+
+
 @inlined
-def _apply_second(shape, n, share, bank, space):
-    """Writes the children ``[n, children, lanes]`` of a block; returns their mean magnitudes."""
-    data, zero = space.data, zeros(space.data, shape.lanes, 1)
-    wide = zeros(data, shape.lanes, shape.parents)
+def _energy_slope(shape, k, space):
+    """The gradient in the energy of a unit: a sum over all its lanes."""
+    data, first, second = space.data, space.moments, space.moments + shape.second
+    total = space.rows.one - space.rows.one
+    for wavelet in range(shape.scales + 1):
+        total += at(data, first + k * shape.row + wavelet)
+    for child in range(shape.parents):
+        for parent in range(shape.parents):
+            total += at(data, second + child * shape.lanes + k * shape.parents + parent)
+    return total
+
+
+@merged
+def second_order(shape, n, share, bank, space, record):
+    """Writes the children ``[n, children, lanes]`` of a block, and their moments."""
+    data, kept, rows = space.data, record.data, space.rows
+    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.wide, shape.parts)
     lanes, width, mean = len_of(zero), len_of(wide), wide
     for begin in range(0, n, PIECE):
         end, part = min(n, begin + PIECE), wide
@@ -298,58 +391,62 @@ def _apply_second(shape, n, share, bank, space):
                 states = space.states + s * n * lanes
                 one = multiply_add(load(zero, data, states + i * lanes), filters, one)
                 two = multiply_add(load(zero, data, states + j * lanes), filters, two)
-            one, two = one * at(data, space.degree + i), two * at(data, space.degree + j)
-            store(one, data, space.second + i * width)
-            store(two, data, space.second + j * width)
-            part = add_times(space.counts, space.multiplicity + i, absolute(one), part)
+            one, two = one * at(data, rows.degree + i), two * at(data, rows.degree + j)
+            store(one, kept, record.second + i * width)
+            store(two, kept, record.second + j * width)
+            part = add_times(rows.counts, rows.multiplicity + i, absolute(one), part)
             if j > i:
-                part = add_times(space.counts, space.multiplicity + j, absolute(two), part)
+                part = add_times(rows.counts, rows.multiplicity + j, absolute(two), part)
         mean = mean + part
-    return mean * share
+    mean, unit = mean * share, 1.0 / (wide + load(zero, kept, record.root))
+    centred = centred_means(rows, kept, record.second, n, share, mean, wide - 1.0, unit)
+    store_means(mean, centred, kept, record.means + shape.second, shape.size)
 
 
-@merged
-def second_order(shape, n, share, bank, space):
-    """Children of a block: mean magnitudes, centred powers, roots of the energy."""
-    zero, wide = zeros(space.data, shape.lanes, 1), zeros(space.data, shape.lanes, shape.parents)
-    _walk(shape, n, space)
-    mean = _apply_second(shape, n, share, bank, space)
-    root = wide + load(zero, space.data, space.root)
-    centred = centred_means(space, space.second, n, share, mean, wide - 1.0, 1.0 / root)
-    return mean, centred, root
+@inlined
+def _fold(filters, part, now, i, zero, space, record):
+    """Adds a state times the slopes to ``part``; replaces it by the filters times the slopes."""
+    data, rows, place = space.data, space.rows, now + i * len_of(zero)
+    slope, state = (
+        load(part, record.data, record.second + i * len_of(part)),
+        load(zero, data, place),
+    )
+    store(fold_product(zero, filters, slope) * at(data, rows.inverse + i), data, place)
+    return multiply_add(times(rows.counts, rows.multiplicity + i, state), slope, part)
 
 
 @inner
-def gradient_second(shape, n, mean, cubic, bank, grad, space):
+def gradient_second(shape, n, mean, cubic, bank, grad, space, record):
     r"""From the gradient of the moments to those of the bank and, as signals, of the parents.
 
     Backwards in :math:`s`, :math:`g_s = \sum_k f_{ks} \bar g_k + P^\top g_{s+1}`; then
     :math:`(I - P^\top) g_0`. Adds to ``grad``, the gradient of the bank.
     """
-    data, z, last = space.data, space.second, shape.steps - 1
-    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.lanes, shape.parents)
+    data, kept, rows, z = space.data, record.data, space.rows, record.second
+    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.wide, shape.parts)
     lanes, width, flip = len_of(zero), len_of(wide), wide - 1.0
-    size = n * lanes
     for i in range(n):
-        value = load(wide, data, z + i * width)
+        value = load(wide, kept, z + i * width)
         slope = with_sign_of(gradient_at(value, mean, flip, cubic), value)
-        store(slope * at(data, space.degree + i), data, z + i * width)
-    for s in range(last, -1, -1):
-        filters = load(wide, data, bank + s * shape.size)
-        now, after = space.ping + (s & 1) * size, space.ping + (1 - s & 1) * size
-        whole = wide
+        store(slope * at(data, rows.degree + i), kept, z + i * width)
+    for s in range(shape.steps - 1, -1, -1):
+        filters, now, whole = (
+            load(wide, data, bank + s * shape.size),
+            space.states + s * n * lanes,
+            wide,
+        )
         for begin in range(0, n, PIECE):
-            part = wide
-            for i in range(begin, min(n, begin + PIECE)):
-                slope = load(wide, data, z + i * width)
-                state = load(zero, data, space.states + s * size + i * lanes)
-                part = multiply_add(times(space.counts, space.multiplicity + i, state), slope, part)
-                total = fold_product(zero, filters, slope) * at(data, space.inverse + i)
-                if s < last:
-                    total = step(zero, after, space, i, total)
-                store(total, data, now + i * lanes)
-            whole = whole + part
+            end, one, two = min(n, begin + PIECE), wide, wide
+            for i in range(begin, end - 1, 2):  # sums that need not wait for each other
+                one = _fold(filters, one, now, i, zero, space, record)
+                two = _fold(filters, two, now, i + 1, zero, space, record)
+            if (end - begin) % 2:
+                one = _fold(filters, one, now, end - 1, zero, space, record)
+            whole = whole + (one + two)
         place = grad + s * shape.size
         store(load(wide, data, place) + whole, data, place)
+        if s < shape.steps - 1:
+            step(zero, n, data, now + n * lanes, now, rows, True)
     for i in range(n):
-        store(difference(zero, space.ping, space, i), data, space.signal + i * lanes)
+        value = difference(zero, data, space.states, rows, i)
+        store(value, data, space.signal + i * lanes)

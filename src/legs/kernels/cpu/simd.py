@@ -53,25 +53,31 @@ def _unite(builder: Any, parts: list[Any]) -> Any:
     return whole
 
 
-def _broadcast(builder, kind, scalar):
-    """A part with the scalar, or the only lane of a vector, in every lane."""
-    if isinstance(scalar.type, ir.VectorType):
-        scalar = builder.extract_element(scalar, ir.IntType(32)(0))
-    undefined, number = ir.Constant(kind, ir.Undefined), ir.IntType(32)
-    first = builder.insert_element(undefined, scalar, number(0))
-    places = ir.Constant(ir.VectorType(number, kind.count), [0] * kind.count)
-    return builder.shuffle_vector(first, undefined, places)
+def _pick(builder, part, places):
+    """The lanes of a part at these places."""
+    kind = ir.VectorType(ir.IntType(32), len(places))
+    return builder.shuffle_vector(
+        part, ir.Constant(part.type, ir.Undefined), ir.Constant(kind, list(places))
+    )
+
+
+def _broadcast(builder, kind, value):
+    """A part with the scalar, or the lanes of a shorter part, again and again."""
+    if not isinstance(value.type, ir.VectorType):
+        single = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
+        value = builder.insert_element(single, value, ir.IntType(32)(0))
+    return _pick(builder, value, [lane % value.type.count for lane in range(kind.count)])
 
 
 def _signature(args: tuple[Any, ...]) -> Any:
-    """Of a lane-wise function: floats, and vectors of one lane or part, are broadcast."""
+    """Of a lane-wise function: floats, and vectors of fewer lanes or one part, are repeated."""
     vectors = [arg for arg in args if isinstance(arg, Vector)]
     if not vectors or not all(isinstance(arg, Vector | types.Float) for arg in args):
         return None
     lanes, parts = max(v.lanes for v in vectors), max(v.parts for v in vectors)
     kind = Vector(vectors[0].dtype, lanes, parts)
     for v in vectors:
-        if v.dtype != kind.dtype or v.lanes not in (1, lanes) or v.parts not in (1, parts):
+        if v.dtype != kind.dtype or lanes % v.lanes or v.parts not in (1, parts):
             return None
     return signature(kind, *[arg if isinstance(arg, Vector) else kind.dtype for arg in args])
 
@@ -172,12 +178,37 @@ def len_of(typingctx, vector):
 
 
 def _is_flat(array):
+    if isinstance(array, types.CPointer):
+        return True
     return isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
 
 
 def address(context, builder, array, value, index):
     """A pointer to an element of a flat array."""
-    return builder.gep(context.make_array(array)(context, builder, value).data, [index])
+    if isinstance(array, types.Array):
+        value = context.make_array(array)(context, builder, value).data
+    return builder.gep(value, [index])
+
+
+@intrinsic
+def pointer(typingctx, array, index):
+    """The elements of a flat array from ``index`` on, without its counter of references.
+
+    The array has to be in use as long.
+    """
+
+    def build(context, builder, sig, args):
+        return address(context, builder, array, *args)
+
+    return (types.CPointer(array.dtype)(array, types.intp), build) if _is_flat(array) else None
+
+
+@intrinsic
+def value_if(typingctx, option, value):
+    """``value``, or ``None`` if the option is ``None``: numba would make it optional."""
+    if isinstance(option, types.NoneType):
+        return option(option, value), lambda context, *_: context.get_dummy_value()
+    return value(option, value), lambda context, builder, sig, args: args[1]
 
 
 def _fits(vector, array):
@@ -258,14 +289,21 @@ def put(typingctx, array, index, value):
 
 @intrinsic
 def fold_product(typingctx, start, a, b):
-    """``start`` plus all parts of ``a * b``."""
-    if start.parts != 1 or a != b or a.lanes != start.lanes:
+    """``start`` plus all parts of ``a * b``; parts may be twice as long as ``start``."""
+    if start.parts != 1 or a != b or a.lanes not in (start.lanes, 2 * start.lanes):
         return None
 
     def build(context, builder, sig, args):
-        (total,), ones, twos = (_split(builder, arg) for arg in args)
-        for one, two in zip(ones, twos, strict=True):
+        (first,), ones, twos = (_split(builder, arg) for arg in args)
+        double = a.lanes > start.lanes
+        total = builder.fmul(ones[0], twos[0]) if double else None
+        total = _call(builder, "fmuladd", ones[0], twos[0], first) if total is None else total
+        for one, two in zip(ones[1:], twos[1:], strict=True):
             total = _call(builder, "fmuladd", one, two, total)
+        if double:
+            halves = range(start.lanes), range(start.lanes, a.lanes)
+            low, high = (_pick(builder, total, half) for half in halves)
+            total = builder.fadd(builder.fadd(low, high), first)
         return _unite(builder, [total])
 
     return start(start, a, b), build

@@ -26,6 +26,9 @@ def _pool(process: int, size: int) -> ThreadPoolExecutor:
 def run(calls: Sequence[Callable[[], Any]]) -> None:
     """Runs calls in parallel, the last one in this thread, and waits for all of them."""
     *others, last = calls
+    if not others:
+        last()
+        return
     futures = [_pool(os.getpid(), len(others)).submit(call) for call in others]
     try:
         last()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from legs.functional.diffusion import BASE
 from legs.kernels.cpu.graph import array_of
-from legs.kernels.cpu.jit import entry, inlined, inner
-from legs.kernels.cpu.simd import at, len_of, load, multiply_add, put, store
+from legs.kernels.cpu.jit import inlined, inner
+from legs.kernels.cpu.simd import at, len_of, load, multiply_add, pointer, put, store, value_if
 
 # As numbers that keep the type of those they are multiplied with.
 STAY, MOVE = np.float32(BASE), np.float32(1 - BASE)
 ALIGNMENT = 64  # bytes, a cache line
+UNROLL = 8  # independent sums, or nodes, at a time
 
 
 class Graphs(NamedTuple):
@@ -30,39 +28,27 @@ class Graphs(NamedTuple):
     counts: Any  # [nodes] multiplicities, or None for ones
 
 
-class Workspace(NamedTuple):
-    """Buffers for one graph: arrays, then where all others begin in ``data``.
+class Rows(NamedTuple):
+    """The rows of one graph: pointers, then where all others begin in ``data``.
 
-    Nodes are kept in an order of their own, short rows first: then branches on the length of a row
-    are predictable. A node of degree zero is its own neighbour. The sizes of a lane, unit and block
-    are explained in :mod:`legs.kernels.cpu.scattering`.
+    Nodes are kept in an order of their own, short rows first: rows of equal length take a loop
+    without branches. A node of degree zero is its own neighbour.
     """
 
     order: Any  # [n] the node in each place
     place: Any  # [n] the place of each node
     start: Any  # [n + 1] where the entries of a row begin
+    ends: Any  # [4] where rows of one, two, three and more entries end
     near: Any  # [entries] the place of a neighbour, times the length of a state
     data: Any
     weights: Any  # data, or None without edge weights
     counts: Any  # data, or None without multiplicities
+    one: Any  # of the type of data
     weight: int  # [entries]
     multiplicity: int  # [n]
     degree: int  # [n]
     inverse: int  # [n] of the degree
-    states: int  # [steps, n, lanes], diffused
-    second: int  # [n, children, lanes] second order of a block, then its gradient
-    x: int = 0  # [n, channels]
-    powers: int = 0  # [n, steps, channels] walk powers of x
-    energy: int = 0  # [n] weights of squares, see energy_weights
-    flip: int = 0  # [row] -1 for wavelets, 1 for the signal
-    root: int = 0  # [lanes] square roots of the energy of the block's signals
-    moments: int = 0  # [4, size], or their gradients
-    mean: int = 0  # [group, row] of the first order
-    first: int = 0  # [group, n, row] first order, then its gradient
-    signal: int = 0  # [n, lanes] the parents, then their gradients
-    ping: int = 0  # [2, n, lanes] of the backward recurrence, or scratch
-    bank: int = 0  # [blocks, steps, size] filters
-    grad: int = 0  # their gradients
+    move: int  # [n] the share of a step that moves, divided by the degree
 
 
 def make_graphs(*tensors: Tensor | None) -> Graphs:
@@ -70,42 +56,45 @@ def make_graphs(*tensors: Tensor | None) -> Graphs:
     return Graphs(*[None if tensor is None else array_of(tensor) for tensor in tensors])
 
 
-def make_workspace(
-    graphs: Graphs, begin: int, end: int, dtype: Any, sizes: Callable[[int], dict[str, int]]
-) -> Workspace:
-    """Buffers for the largest of the graphs ``begin`` to ``end``.
+@inlined
+def rounded(size):
+    """The size of a buffer of whole cache lines."""
+    return (size + 15) // 16 * 16
 
-    ``sizes`` returns those of the kernel's own buffers, given a number of nodes.
+
+@inner
+def allocate(graphs, begin, end, like, sizes):
+    """Memory for the largest of some graphs: arrays, which have to stay in use; its rows; where the
+    kernel's own buffers begin, of ``sizes`` elements per node and in total; and its nodes.
     """
-    nodes, entries = _largest(graphs.ptr, graphs.rowptr, begin, end)
-    lengths = {
-        "weight": entries,
-        "multiplicity": nodes,
-        "degree": nodes,
-        "inverse": nodes,
-        **sizes(nodes),
-    }
-    *starts, total = accumulate((-(-length // 16) * 16 for length in lengths.values()), initial=0)
-    memory: NDArray[Any] = np.empty(total + ALIGNMENT // dtype.itemsize, dtype)
-    skip = -memory.ctypes.data % ALIGNMENT // dtype.itemsize
-    data = memory[skip : skip + total]
-    fields: dict[str, Any] = dict(zip(lengths, starts, strict=True))
-    for name, size in (("order", nodes), ("place", nodes), ("start", nodes + 1), ("near", entries)):
-        fields[name] = np.empty(size, np.int32)
-    weights = None if graphs.weight is None else data
-    counts = None if graphs.counts is None else data
-    return Workspace(data=data, weights=weights, counts=counts, **fields)
-
-
-@entry
-def _largest(ptr, rowptr, begin, end):
-    """Nodes and entries of the largest graph; a node may get an entry more."""
-    nodes, entries = 1, 1
+    rowptr, ptr, weight, counts = graphs.rowptr, graphs.ptr, graphs.weight, graphs.counts
+    nodes, entries = 1, 1  # a node without neighbours gets an entry
     for g in range(begin, end):
-        size = ptr[g + 1] - ptr[g]
-        nodes = max(nodes, size)
-        entries = max(entries, rowptr[ptr[g + 1]] - rowptr[ptr[g]] + size)
-    return nodes, entries
+        first, last = at(ptr, g), at(ptr, g + 1)
+        nodes = max(nodes, last - first)
+        entries = max(entries, at(rowptr, last) - at(rowptr, first) + 2 * (last - first))
+    size, own = rounded(nodes + UNROLL), rounded(entries)
+    after = own + 4 * size
+    count = after + nodes * sizes[0] + sizes[1] + ALIGNMENT // like.itemsize
+    memory, indices = np.empty(count, like.dtype), np.empty(4 * size + own, np.int32)
+    data = pointer(memory, -memory.ctypes.data % ALIGNMENT // like.itemsize)
+    rows = Rows(
+        pointer(indices, 0),
+        pointer(indices, size),
+        pointer(indices, 2 * size),
+        pointer(indices, 3 * size),
+        pointer(indices, 4 * size),
+        data,
+        value_if(weight, data),
+        value_if(counts, data),
+        like.dtype.type(1),
+        0,
+        own,
+        own + size,
+        own + 2 * size,
+        own + 3 * size,
+    )
+    return (memory, indices), rows, after, nodes
 
 
 @inlined
@@ -132,94 +121,104 @@ def load_graph(graphs, g, length, space):
 
     ``length`` is that of a state. Returns the first node and the number of nodes.
     """
-    rowptr, order, place, near, data = (
-        graphs.rowptr,
-        space.order,
-        space.place,
-        space.near,
-        space.data,
-    )
-    first = graphs.ptr[g]
-    n = graphs.ptr[g + 1] - first
-    one, starts = data.dtype.type(1), np.zeros(5, np.int64)
+    rowptr, order, place, near = graphs.rowptr, space.order, space.place, space.near
+    data, ends, one, first = space.data, space.ends, space.one, at(graphs.ptr, g)
+    n = at(graphs.ptr, g + 1) - first
+    twos, threes = 0, 0
+    for row in range(first, first + n):
+        size = at(rowptr, row + 1) - at(rowptr, row)
+        twos, threes = twos + (size < 3), threes + (size < 4)
+    put(ends, 0, 0)
+    put(ends, 1, twos)
+    put(ends, 2, threes)
     for i in range(n):
-        row = first + i
-        put(place, i, min(max(at(rowptr, row + 1) - at(rowptr, row), 1), 4))
-        put(starts, at(place, i), at(starts, at(place, i)) + 1)
-    for k in range(1, 5):
-        starts[k] += starts[k - 1]
-    for i in range(n):
-        k = at(starts, at(place, i) - 1)
-        put(starts, at(place, i) - 1, k + 1)
+        size = at(rowptr, first + i + 1) - at(rowptr, first + i)
+        kind = min(max(size, 2), 4) - 2
+        k = at(ends, kind)
+        put(ends, kind, k + 1)
         put(place, i, k)
         put(order, k, i)
     entries = 0
     for i in range(n):
-        put(space.start, i, entries)
-        total, row = one - one, first + at(order, i)
+        begin, total, row = entries, one - one, first + at(order, i)
+        put(space.start, i, begin)
         for e in range(at(rowptr, row), at(rowptr, row + 1)):
             weight = times(graphs.weight, e, one)
             put(near, entries, at(place, at(graphs.col, e) - first) * length)
             _put_if(space.weights, space.weight + entries, weight)
             total += weight
             entries += 1
-        if total == 0:
-            put(near, entries, i * length)
-            _put_if(space.weights, space.weight + entries, one)
-            entries += 1
-            total = one
+        if total == 0:  # its first entry, if there are any
+            put(near, begin, i * length)
+            _put_if(space.weights, space.weight + begin, one)
+            entries, total = max(entries, begin + 1), one
+        inverse, move = one / total, MOVE / total
+        if entries == begin + 1:  # the same entry twice, with half the weight: one loop less
+            put(near, entries, at(near, begin))
+            _put_if(space.weights, space.weight + entries, total)
+            entries, move = entries + 1, move * MOVE
         _put_if(space.counts, space.multiplicity + i, times(graphs.counts, row, one))
         put(data, space.degree + i, total)
-        put(data, space.inverse + i, one / total)
+        put(data, space.inverse + i, inverse)
+        put(data, space.move + i, move)
     put(space.start, n, entries)
     return first, n
 
 
 @inlined
-def row_sum(zero, source, space, i):
-    r""":math:`\sum_j W_{ij} v_j`."""
-    near, data, weights, weight = space.near, space.data, space.weights, space.weight
-    e, end = at(space.start, i), at(space.start, i + 1)
-    # Most rows of a molecule are short: written out, three entries take half the time of a loop.
-    total = times(weights, weight + e, load(zero, data, source + at(near, e)))
-    if end > e + 1:
-        value = load(zero, data, source + at(near, e + 1))
-        total = add_times(weights, weight + e + 1, value, total)
-        if end > e + 2:
-            value = load(zero, data, source + at(near, e + 2))
-            total = add_times(weights, weight + e + 2, value, total)
-            for k in range(e + 3, end):
-                value = load(zero, data, source + at(near, k))
-                total = add_times(weights, weight + k, value, total)
-    return total
+def multiply_places(space, n, factor):
+    """Multiplies the length of a state."""
+    for e in range(at(space.start, n)):
+        put(space.near, e, at(space.near, e) * factor)
 
 
 @inlined
-def step(zero, source, space, i, start):
-    """``start`` plus :math:`(P v)_i`, for a lazy walk on states divided by the degrees."""
-    moved = row_sum(zero, source, space, i)
-    total = multiply_add(STAY, load(zero, space.data, source + i * len_of(zero)), start)
-    return multiply_add(at(space.data, space.inverse + i) * MOVE, moved, total)
+def _steps(zero, begin, end, length, data, source, target, space, add):
+    """:func:`step` of rows ``begin`` to ``end``, all of ``length`` entries; 0 for any length."""
+    near, weights, weight, lanes = space.near, space.weights, space.weight, len_of(zero)
+    e = np.int64(at(space.start, begin))
+    for i in range(begin, end):
+        stop = e + length if length else np.int64(at(space.start, i + 1))
+        total = times(weights, weight + e, load(zero, data, source + at(near, e)))
+        for k in range(e + 1, stop):
+            value = load(zero, data, source + at(near, k))
+            total = add_times(weights, weight + k, value, total)
+        e = stop
+        here = load(zero, data, target + i * lanes) if add else zero
+        here = multiply_add(STAY, load(zero, data, source + i * lanes), here)
+        here = multiply_add(at(space.data, space.move + i), total, here)
+        store(here, data, target + i * lanes)
 
 
 @inlined
-def difference(zero, source, space, i):
+def step(zero, n, data, source, target, space, add):
+    """Writes :math:`P v`, for a lazy walk on states divided by the degrees; or adds it.
+
+    ``data`` is the array of the states, the workspace's or another.
+    """
+    # Most rows of a molecule are short: a loop of their own takes half the time.
+    two, three = np.int64(at(space.ends, 0)), np.int64(at(space.ends, 1))
+    _steps(zero, 0, two, 2, data, source, target, space, add)
+    _steps(zero, two, three, 3, data, source, target, space, add)
+    _steps(zero, three, n, 0, data, source, target, space, add)
+
+
+@inlined
+def difference(zero, data, source, space, i):
     r""":math:`((I - P) v)_i`: exactly zero where all ``v`` are equal."""
-    value, total = load(zero, space.data, source + i * len_of(zero)), zero
+    value, total = load(zero, data, source + i * len_of(zero)), zero
     for e in range(at(space.start, i), at(space.start, i + 1)):
-        change = value - load(zero, space.data, source + at(space.near, e))
+        change = value - load(zero, data, source + at(space.near, e))
         total = add_times(space.weights, space.weight + e, change, total)
-    return total * (at(space.data, space.inverse + i) * MOVE)
+    return total * at(space.data, space.move + i)
 
 
 @inner
-def walk(zero, steps, n, source, target, space):
+def walk(zero, steps, n, data, source, target, space):
     r"""States :math:`P^s (I - P) v` for :math:`s < \mathrm{steps}`, ``[steps, n, lanes]``."""
-    lanes, data = len_of(zero), space.data
+    lanes = len_of(zero)
     for i in range(n if steps else 0):
-        store(difference(zero, source, space, i), data, target + i * lanes)
+        store(difference(zero, data, source, space, i), data, target + i * lanes)
     for s in range(1, steps):
         now = target + s * n * lanes
-        for i in range(n):
-            value = step(zero, now - n * lanes, space, i, zero)
-            store(value, data, now + i * lanes)
+        step(zero, n, data, now - n * lanes, now, space, False)
