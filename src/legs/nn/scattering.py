@@ -15,10 +15,11 @@ from legs import functional as fn
 from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
-from legs.kernels.bank import Graph, prepare, signal_energy, wavelet_transform
+from legs.kernels.bank import Graph, difference_bank, prepare, signal_energy, wavelet_transform
 from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
+    bank_filters,
     check_backend,
     mixed_filters,
     needs_gradient,
@@ -368,6 +369,68 @@ class Scattering(nn.Module):
         bounds = [fn.frame_bounds(cumulative, float(a)) for a in laziness.flatten()]
         lower, upper = torch.tensor(bounds, dtype=torch.float64).unbind(1)
         return lower.view(laziness.shape), upper.view(laziness.shape)
+
+    def bank(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        r"""The filter bank alone: :math:`\Psi_0 x, \dots, \Psi_{J-1} x, \Phi_J x`.
+
+        Returns:
+            ``[nodes, num_scales + 1, channels]``, differentiable in everything.
+
+        >>> module = Scattering(1, scales=[1, 2])
+        >>> module.bank(torch.tensor([[1.0], [0.0]]), torch.tensor([[0, 1], [1, 0]])).squeeze(-1)
+        tensor([[ 0.5000,  0.0000,  0.5000],
+                [-0.5000,  0.0000,  0.5000]])
+        """
+        filters = bank_filters(self.selection().to(x.dtype), self._laziness(x.dtype))
+        if filters.dim() == 3:  # of every channel: [channels, bands, states]
+            filters = filters.movedim(0, -1)
+        sizes: Any = {"bands": filters.shape[0], "states": filters.shape[1]}
+        graph = prepare(self.backend, x, edge_index, edge_weight, validate=self.validate, **sizes)
+        return difference_bank(graph, x, filters, "walk")
+
+    def matrices(
+        self, edge_index: Tensor, edge_weight: Tensor | None = None, num_nodes: int | None = None
+    ) -> Tensor:
+        """The filters of a graph as dense matrices, ``[num_scales + 1, nodes, nodes]``.
+
+        One more axis in front, of channels, if every channel has its own laziness.
+        """
+        cumulative = self.selection()
+        nodes = int(edge_index.max()) + 1 if num_nodes is None else num_nodes
+        walk = fn.random_walk(edge_index, edge_weight, nodes, cumulative.dtype)
+        one, laziness = torch.eye(nodes).to(cumulative), self._laziness(cumulative.dtype)
+        each: Any = laziness if isinstance(laziness, Tensor) and laziness.dim() else [laziness]
+        parts = [fn.wavelet_transform(one, walk, a, cumulative, lowpass=True) for a in each]
+        return torch.stack(parts) if isinstance(each, Tensor) else parts[0]
+
+    def responses(self, eigenvalues: Tensor) -> Tensor:
+        r"""Frequency responses of the bank, ``[num_scales + 1, points]``.
+
+        ``eigenvalues``: of the lazy walk, in :math:`[2\alpha - 1, 1]`, ``[points]``.
+        """
+        return fn.filter_responses(self.selection().to(eigenvalues.dtype), eigenvalues)
+
+    def inverse(
+        self, bands: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        r"""The signals ``[nodes, channels]`` whose bands come nearest to the given ones.
+
+        The least-squares inverse of :meth:`bank` in :math:`\|x\|^2 = \sum_i x_i^2 / d_i`, see
+        :func:`legs.functional.invert_bank`, whose options it takes. For bands of a signal it is
+        that signal, to a rounding error times the condition number
+        :math:`\sqrt{C_u / C_l}` of :meth:`frame_bounds`.
+
+        >>> module, edge_index = Scattering(1), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> x = torch.tensor([[1.0], [2.0], [4.0]])
+        >>> torch.allclose(module.inverse(module.bank(x, edge_index), edge_index), x, atol=1e-4)
+        True
+        """
+        walk = fn.random_walk(edge_index, edge_weight, len(bands), bands.dtype)
+
+        def bank(x: Tensor) -> Tensor:
+            return self.bank(x, edge_index, edge_weight)
+
+        return fn.invert_bank(bands, bank, 1 / walk.degree, **options)
 
     def harden(self) -> Scattering:
         r"""A copy with fixed scales: increasing ones that maximise :math:`\sum_j \log F_{jt_j}`."""
