@@ -13,7 +13,9 @@ from legs.kernels.csr import make_batch
 from legs.nn import Moments, Scattering
 from tests.graphs import path_graph, random_graph
 
-pytestmark = pytest.mark.skipif(not cpu.available(), reason="numba is not installed")
+pytest.importorskip("numba")
+
+from legs.kernels.cpu import scattering
 
 
 def example():
@@ -143,6 +145,38 @@ def test_gradients_in_signals(options, weighted):
         torch.testing.assert_close(
             fused, reference, rtol=1e-7, atol=1e-8 * float(reference.detach().abs().max())
         )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spread", [1.0, 1e-3])
+@pytest.mark.parametrize("limit", [0, scattering.MAX_RECORD])
+def test_fused_gradients_in_signals(weighted, spread, limit, monkeypatch):
+    monkeypatch.setattr(scattering, "MAX_RECORD", limit)  # recomputed in backward, or recorded
+    x, edge_index, batch = example()
+    x = 1 + spread * (x - 1)  # nearly constant: variances near their floor, which is the energy's
+    weight = torch.rand(len(x), len(x), generator=torch.Generator().manual_seed(5)).double() + 0.1
+    weight = (weight + weight.T)[edge_index[0], edge_index[1]] if weighted else None
+    results = []
+    for backend in ("reference", "fused"):
+        module, signals = Scattering(2, backend=backend).double(), x.clone().requires_grad_()
+        out = module(signals, edge_index, weight, batch)
+        slopes = torch.randn(out.shape, generator=torch.Generator().manual_seed(6)).double()
+        for keep in (True, False):  # a second time, without the record
+            inputs = (signals, module.selection.theta)
+            grads = torch.autograd.grad(out, inputs, slopes, retain_graph=keep)
+            results.append([out, *grads])
+    for found in results[1:]:
+        for a, b in zip(found, results[0], strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * float(b.detach().abs().max()))
+
+
+def test_signals_changed_before_backward_are_an_error():
+    x, edge_index, batch = example()
+    module = Scattering(2, backend="fused").double()
+    out = module(x, edge_index, batch=batch).sum()
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="inplace"):
+        out.backward()
 
 
 def test_signals_may_be_mapped_over():

@@ -15,9 +15,9 @@ reaches them, and gets its gradient, through :math:`f`. Backward is a recurrence
     \partial f_{ks} = \langle \bar g_k, P^s (I - P) u \rangle, \qquad
     \partial u = (I - P^\top)\, g_0 ,
 
-where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. States are recomputed instead of stored.
-Signals and edge weights get no gradient here; where signals need one, there is
-:mod:`legs.kernels.bank`.
+where :math:`\bar g_k` is the gradient of :math:`\Psi_k u`. The states of the second order are
+recomputed instead of stored. Edge weights get no gradient here, and signals get one for learned
+scales on the CPU; elsewhere there is :mod:`legs.kernels.bank`.
 
 Nodes may be merged classes of equivalent ones (:func:`legs.data.merge_equivalent`): sums over nodes
 count each by its multiplicity. A row's weights are then numbers of neighbors of each class; the
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -196,8 +197,12 @@ def scattering_moments(
         ``[graphs, paths, channels, 4]``.
     """
     if filters.device.type == "cpu" and not torch._C._are_functorch_transforms_active():
-        single: Tensor = _Single.apply(filters, batch.x, logits, policy, batch, reference)  # type: ignore[no-untyped-call]
-        return single
+        signals = reference is not None and batch.x.requires_grad
+        keep = torch.is_grad_enabled() and (signals or filters.requires_grad)
+        record: Any = [] if keep else None
+        args = (filters, batch.x, logits, policy, batch, reference, record)
+        out: Tensor = super(torch.autograd.Function, _Single).apply(*args)  # type: ignore[misc, no-untyped-call]
+        return out
     if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
     return _Scatter.single(filters, logits, policy, *batch)
@@ -207,55 +212,37 @@ class _Single(torch.autograd.Function):
     """Moments of one model on the CPU; what forward has computed serves backward."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        filters: Tensor,
-        x: Tensor,
-        logits: bool,
-        policy: PathPolicy,
-        batch: Batch,
-        reference: Any,
-    ) -> Tensor:
-        kernels, _ = _kernels(filters)
-        mixed = scales = filters.unsqueeze(0)
-        if logits:
-            mixed = torch.empty(1, x.shape[1], *filters.shape, dtype=x.dtype)
-        ctx.args, ctx.record = (logits, policy, batch, reference, mixed), []
+    def forward(ctx: Any, filters: Tensor, x: Tensor, logits: bool, *args: Any) -> Tensor:
+        policy, batch, _, record = args
+        mixed, scales = filters.unsqueeze(0), None
+        if logits:  # the kernel computes the filters
+            scales, mixed = mixed, torch.empty(1, x.shape[1], *filters.shape, dtype=x.dtype)
+        ctx.args = (mixed, logits, *args)
         ctx.save_for_backward(filters, x, batch.powers, batch.multiplicity)
-        record = ctx.record if any(ctx.needs_input_grad) else None
-        out: Tensor = kernels.forward(batch, mixed, policy, record, scales if logits else None)
+        out: Tensor = _kernels("cpu")[0].forward(batch, mixed, policy, record, scales)
         return out.squeeze(0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         filters, x, *_ = ctx.saved_tensors
-        (grad,), (logits, policy, batch, reference, mixed) = grads, ctx.args
-        by_filters, by_x, none = None, None, [None] * 4
+        (grad,), (mixed, logits, policy, batch, reference, record) = grads, ctx.args
+        needs, by_x = ctx.needs_input_grad, None
         if not torch.is_grad_enabled():
-            kernels, bank = _kernels(filters)
-            by_x = (
-                torch.empty_like(x, memory_format=torch.contiguous_format)
-                if ctx.needs_input_grad[1]
-                else None
-            )
-            change = kernels.backward(batch, mixed, grad, grad, policy, ctx.record, by_x)
-            if ctx.needs_input_grad[0]:
-                by_filters = bank.backward(filters.unsqueeze(0), change) if logits else change
-                by_filters = by_filters.squeeze(0)
+            kernels, bank = _kernels("cpu")
+            if reference is not None and needs[1]:
+                by_x = torch.empty(x.shape, dtype=x.dtype)
+            change = kernels.backward(batch, mixed, grad, grad, policy, record, by_x)
+            change = bank.backward(filters.unsqueeze(0), change) if logits else change
+            by_filters = change.squeeze(0)
         elif reference is None:
             many = (grad.unsqueeze(0), grad.unsqueeze(0), filters.unsqueeze(0))
             by_filters = _ScatterGrad.call(*many, logits, policy, *batch).squeeze(0)
         else:
-            needed = [
-                t for t, needs in zip((filters, x), ctx.needs_input_grad, strict=False) if needs
-            ]
-            found = iter(
-                torch.autograd.grad(reference(filters, x), needed, grad, create_graph=True)
-            )
-            by_filters, by_x = (
-                next(found) if needs else None for needs in ctx.needs_input_grad[:2]
-            )
-        return by_filters, by_x, *none
+            inputs = (x, filters) if needs[0] else (x,)
+            out = reference(filters, x)
+            by_x, *rest = torch.autograd.grad(out, inputs, grad, create_graph=True)
+            by_filters = rest[0] if rest else None
+        return by_filters if needs[0] else None, by_x, *[None] * 5
 
 
 class _Scatter(Folded):
@@ -265,7 +252,7 @@ class _Scatter(Folded):
 
     @staticmethod
     def forward(filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any) -> Tensor:
-        batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
+        batch, (kernels, bank) = Batch(*tensors), _kernels(filters.device.type)
         if logits:
             filters = bank.forward(filters, batch.x.shape[1])
         out: Tensor = kernels.forward(batch, filters, policy)
@@ -286,7 +273,7 @@ class _ScatterGrad(Folded):
     def forward(
         grad: Tensor, out: Tensor, filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any
     ) -> Tensor:
-        batch, (kernels, bank) = Batch(*tensors), _kernels(filters)
+        batch, (kernels, bank) = Batch(*tensors), _kernels(filters.device.type)
         mixed = bank.forward(filters, batch.x.shape[1]) if logits else filters
         change: Tensor = kernels.backward(batch, mixed, grad, out, policy)
         return bank.backward(filters, change) if logits else change
@@ -299,9 +286,10 @@ class _ScatterGrad(Folded):
         )
 
 
-def _kernels(filters: Tensor) -> tuple[Any, Any]:
+@cache
+def _kernels(device: str) -> tuple[Any, Any]:
     """The modules with the operator, and with the filters of logits, for a device."""
-    if filters.device.type == "cuda":
+    if device == "cuda":
         from legs.kernels.gpu import filters as gpu_filters
         from legs.kernels.gpu import scattering as gpu_scattering
 

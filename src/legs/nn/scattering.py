@@ -16,7 +16,7 @@ from legs.functional.diffusion import BASE
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, difference_bank, prepare, signal_energy, wavelet_transform
-from legs.kernels.csr import accelerated, check_graphs, make_batch
+from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
     bank_filters,
@@ -30,6 +30,9 @@ from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.walk import LazyWalk
+
+# Signals, edges, weights, batch vector, number of graphs, walk powers, multiplicity.
+_Graph = tuple[Tensor, Tensor, Tensor | None, Tensor | None, int, Tensor | None, Tensor | None]
 
 # Old names of options, which models saved before have.
 RENAMED = {"paths": "path_policy", "size": "append_graph_size"}
@@ -224,7 +227,7 @@ class Scattering(nn.Module):
                 not needs_gradient(x) or self._has_signal_gradient(*graph)
             )
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                out = self._fused(*graph)
+                out = self._fused(make_batch(*graph, self.validate, self.is_sorted), graph)
             else:
                 out = self._cascade(*graph)
             if self.append_graph_size:
@@ -261,14 +264,13 @@ class Scattering(nn.Module):
         plain = x.device.type == "cpu" and graph[-2:] == (None, None)
         return plain and getattr(self.aggr, "order", 0) == 4 and self._logits(x.dtype) is not None
 
-    def _fused(self, x: Tensor, *graph: Any) -> Tensor:
+    def _fused(self, batch: Batch, graph: _Graph) -> Tensor:
         assert isinstance(self.aggr, Moments)
-        batch = make_batch(x, *graph, self.validate, self.is_sorted)
-        theta = self._logits(x.dtype)
+        x, theta = batch.x, self._logits(batch.x.dtype)
         if theta is not None:
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
-                out = self._cascade(x, *graph, cumulative=fn.select_scales(theta))
+                out = self._cascade(x, *graph[1:], fn.select_scales(theta))
                 return out.view(-1, self.num_paths, self.in_channels, 4)
 
             again = reference if x.requires_grad else None

@@ -168,7 +168,7 @@ def _diffuse(block, x, scale, states, channels, first, n, c, rows, start):
 
 @entry
 def _forward(block, graphs, x, scale, filters, states, channels, begin, end, out):
-    memory, rows, start, _ = allocate(graphs, begin, end, x, (states * block.width, 0))
+    memory, rows, start, _ = allocate(graphs, begin, end, x, states * block.width, 0)
     data, lanes, width = rows.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     for g in range(begin, end):
@@ -191,7 +191,7 @@ def _forward(block, graphs, x, scale, filters, states, channels, begin, end, out
 
 @entry
 def _adjoint(block, graphs, x, scale, filters, states, channels, begin, end, out):
-    memory, rows, start, _ = allocate(graphs, begin, end, x, (states * block.width, 0))
+    memory, rows, start, _ = allocate(graphs, begin, end, x, states * block.width, 0)
     data, lanes, width = rows.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
     wide = zeros(data, block.lanes, block.parts)
@@ -227,7 +227,7 @@ def _adjoint(block, graphs, x, scale, filters, states, channels, begin, end, out
 @entry
 def _gradient(block, graphs, x, scale, filters, states, channels, begin, end, grad, out):
     memory, rows, start, nodes = allocate(
-        graphs, begin, end, x, ((states + block.bands) * block.width, 0)
+        graphs, begin, end, x, (states + block.bands) * block.width, 0
     )
     data, lanes, width = rows.data, block.lanes, block.width
     grads = start + states * nodes * width

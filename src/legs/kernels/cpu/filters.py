@@ -28,9 +28,10 @@ def forward(theta: Tensor, channels: int) -> Tensor:
 
 def backward(theta: Tensor, grad: Tensor) -> Tensor:
     """The gradient of the logits, from that of the filters."""
-    out = torch.empty(theta.shape, dtype=theta.dtype)
-    _backward(array_of(theta), array_of(grad), out.numpy())
-    return out
+    logits = array_of(theta)
+    out = np.empty_like(logits)
+    _backward(logits, array_of(grad), out)
+    return torch.from_numpy(out)
 
 
 @inner

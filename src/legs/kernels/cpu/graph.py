@@ -26,7 +26,8 @@ def flat(tensor: Tensor) -> NDArray[Any]:
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
     """A contiguous array of a tensor's elements, copied only if necessary."""
-    return np.ascontiguousarray(tensor.detach().numpy())
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    return np.ascontiguousarray(plain.numpy())
 
 
 def sorted_rows(
@@ -45,13 +46,10 @@ def sorted_rows(
         :class:`~legs.kernels.csr.Batch`.
     """
     edges = edge_index.shape[-1]
-    rowptr, col = np.empty(nodes + 1, np.int64), np.empty(edges, np.int64)
-    ptr, value = np.empty(max(graphs, 0) + 1, np.int64), None
-    values = weights = _NONE
-    if weight is not None:
-        value, weights = torch.empty_like(weight), array_of(weight)
-        values = value.numpy()
-    status, (a, b, c) = INVALID, map(torch.from_numpy, (rowptr, col, ptr))
+    sizes = (nodes + 1, edges, max(graphs, 0) + 1)
+    rowptr, col, ptr = (np.empty(size, np.int64) for size in sizes)
+    weights = _NONE if weight is None else array_of(weight)
+    values, status = np.empty_like(weights), INVALID
     readable = edge_index.shape == (2, edges) and edge_index.dtype is torch.int64
     readable = readable and (weight is None or weight.shape == (edges,))
     if readable and (batch is None or (batch.shape, batch.dtype) == ((nodes,), torch.int64)):
@@ -59,7 +57,8 @@ def sorted_rows(
         numbers = np.zeros(nodes, np.int64) if batch is None else array_of(batch)
         columns, rows = (source, target, weights, numbers), (rowptr, col, values, ptr)
         status = _sort_edges(columns, rows, check_weights, check_symmetry)
-    return status, (a, b, value, c)
+    first, second, last = (torch.from_numpy(array) for array in (rowptr, col, ptr))
+    return status, (first, second, None if weight is None else torch.from_numpy(values), last)
 
 
 @entry

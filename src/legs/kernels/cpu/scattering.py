@@ -57,8 +57,6 @@ class Shape(Constants):
     powers: int  # elements of a record: per node, walk powers
     node: int  # per node and block
     fixed: int  # per graph and block
-    beyond: int  # that may be read beyond the end
-    scratch: int  # of a workspace, per node
 
 
 @lru_cache(maxsize=256)
@@ -92,25 +90,9 @@ def make_shape(
     width = min(lanes, 1 << (channels - 1).bit_length())
     powers = padded * -(-channels // width) * width
     node = group * row + parents * lanes
-    fixed, beyond = UNROLL * row + 4 * size + lanes, UNROLL * powers
-    scratch = (steps + 1) * lanes + channels + 2 + powers + node
-    sizes = (
-        parents,
-        lanes,
-        row,
-        double * lanes,
-        parents // double,
-        group,
-        second,
-        size,
-        width,
-        powers,
-        node,
-        fixed,
-        beyond,
-        scratch,
-    )
-    shape = Shape(channels, scales, steps, padded, *sizes)
+    fixed = UNROLL * row + 4 * size + lanes
+    sizes = (parents, lanes, row, double * lanes, parents // double, group, second, size)
+    shape = Shape(channels, scales, steps, padded, *sizes, width, powers, node, fixed)
     return shape, len(wavelets), _make_kernel(shape, np.array(places), np.array(wavelets))
 
 
@@ -179,9 +161,8 @@ def _prepare(
         work = 8 * graphs.ptr + graphs.rowptr[graphs.ptr]
         ranges = [(*part, 0, blocks) for part in threads.split(work, count)]
     size = batch.x.shape[0] * (shape.powers + blocks * shape.node) + total * blocks * shape.fixed
-    kept = torch.empty(
-        size + shape.beyond if keep and size < MAX_RECORD else 0, dtype=filters.dtype
-    )
+    size = size + UNROLL * shape.powers if keep and size < MAX_RECORD else 0  # read beyond its end
+    kept = torch.empty(size, dtype=filters.dtype)
     return (kernel, paths), (graphs, x, powers, flat(filters), kept.numpy()), ranges
 
 
@@ -189,20 +170,19 @@ def _prepare(
 def _make_workspace(shape, rows, place, nodes, blocks):
     """Buffers from ``place`` on; also where the record of one block may be."""
     states, bank = nodes * shape.lanes, blocks * shape.padded_steps * shape.size
-    flip = place
-    moments = flip + rounded(2 * shape.row)
+    moments = place + rounded(2 * shape.row)
     filters = moments + 4 * shape.size
     signal = filters + 2 * bank
     x = signal + states * (shape.steps + 1)
     energy = x + rounded(nodes * shape.channels + shape.width)
-    for k in range(flip, signal):
+    for k in range(place, signal):
         put(rows.data, k, 0)
     for k in range(shape.scales):
-        put(rows.data, flip + k, -1)
+        put(rows.data, place + k, -1)
     for k in range(shape.parents):
-        put(rows.data, flip + shape.row + k, 1)
-    put(rows.data, flip + shape.scales, 1)
-    places = signal + states, signal, x, energy, flip, moments, filters, filters + bank
+        put(rows.data, place + shape.row + k, 1)
+    put(rows.data, place + shape.scales, 1)
+    places = signal + states, signal, x, energy, place, moments, filters, filters + bank
     return Workspace(rows, rows.data, *places), energy + rounded(nodes)
 
 
@@ -240,26 +220,17 @@ def _make_kernel(shape: Shape, lane: NDArray[Any], wavelet: NDArray[Any]) -> Any
         begin, end, low, high = part
         units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
         blocks, total = (units + shape.group - 1) // shape.group, graphs.ptr.size - 1
-        fixed = (
-            2 * blocks * size
-            + 4 * shape.size
-            + shape.fixed
-            + shape.beyond
-            + 2 * shape.row
-            + 6 * UNROLL
-        )
-        memory, rows, place, nodes = allocate(
-            graphs, begin, end, x, (shape.scratch, fixed + UNROLL * shape.lanes)
-        )
+        each = (shape.steps + 1) * shape.lanes + shape.channels + 1 + shape.powers + shape.node
+        fixed = 2 * (blocks * size + shape.row) + 4 * shape.size + shape.fixed
+        fixed += UNROLL * (shape.powers + shape.lanes + 6)  # to read beyond, and to round
+        memory, rows, place, nodes = allocate(graphs, begin, end, x, each, fixed)
         space, own = _make_workspace(shape, rows, place, nodes, blocks)
         _move_filters(shape, lane, wavelet, filters, space.bank, space.data, False)
         fresh, given = grad is None or kept.size == 0, powers.size > 0
         for g in range(begin, end):
-            first, after = at(graphs.ptr, g), at(graphs.ptr, g + 1)
-            if first == after:
+            if at(graphs.ptr, g) == at(graphs.ptr, g + 1):
                 continue
-            n = after - first
-            load_graph(graphs, g, 1, rows)
+            first, n = load_graph(graphs, g, 1, rows)
             if fresh or by_x is not None:
                 orders.energy_weights(n, space)
             data, start, many = rows.data, own, 0

@@ -288,22 +288,19 @@ def put(typingctx, array, index, value):
 
 
 @intrinsic
-def fold_product(typingctx, start, a, b):
-    """``start`` plus all parts of ``a * b``; parts may be twice as long as ``start``."""
-    if start.parts != 1 or a != b or a.lanes not in (start.lanes, 2 * start.lanes):
+def fold_product(typingctx, like, a, b):
+    """All parts of ``a * b`` added up to one like ``like``; they may be twice as long."""
+    if like.parts != 1 or a != b or a.lanes not in (like.lanes, 2 * like.lanes):
         return None
 
     def build(context, builder, sig, args):
-        (first,), ones, twos = (_split(builder, arg) for arg in args)
-        double = a.lanes > start.lanes
-        total = builder.fmul(ones[0], twos[0]) if double else None
-        total = _call(builder, "fmuladd", ones[0], twos[0], first) if total is None else total
+        ones, twos = (_split(builder, arg) for arg in args[1:])
+        total = builder.fmul(ones[0], twos[0])
         for one, two in zip(ones[1:], twos[1:], strict=True):
             total = _call(builder, "fmuladd", one, two, total)
-        if double:
-            halves = range(start.lanes), range(start.lanes, a.lanes)
-            low, high = (_pick(builder, total, half) for half in halves)
-            total = builder.fadd(builder.fadd(low, high), first)
+        if a.lanes > like.lanes:
+            halves = range(like.lanes), range(like.lanes, a.lanes)
+            total = builder.fadd(*(_pick(builder, total, half) for half in halves))
         return _unite(builder, [total])
 
-    return start(start, a, b), build
+    return like(like, a, b), build

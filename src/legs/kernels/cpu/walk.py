@@ -32,13 +32,14 @@ class Rows(NamedTuple):
     """The rows of one graph: pointers, then where all others begin in ``data``.
 
     Nodes are kept in an order of their own, short rows first: rows of equal length take a loop
-    without branches. A node of degree zero is its own neighbour.
+    without branches. A node of degree zero is its own neighbour. A row of one entry has it twice,
+    and moves half as much by each: it shares a loop with rows of two.
     """
 
     order: Any  # [n] the node in each place
     place: Any  # [n] the place of each node
     start: Any  # [n + 1] where the entries of a row begin
-    ends: Any  # [4] where rows of one, two, three and more entries end
+    ends: Any  # [3] where rows of two, three and more entries end
     near: Any  # [entries] the place of a neighbour, times the length of a state
     data: Any
     weights: Any  # data, or None without edge weights
@@ -48,7 +49,7 @@ class Rows(NamedTuple):
     multiplicity: int  # [n]
     degree: int  # [n]
     inverse: int  # [n] of the degree
-    move: int  # [n] the share of a step that moves, divided by the degree
+    move: int  # [n] the share of a step that moves along an entry of weight 1
 
 
 def make_graphs(*tensors: Tensor | None) -> Graphs:
@@ -63,37 +64,26 @@ def rounded(size):
 
 
 @inner
-def allocate(graphs, begin, end, like, sizes):
+def allocate(graphs, begin, end, like, each, fixed):
     """Memory for the largest of some graphs: arrays, which have to stay in use; its rows; where the
-    kernel's own buffers begin, of ``sizes`` elements per node and in total; and its nodes.
+    kernel's own buffers begin, ``each`` elements per node and ``fixed`` ones; and its nodes.
     """
     rowptr, ptr, weight, counts = graphs.rowptr, graphs.ptr, graphs.weight, graphs.counts
-    nodes, entries = 1, 1  # a node without neighbours gets an entry
+    nodes, entries = 1, 1  # a row gets up to two entries more
     for g in range(begin, end):
         first, last = at(ptr, g), at(ptr, g + 1)
         nodes = max(nodes, last - first)
         entries = max(entries, at(rowptr, last) - at(rowptr, first) + 2 * (last - first))
     size, own = rounded(nodes + UNROLL), rounded(entries)
     after = own + 4 * size
-    count = after + nodes * sizes[0] + sizes[1] + ALIGNMENT // like.itemsize
+    count = after + nodes * each + fixed + ALIGNMENT // like.itemsize
     memory, indices = np.empty(count, like.dtype), np.empty(4 * size + own, np.int32)
     data = pointer(memory, -memory.ctypes.data % ALIGNMENT // like.itemsize)
-    rows = Rows(
-        pointer(indices, 0),
-        pointer(indices, size),
-        pointer(indices, 2 * size),
-        pointer(indices, 3 * size),
-        pointer(indices, 4 * size),
-        data,
-        value_if(weight, data),
-        value_if(counts, data),
-        like.dtype.type(1),
-        0,
-        own,
-        own + size,
-        own + 2 * size,
-        own + 3 * size,
-    )
+    order, place, start = indices, pointer(indices, size), pointer(indices, 2 * size)
+    ends, near = pointer(indices, 3 * size), pointer(indices, 4 * size)
+    optional = value_if(weight, data), value_if(counts, data), like.dtype.type(1)
+    places = 0, own, own + size, own + 2 * size, own + 3 * size
+    rows = Rows(pointer(order, 0), place, start, ends, near, data, *optional, *places)
     return (memory, indices), rows, after, nodes
 
 
@@ -117,7 +107,7 @@ def _put_if(weights, place, weight):
 
 @inner
 def load_graph(graphs, g, length, space):
-    """Copies the rows of a graph: those of one entry or none, of two, three, …
+    """Copies the rows of a graph: those of up to two entries, of three, and of more.
 
     ``length`` is that of a state. Returns the first node and the number of nodes.
     """
@@ -153,7 +143,7 @@ def load_graph(graphs, g, length, space):
             _put_if(space.weights, space.weight + begin, one)
             entries, total = max(entries, begin + 1), one
         inverse, move = one / total, MOVE / total
-        if entries == begin + 1:  # the same entry twice, with half the weight: one loop less
+        if entries == begin + 1:
             put(near, entries, at(near, begin))
             _put_if(space.weights, space.weight + entries, total)
             entries, move = entries + 1, move * MOVE
