@@ -201,7 +201,7 @@ def scattering_moments(
         keep = torch.is_grad_enabled() and (signals or filters.requires_grad)
         record: Any = [] if keep else None
         args = (filters, batch.x, logits, policy, batch, reference, record)
-        out: Tensor = super(torch.autograd.Function, _Single).apply(*args)  # type: ignore[misc, no-untyped-call]
+        out: Tensor = super(torch.autograd.Function, _Single).apply(*args)  # type: ignore[no-untyped-call]
         return out
     if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
