@@ -287,11 +287,8 @@ def diffuse_parents(shape, n, units, space, record):
 
     Then a step needs the weights alone.
     """
-    data, zero, line = (
-        space.data,
-        zeros(space.data, shape.lanes, 1),
-        zeros(space.data, shape.row, 1),
-    )
+    data = space.data
+    zero, line = zeros(data, shape.lanes, 1), zeros(data, shape.row, 1)
     for i in range(n):
         place, inverse = space.signal + i * shape.lanes, at(data, space.rows.inverse + i)
         store(zero, data, place)
@@ -322,10 +319,8 @@ def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
         store(times(rows.counts, rows.multiplicity + i, slope), kept, z + i * lanes)
     for begin in range(0, n, PIECE):
         for s in range(0, shape.steps, UNROLL):
-            sums, start = (
-                zeros(data, shape.row, UNROLL),
-                power_of(shape, record, c) + s * record.step,
-            )
+            start = power_of(shape, record, c) + s * record.step
+            sums = zeros(data, shape.row, UNROLL)
             for i in range(begin, min(n, begin + PIECE)):
                 power = load_rows(powers, kept, start + i * record.node, record.step)
                 sums = multiply_add(power, load(line, kept, z + i * lanes), sums)
@@ -355,25 +350,19 @@ def gradient_signals(shape, n, share, low, high, bank, x, first, out, space, rec
     for i in range(n):
         value = difference(zero, data, space.states, rows, i)
         store(value, data, space.signal + i * lanes)
-        for k in range(high - low):
+    for k in range(high - low):
+        by_energy, second = rows.one - rows.one, space.moments + shape.second + k * shape.parents
+        for wavelet in range(shape.scales + 1):
+            by_energy += at(data, space.moments + k * shape.row + wavelet)
+        for pair in range(shape.parents * shape.parents):
+            child, parent = pair // shape.parents, pair % shape.parents
+            by_energy += at(data, second + child * lanes + parent)
+        for i in range(n):
             place = (first + at(rows.order, i)) * shape.channels + low + k
             slope = at(kept, record.first + (k * n + i) * shape.row + shape.scales)
-            energy = at(data, space.energy + i) * _energy_slope(shape, k, space) * 2.0 * share
+            energy = at(data, space.energy + i) * by_energy * 2.0 * share
             total = slope * at(data, rows.inverse + i) + energy * at(x, place)
             put(out, place, total + at(data, space.signal + i * lanes + k))
-
-
-@inlined
-def _energy_slope(shape, k, space):
-    """The gradient in the energy of a unit: a sum over all its lanes."""
-    data, first, second = space.data, space.moments, space.moments + shape.second
-    total = space.rows.one - space.rows.one
-    for wavelet in range(shape.scales + 1):
-        total += at(data, first + k * shape.row + wavelet)
-    for child in range(shape.parents):
-        for parent in range(shape.parents):
-            total += at(data, second + child * shape.lanes + k * shape.parents + parent)
-    return total
 
 
 @merged
@@ -407,10 +396,8 @@ def second_order(shape, n, share, bank, space, record):
 def _fold(filters, part, now, i, zero, space, record):
     """Adds a state times the slopes to ``part``; replaces it by the filters times the slopes."""
     data, rows, place = space.data, space.rows, now + i * len_of(zero)
-    slope, state = (
-        load(part, record.data, record.second + i * len_of(part)),
-        load(zero, data, place),
-    )
+    slope = load(part, record.data, record.second + i * len_of(part))
+    state = load(zero, data, place)
     store(fold_product(zero, filters, slope) * at(data, rows.inverse + i), data, place)
     return multiply_add(times(rows.counts, rows.multiplicity + i, state), slope, part)
 
@@ -430,11 +417,8 @@ def gradient_second(shape, n, mean, cubic, bank, grad, space, record):
         slope = with_sign_of(gradient_at(value, mean, flip, cubic), value)
         store(slope * at(data, rows.degree + i), kept, z + i * width)
     for s in range(shape.steps - 1, -1, -1):
-        filters, now, whole = (
-            load(wide, data, bank + s * shape.size),
-            space.states + s * n * lanes,
-            wide,
-        )
+        filters, whole = load(wide, data, bank + s * shape.size), wide
+        now = space.states + s * n * lanes
         for begin in range(0, n, PIECE):
             end, one, two = min(n, begin + PIECE), wide, wide
             for i in range(begin, end - 1, 2):  # sums that need not wait for each other
