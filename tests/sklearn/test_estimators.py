@@ -33,6 +33,7 @@ from legs.data.errors import DataError
 from legs.data.readers.objects import from_objects
 from legs.sklearn import LEGSClassifier, LEGSRegressor
 from legs.training import load_predictor, methods
+from legs.training.methods import BLENDS
 
 Array = np.ndarray[Any, Any]
 QUICK: dict[str, Any] = {"max_epochs": 20, "validate_every": 5, "lr": 0.01, "num_scales": 3}
@@ -148,8 +149,9 @@ def test_every_method(method: str, graphs: list[nx.Graph], y: Array, sizes: Arra
     assert regressor.predict(graphs).shape == (30, 2)
     for model in (classifier, regressor):
         assert model.embed(graphs[:2]).shape[0] == 2
-        assert hasattr(model, "network_") == (method != "gs-svm")
-        assert len(model.history_) == (0 if method == "gs-svm" else 3)
+        is_network = method not in ("gs-svm", *BLENDS)
+        assert hasattr(model, "network_") == is_network
+        assert len(model.history_) == (3 if is_network else 0)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from legs.training import TrainingError, fit, loop, methods
 from legs.training.checkpoint import load_state
 from legs.training.cv.models import Job, Shared, train_networks
 from legs.training.inputs import Inputs
+from legs.training.methods import BLENDS
 from legs.training.task import Task
 from tests.training.made import QUICK, assert_same, made_data, made_split, weights_of
 
 GPU = torch.cuda.is_available()
-NETWORKS = [name for name in methods() if name != "gs-svm"]
+NETWORKS = [name for name in methods() if name not in ("gs-svm", *BLENDS)]
 DROPOUT = {"dropout": 0.3}
 # Every network on classes; on numbers those that have something of their own to get wrong.
 CASES = [(name, "classification") for name in NETWORKS]

@@ -82,7 +82,10 @@ def test_predicts_the_same_in_another_process(name, task, kept):
     expected = model.predict(unseen(task)) / unit
     assert expected.isfinite().all()
     assert expected.std(0).min() > 1e-3
-    for name, tolerance in (("whole", 1e-6), ("parts", 1e-5), ("renumbered", 1e-3)):
+    answers = [("whole", 1e-6), ("parts", 1e-5), ("renumbered", 1e-3)]
+    if model.method in ("auto", "forest", "boosting"):
+        answers.pop()  # trees are not continuous: rounding may cross a threshold
+    for name, tolerance in answers:
         torch.testing.assert_close(found[name] / unit, expected, rtol=1e-6, atol=tolerance)
     if task == "classification":
         torch.testing.assert_close(expected.sum(1), torch.ones(30))

@@ -1,6 +1,6 @@
 """What commands print: text of files as text, which no terminal obeys; tables; progress bars."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import console
@@ -75,6 +75,20 @@ def score_table(
     return table
 
 
+def candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
+    """One row per candidate of a blend: out-of-fold scores, weight and time."""
+    from legs.report.words import SCORES, duration, number
+
+    names = [*candidates[-1]["scores"]][:4]
+    table = make_table("out of fold")
+    for name in (*(SCORES.get(n, n.partition(":")[0].upper()) for n in names), "weight", "time"):
+        table.add_column(name, justify="right")
+    for each in candidates:
+        scores = [number(each["scores"].get(name)) for name in names]
+        table.add_row(each["name"], *scores, f"{each['weight']:.2f}", duration(each["seconds"]))
+    return table
+
+
 class Bar(Progress):
     """A progress bar beside lines of text, on terminals only, during a ``with`` block."""
 
@@ -108,9 +122,11 @@ class Rows(Bar):
 class Epochs(Bar):
     """Epoch, losses and time left of a training run; called with the losses of every epoch."""
 
-    def __init__(self, console: console.Console, epochs: int, title: str) -> None:
+    def __init__(
+        self, console: console.Console, epochs: int, title: str, unit: str = "epoch"
+    ) -> None:
         super().__init__(console, title)
-        self.epochs, self.last = epochs, 0
+        self.epochs, self.last, self.unit = epochs, 0, unit
 
     def __call__(self, row: dict[str, float]) -> None:
         """Shows an epoch."""
@@ -119,7 +135,8 @@ class Epochs(Bar):
             self.console.print(f"resuming after epoch {epoch - 1}")
         self.last = epoch
         losses = [f"{name} {row[name]:.3g}" for name in row if name != "epoch"]
-        lines = [f"{self.title} epoch {epoch}/{self.epochs}", ", ".join(losses).replace("_", " ")]
+        lines = [f"{self.title} {self.unit} {epoch}/{self.epochs}"]
+        lines.append(", ".join(losses).replace("_", " "))
         self.show(self.epochs, epoch, lines)
 
 

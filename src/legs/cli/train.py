@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from legs.cli import options as opt
-from legs.cli.console import Console, Epochs, score_table
+from legs.cli.console import Console, Epochs, candidate_table, score_table
 from legs.io import check_outputs
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def train(
     run: Annotated[Path, opt.output("RUN", "Directory for model, scores and checkpoint.")],
     *,
     model: Annotated[
-        str, Option(help="Such as legs-fcn, legs-fixed, gcn or gin; a wrong name lists all.")
+        str, Option(help="Such as legs-fcn, auto, forest, gcn or gin; a wrong name lists all.")
     ] = "legs-fcn",
     settings: opt.Settings = None,
     reading: opt.DataOptions,
@@ -53,7 +53,7 @@ def train(
     model_options = opt.parse_settings(settings)
     from legs.training import TrainingOptions, fit, joined
     from legs.training.distributed import launch, processes_to_start
-    from legs.training.methods import check_options
+    from legs.training.methods import BLENDS, check_options
     from legs.training.runs import BAD_ROWS, CHECKPOINT, choose_device, run_directory
 
     check_options(model, model_options)
@@ -70,7 +70,10 @@ def train(
             graphs = reading.load(data)
         groups = show_data(console, graphs, group_by, folder / BAD_ROWS)
         try:
-            with warnings.catch_warnings(), Epochs(console, loop.max_epochs, model) as progress:
+            steps: tuple[int, str, str] = (loop.max_epochs, model, "epoch")
+            if model in BLENDS:
+                steps = (len(BLENDS[model]), model, "candidate")
+            with warnings.catch_warnings(), Epochs(console, *steps) as progress:
                 if group.rank:
                     warnings.simplefilter("ignore")
                 fitted = fit(
@@ -136,6 +139,8 @@ def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     console.print()
     console.warn(warned)
     console.print(score_table(fitted.scores, sizes))
+    if candidates := getattr(fitted.predictor.answerer, "candidates", None):
+        console.print(candidate_table(candidates))
     state = fitted.state
     epochs = f", best epoch {state.best_epoch} of {state.epoch}" if state.epoch else ""
     time = duration(fitted.seconds)

@@ -43,7 +43,6 @@ from legs.training.inputs import embed
 from legs.training.methods import methods
 from legs.training.predictor import Predictor, load_predictor
 from legs.training.runs import find_model
-from legs.training.svm import ScatteringSVM
 
 UNTRAINED = "legs-fixed"
 # Rows at a time. Scattering of 2,000 molecules holds a few hundred megabytes.
@@ -114,8 +113,8 @@ def trained_embedder(predictor: Predictor, **asked: Any) -> Embedder:
     """What a trained model's head reads; ``asked``: columns of the input, if not as in training."""
 
     def network(channels: int) -> Network:
-        svm = isinstance(predictor.answerer, ScatteringSVM)
-        return create(UNTRAINED, channels, 2) if svm else predictor.network
+        trained = isinstance(predictor.answerer, Network)
+        return predictor.network if trained else create(UNTRAINED, channels, 2)
 
     tensors = predictor.answerer.state_dict()
     weights = save({k: v.cpu().contiguous() for k, v in tensors.items()})

@@ -25,6 +25,10 @@ ABOUT = {
     **dict.fromkeys(("gcn-deep", "sage-deep", "gat-deep", "gin-deep"), _MESSAGES),
     "baseline": "uses the features of the {nodes} of a {graph}, and none of its {edges}.",
     "gs-svm": f"{_SCATTERING}, and classifies it with a support vector machine.",
+    "auto": "blends networks, a Gaussian process and trees, weighed on {graph}s left out.",
+    "forest": "averages randomized trees on features of the whole {graph}.",
+    "boosting": "adds up trees on features of the whole {graph}, each correcting those before.",
+    "kernel": "compares a {graph} with those of the training data (a Gaussian process).",
     **dict.fromkeys(("gcn-legs-fixed", "gcn-legs-fcn"), _TWO),
 }
 NAMES = {"graphsage": "GraphSAGE", "snowball": "Snowball", "baseline": "Baseline"}

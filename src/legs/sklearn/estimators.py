@@ -24,7 +24,7 @@ from legs.functional.scattering import PathPolicy
 from legs.models import Network
 from legs.sklearn.inputs import GraphEstimator, Graphs, encode_classes, encode_numbers, read_graphs
 from legs.training import Fitted, Predictor, Task, TrainingOptions, fit
-from legs.training.methods import ENSEMBLES
+from legs.training.methods import BLENDS, ENSEMBLES
 from legs.training.options import Precision
 from legs.training.svm import ScatteringSVM
 
@@ -32,6 +32,7 @@ from legs.training.svm import ScatteringSVM
 NETWORK_OPTIONS = (
     *("num_scales", "steps", "order", "path_policy", "lowpass", "ordering"),
     *("laziness", "learn_laziness", "aggr", "num_layers", "hidden_channels", "dropout"),
+    "minutes",
 )
 
 
@@ -54,6 +55,7 @@ class NetworkEstimator(GraphEstimator):
     num_layers: int | None = None
     hidden_channels: int | None = None
     dropout: float | None = None
+    minutes: float | None = None
     edge_features: bool = True
     lr: float = 1e-3
     weight_decay: float = 0.0
@@ -74,7 +76,7 @@ class NetworkEstimator(GraphEstimator):
     def network_(self) -> Network:
         """The trained network, on the CPU."""
         check_is_fitted(self)
-        if isinstance(self.predictor_.answerer, ScatteringSVM):
+        if not isinstance(self.predictor_.answerer, Network):
             raise AttributeError(f"{self.predictor_.method} is not a network")
         return self.predictor_.network
 
@@ -135,8 +137,8 @@ class NetworkEstimator(GraphEstimator):
             assert data.y is not None
             svm = replace(svm, features=svm.embedding(data), target=task.targets(data.y))
             return replace(fitted.predictor, answerer=svm, task=task)
-        if self.model in ENSEMBLES:
-            return fitted.predictor  # each part stopped at an epoch of its own
+        if self.model in ENSEMBLES or self.model in BLENDS:
+            return fitted.predictor  # each part has an end of its own
         epochs = fitted.state.best_epoch
         if self.verbose:
             print(f"again with all {len(data)} graphs, {epochs} epochs")
@@ -177,6 +179,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         num_layers: of message passing (default: the model's).
         hidden_channels: width (default: the model's).
         dropout: (default: the model's).
+        minutes: about how long ``auto`` may take (default 3).
         edge_features: whether models that can read edge features, such as bonds, do (default).
         lr: learning rate of Adam (default 1e-3).
         weight_decay: of Adam (default 0).
@@ -200,7 +203,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
     Attributes:
         classes_: the classes, sorted; the numbers of labels, if there are several per graph.
         predictor_: the fitted model, a :class:`legs.training.Predictor`.
-        network_: its network (not for ``gs-svm``).
+        network_: its network (not for ``gs-svm``, ``auto`` and its candidates).
         history_: losses of every epoch, validation graphs held out.
         best_epoch_: epoch of the best validation loss.
         features_: names of the node feature blocks in use.
@@ -222,8 +225,8 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``, or labels, 0 or 1 each."""
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f'class_weight must be None or "balanced"; got {self.class_weight!r}')
-        if self.class_weight and self.model == "gs-svm":
-            raise ValueError("gs-svm has no class_weight")
+        if self.class_weight and self.model in ("gs-svm", *BLENDS):
+            raise ValueError(f"{self.model} has no class_weight")
         if np.ndim(y) == 2 and np.shape(y)[1] > 1:
             labels, titles = encode_numbers(y, "multilabel")
             facts = {"class_names": (), "target_names": titles}

@@ -24,11 +24,12 @@ from legs.data.splits import GroupBy, Split, canonical_smiles, find_groups, warn
 from legs.data.validate import check_values
 from legs.models import Ensemble, Network, create
 from legs.training import runs
+from legs.training.auto import Blend, described, fit_blend
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked, with_read_features
 from legs.training.loop import Report, train
-from legs.training.methods import ENSEMBLES, check_names, initialized, with_dims
+from legs.training.methods import BLENDS, ENSEMBLES, check_names, initialized, with_dims
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor, encode_keys, graph_keys
 from legs.training.svm import ScatteringSVM, fit_svm
@@ -45,7 +46,8 @@ class Fitted:
         predictor: the model, ready for raw input.
         split: which graphs trained, validated and tested.
         scores: by part (``"train"``, ``"validation"``, ``"test"``) and name; ``"guess"`` holds the
-            test scores of a baseline: the most frequent class, or the mean.
+            test scores of a baseline: the most frequent class, or the mean. Of ``auto`` and its
+            candidates, those of training and validation graphs are out-of-fold.
         state: history and best epoch.
         seconds: of training.
         trained: whether anything was left to train; not where a directory held the whole run.
@@ -105,10 +107,14 @@ def fit(
     """
     options, model_options = options or TrainingOptions(), model_options or {}
     check_names(model, model_options)
-    model_options = with_dims(model, model_options, data)
-    if data.graph_dim is not None and "graph_dim" not in model_options:
-        raise ValueError(f"{model} reads no graph-level features; legs-deep does")
-    data = with_read_features(data, model_options.get("edge_dim"), model_options.get("graph_dim"))
+    if model in BLENDS:
+        data = described(data)
+    else:
+        model_options = with_dims(model, model_options, data)
+        dims = model_options.get("edge_dim"), model_options.get("graph_dim")
+        if data.graph_dim is not None and "graph_dim" not in model_options:
+            raise ValueError(f"{model} reads no graph-level features; legs-deep does")
+        data = with_read_features(data, *dims)
     groups = find_groups(data, group_by)
     if split is None or isinstance(split, str):
         split = default_split(data, options.seed, kind=split or "random", group_by=groups)
@@ -135,7 +141,7 @@ def fit(
         start = time.monotonic()
         place = torch.device(device) if group.size == 1 else group.device
         answerer, state = _fit_method(
-            model, model_options, data, split, task, options, place, records, group
+            model, model_options, data, split, task, options, place, records, group, groups
         )
         seconds = time.monotonic() - start
         used = data.subset(np.concatenate([split.train, split.validation]))
@@ -143,6 +149,9 @@ def fit(
         keys = encode_keys(graph_keys(used))
         predictor = Predictor(answerer, task, *features, model, reading_options(data), keys)
         answers = predictor.predict(data)
+        if isinstance(answerer, Blend) and answerer.out_of_fold is not None:
+            rows, answers_out_of_fold = answerer.out_of_fold
+            answers[rows] = answers_out_of_fold
         assert data.y is not None
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
@@ -162,9 +171,17 @@ def _fit_method(
     device: torch.device,
     records: runs.Records,
     group: Group,
-) -> tuple[Network | ScatteringSVM, State]:
+    groups: splits.Indices | None,
+) -> tuple[Network | ScatteringSVM | Blend, State]:
     """Trains a method; ``model_options`` of ensembles are those of the head."""
     train_index = torch.as_tensor(split.train)
+    if name in BLENDS:
+        if group.size > 1:
+            raise ValueError(f"{name} is not trained in batches; use one process")
+        if options.balanced:
+            raise ValueError(f"{name} does not weigh classes; use a network, such as legs-deep")
+        more: dict[str, Any] = {"groups": groups, "device": device, "report": records.report}
+        return fit_blend(name, data, task, split, options, **model_options, **more), State()
     if name == "gs-svm":
         if group.size > 1:
             raise ValueError("gs-svm is not trained in batches; use one process")

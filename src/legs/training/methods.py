@@ -21,6 +21,11 @@ from legs.nn import FCN, RBF, FeatureScale
 # Ensembles: two networks are trained first, then frozen under a common head.
 ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
 HEAD_OPTIONS = ["hidden_channels", "dropout"]
+# Candidates that are weighed against each other by out-of-fold predictions.
+BLENDS = {
+    "auto": ("forest", "kernel", "boosting", "legs-deep"),
+    **{name: (name,) for name in ("forest", "boosting", "kernel")},
+}
 
 
 def methods() -> list[str]:
@@ -29,7 +34,7 @@ def methods() -> list[str]:
     >>> methods()[-3:]
     ['gs-svm', 'gcn-legs-fixed', 'gcn-legs-fcn']
     """
-    return [*available(), "gs-svm", *ENSEMBLES]
+    return [*available(), *BLENDS, "gs-svm", *ENSEMBLES]
 
 
 def check_method(name: str) -> None:
@@ -46,6 +51,8 @@ def check_options(model: str, options: dict[str, Any]) -> None:
         if model in available():
             create(model, 2, 2, **options)
             return
+        if model in BLENDS:
+            return
         try:
             FCN(2, 2, **options)  # the head of an ensemble
         except (TypeError, RuntimeError) as error:
@@ -58,6 +65,13 @@ def check_names(model: str, options: dict[str, Any]) -> None:
     for name in () if model in available() else options:
         if model == "gs-svm":
             raise ValueError(f"gs-svm has no option {name!r}; it has none")
+        if model in BLENDS and name == "minutes":
+            minutes = options[name]
+            if isinstance(minutes, bool) or not isinstance(minutes, int | float) or minutes <= 0:
+                raise ValueError(f"minutes must be a positive number; got {minutes!r}")
+            continue
+        if model in BLENDS:
+            raise ValueError(f"{model} has no option {name!r}; it has minutes")
         if name not in HEAD_OPTIONS:
             raise ValueError(f"{model} has no option {name!r}{nearest(name, HEAD_OPTIONS)}")
     if options.get("level", "graph") != "graph" or options.get("aggr", "") is None:

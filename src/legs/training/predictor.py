@@ -24,9 +24,11 @@ from legs.models import saving
 from legs.models.network import Network
 from legs.models.saving import ModelError
 from legs.training.inputs import Inputs, embed, predict
+from legs.training.methods import BLENDS
 from legs.training.task import Task
 
 if TYPE_CHECKING:
+    from legs.training.auto import Blend
     from legs.training.svm import ScatteringSVM
 
 KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
@@ -49,7 +51,7 @@ class Predictor:
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
     """
 
-    answerer: Network | ScatteringSVM
+    answerer: Network | ScatteringSVM | Blend
     task: Task
     features: tuple[str, ...]
     feature_names: tuple[str, ...]
@@ -114,7 +116,7 @@ class Predictor:
         self.check(data)
         network = self.answerer
         if not isinstance(network, Network):
-            return network.answers(data, self.task)
+            return network.answers(self.complete(data), self.task)
         device = next(network.parameters()).device
         inputs = Inputs(self.complete(data), network, device, keep=False)
         out = predict(inputs, network, torch.arange(len(data), device=device), batch_size)
@@ -154,7 +156,8 @@ class Predictor:
         if isinstance(self.answerer, Network):
             description["network"] = saving.describe_network(self.answerer)
         else:
-            description["svm"] = self.answerer.describe()
+            kind = "blend" if self.method in BLENDS else "svm"
+            description[kind] = self.answerer.describe()
         saving.save_directory(directory, description, self.answerer.state_dict())
 
 
@@ -171,10 +174,15 @@ def load(directory: str | Path) -> Predictor | Network:
     description, tensors = saving.load_directory(directory)
     if "task" not in description:
         return saving.load_network(directory)
-    answerer: Network | ScatteringSVM
+    answerer: Network | ScatteringSVM | Blend
     try:
         if "network" in description:
             answerer = saving.rebuild_network(description["network"], tensors)
+        elif "blend" in description:
+            from legs.training.auto import Blend
+
+            task = Task.from_json(description["task"])
+            answerer = Blend.rebuild(description["blend"], tensors, task)
         else:
             from legs.training.svm import ScatteringSVM
 

@@ -255,6 +255,8 @@ class Records:
             "machine": machine_name(device),
             "versions": versions(),
         }
+        if candidates := getattr(fitted.predictor.answerer, "candidates", None):
+            results["candidates"] = candidates
         if not fitted.trained:  # the run had ended before: how it came about stays as it was
             with suppress(OSError, ValueError, TypeError):
                 before = io.parse_json(io.read_file(folder / RESULTS))

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from legs.training.cv.protocol import check_grid, grid_of, options_of, setting_name, stacks
-from legs.training.methods import methods
+from legs.training.methods import BLENDS, methods
 
 
 def test_all_combinations_in_order():
@@ -34,8 +34,8 @@ def test_names_of_values():
 def test_every_method_says_what_it_takes():
     for method in methods():
         taken = options_of(method)
-        assert (taken == []) == (method == "gs-svm")
-        assert method == "gs-svm" or {"lr", "dropout"} <= set(taken)
+        assert (taken == []) == (method in ("gs-svm", *BLENDS))
+        assert not taken or {"lr", "dropout"} <= set(taken)
     assert "num_scales" in options_of("legs-fcn")
     assert "scales" not in options_of("legs-fixed")  # the name fixes them
     assert "laziness" not in options_of("gcn")
@@ -57,6 +57,7 @@ def test_every_method_says_what_it_takes():
         (["legs-fcn"], {"dropout": "lots"}, ["legs-fcn", "lots"]),
         (["legs-fcn"], {"level": "node"}, ["nodes"]),
         (["gcn-legs-fcn"], {"dropout": "lots"}, ["gcn-legs-fcn", "dropout='lots'"]),
+        (["auto"], {}, ["auto has inner folds of its own"]),
         (["baselin"], {}, ["baselin", "did you mean 'baseline'"]),
     ],
 )
@@ -68,7 +69,7 @@ def test_what_a_method_does_not_take(names, setting, words):
 
 
 def test_what_is_taken():
-    check_grid(methods(), [{"lr": 1}, {"lr": 0.5}])
+    check_grid([m for m in methods() if m not in BLENDS], [{"lr": 1}, {"lr": 0.5}])
     check_grid(["gs-svm"], [{}])
     check_grid(["gs-svm", "legs-fcn"], [{"laziness": 0.7, "steps": 8, "num_scales": 4}])
     with pytest.raises(ValueError, match="no settings"):

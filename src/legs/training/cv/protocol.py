@@ -26,7 +26,7 @@ from legs.data.splits import (
 from legs.models import available
 from legs.models.catalogue import _BUILDERS, _options_of
 from legs.training.fit import SplitKind, default_split, main_smiles
-from legs.training.methods import ENSEMBLES, HEAD_OPTIONS, check_method, check_options
+from legs.training.methods import BLENDS, ENSEMBLES, HEAD_OPTIONS, check_method, check_options
 from legs.training.options import TrainingOptions
 
 Setting = dict[str, Any]
@@ -150,6 +150,8 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         raise ValueError("the grid has no settings; one without options is the default")
     for method in methods:
         check_method(method)
+        if method in BLENDS:
+            raise ValueError(f"{method} has inner folds of its own; use it with legs train")
         options = options_of(method)
         for setting in () if method == "gs-svm" else grid:
             if unknown := [name for name in setting if name not in options]:
