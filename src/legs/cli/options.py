@@ -48,8 +48,8 @@ Data = Annotated[
     str,
     Argument(
         metavar="DATA",
-        help="A CSV, TSV, Parquet, SDF or .smi file of molecules, a folder of graph or structure "
-        "files, or the name of a data set (see legs datasets).",
+        help="A CSV, TSV, Excel, Parquet, SDF or .smi file of molecules, a folder of graph or "
+        "structure files, or the name of a data set (see legs datasets).",
     ),
 ]
 SmilesColumn = Annotated[str | None, Option(**COLUMN, help="Column with SMILES.")]

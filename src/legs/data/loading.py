@@ -43,9 +43,9 @@ def load(
 
     Args:
         name_or_path: a name (see :func:`legs.data.available`; any name of the TUDataset collection
-            works), or a path: a CSV, TSV or Parquet table with SMILES, an SDF or .smi file, a
-            folder or zip in TUDataset's layout, a folder of GraphML, GML, JSON or edge-list files
-            with a table of labels, a folder of PDB or mmCIF files.
+            works), or a path: a CSV, TSV, Excel or Parquet table with SMILES, an SDF or .smi
+            file, a folder or zip in TUDataset's layout, a folder of GraphML, GML, JSON or
+            edge-list files with a table of labels, a folder of PDB or mmCIF files.
         features: blocks of node features, ``"structure+labels"`` or a list; default: what suits
             the source, for graphs the structure and all labels and attributes of nodes. See
             :func:`legs.data.features.blocks.assemble`; ``info["unused"]`` lists what is not used.

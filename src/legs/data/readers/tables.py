@@ -1,8 +1,9 @@
-"""Molecules in tables: CSV, TSV, Parquet, files of SMILES, SDF.
+"""Molecules in tables: CSV, TSV, Excel, Parquet, files of SMILES, SDF.
 
 Messages name rows as a person finds them in the file: ``line`` counts from the first line of a text
-file (a header is line 1), ``row`` from the first row of a Parquet file, ``record`` from the first
-molecule of an SDF. Training reads a table in one batch, prediction and embedding in chunks.
+file (a header is line 1), ``row`` from the first row of an Excel or Parquet file, ``record`` from
+the first molecule of an SDF. Training reads a table in one batch, prediction and embedding in
+chunks.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def read_table(
 ) -> RawGraphs:
     """Molecules and their targets from a file.
 
-    CSV (comma, semicolon or tab) and TSV with a header, Parquet, ``.smi``/``.txt`` with a SMILES
-    string and an id per line, SDF; text files and SDF also compressed (``.gz``).
+    CSV (comma, semicolon or tab) and TSV with a header, in UTF-8 or Windows-1252, the first sheet
+    of an Excel file, Parquet, ``.smi``/``.txt`` with a SMILES string and an id per line, SDF; text
+    files and SDF also compressed (``.gz``).
 
     ``target`` names columns (an SDF's properties), ``[]`` none; see :func:`find_targets` for the
     default, :mod:`legs.data.readers.targets` for that of ``task``, :func:`smiles_column` and
