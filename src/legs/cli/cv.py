@@ -67,7 +67,7 @@ def cv(
     from legs.data.errors import write_bad_rows
     from legs.data.splits import load_splits
     from legs.engine import open_engine
-    from legs.training import TrainingOptions
+    from legs.training import TrainingOptions, default_split
     from legs.training.cv.cross_validation import cross_validate
     from legs.training.cv.protocol import CVOptions, check_grid
     from legs.training.cv.results import write_results
@@ -76,8 +76,8 @@ def cv(
     from legs.training.shown import write_cv_shown
 
     opt.check_address(engine, address)
-    if splits is not None and split == "scaffold":
-        raise opt.UsageError("--split scaffold and --splits exclude each other")
+    if (splits is not None) + (split == "scaffold") + bool(reading.split_column) > 1:
+        raise opt.UsageError("choose one of --split scaffold, --split-column and --splits")
     place = choose_device(device)
     methods, settings = model or ["legs-fcn"], opt.parse_grid(grid, tune)
     check_grid(methods, settings)
@@ -95,6 +95,9 @@ def cv(
     folder = output or Path("legs-cv") / graphs.name
     check_outputs([folder], [data])
     groups = show_data(console, graphs, group_by, folder / BAD_ROWS)
+    own: Any = load_splits(splits, len(graphs)) if splits else split
+    if reading.split_column:
+        own = [default_split(graphs, loop.seed, kind="column", group_by=groups)]
     # Without a cluster, cross_validate trains in this process.
     workers = nullcontext() if engine == "local" else open_engine(engine, address)
     try:
@@ -104,7 +107,7 @@ def cv(
                     graphs,
                     methods,
                     options,
-                    splits=load_splits(splits, len(graphs)) if splits else split,
+                    splits=own,
                     group_by=groups,
                     directory=folder,
                     device=place,

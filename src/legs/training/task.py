@@ -260,6 +260,24 @@ def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.Data
     return pd.DataFrame(columns)
 
 
+def public_columns(task: Task, table: pd.DataFrame, target: str = "class") -> pd.DataFrame:
+    """:func:`prediction_table` as people get it: id, measured and predicted values, the rest.
+
+    Columns are called ``measured:T``, ``predicted:T`` and ``probability:T=CLASS``; ``target`` is
+    the name of T in classification.
+    """
+    names = {f"truth:{name}": f"measured:{name}" for name in task.names}
+    if task.kind == "classification":
+        names = {"truth": f"measured:{target}", "prediction": f"predicted:{target}"}
+        names |= {f"probability:{name}": f"probability:{target}={name}" for name in task.names}
+    elif task.kind == "multilabel":
+        names |= {f"probability:{name}": f"probability:{name}=1" for name in task.names}
+    else:
+        names |= {name: f"predicted:{name}" for name in task.names}
+    first = ["id", *(name for name in names if name in table)]
+    return table[[*first, *(c for c in table if c not in first)]].rename(columns=names)
+
+
 def prediction_columns(task: Task, answers: Tensor) -> dict[str, Any]:
     """The predicted class and the probability of each, of each label, or targets, by name."""
     columns: dict[str, Any] = {}

@@ -62,7 +62,7 @@ FILES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", list(FILES))
 def test_every_format_gives_the_same(tmp_path: Path, name: str) -> None:
-    raw = read(tmp_path, FILES[name], name, target="size")
+    raw = read(tmp_path, FILES[name], name, target="size", keep_salts=True)
     assert (raw.task, raw.target_names, raw.name) == ("regression", ("size",), "t")
     assert raw.y is not None
     assert raw.y.tolist() == [[0.5], [1.5], [2.5], [3.5], [4.5]]
@@ -182,6 +182,35 @@ def test_a_table_as_excel_exports_it(tmp_path: Path) -> None:
         assert raw.target_names == ("Löslichkeit (µg)",)
         assert raw.y is not None and raw.y.tolist() == [[0.5], [1.25]]
     assert raw.ids == ("3", "4")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.sdf"])
+def test_the_largest_fragment_of_a_salt(tmp_path: Path, name: str) -> None:
+    raw = read(tmp_path, FILES[name], name, target="size")
+    assert raw.ptr.tolist() == [0, 3, 10, 14, 20, 22]
+    assert (raw.smiles[2], raw.info["salts"], raw.info["keep_salts"]) == ("CC(=O)[O-]", 1, False)
+    whole = read(tmp_path, FILES[name], name, target="size", keep_salts=True)
+    assert whole.info["salts"] == 0
+    # A dot may also stand between parts of one molecule.
+    assert read(tmp_path, "smiles,y\nC1.C1,0.5\n").smiles == ("C1.C1",)
+
+
+def test_a_split_column(tmp_path: Path) -> None:
+    parts = ["train", "Test", "valid", "", "training"]
+    rows = zip(MOLECULES, parts, strict=True)
+    table = "id,smiles,y,part\n" + "".join(
+        f"m{i},{smiles},{i}.5,{part}\n" for i, (smiles, part) in enumerate(rows)
+    )
+    bad = BadRows("skip")
+    raw = read(tmp_path, table, split_column="part", bad=bad)
+    assert raw.target_names == ("y",)
+    assert [raw.info["split"][name] for name in raw.ids] == [
+        *("train", "test", "validation", "train")
+    ]
+    reason = "the split column 'part' holds '', not train, validation or test"
+    assert list(bad) == [("table.csv line 5", reason)]
+    with pytest.raises(DataError, match="no split column 'Part'; did you mean 'part'"):
+        read(tmp_path, table, split_column="Part")
 
 
 def test_an_excel_file(tmp_path: Path) -> None:
