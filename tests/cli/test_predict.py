@@ -54,7 +54,8 @@ def test_numbers_in_their_own_units_and_scores(tmp_path, capsys):
     table = pd.read_parquet(tmp_path / "out.parquet")
     assert list(table.columns) == [
         *("id", "measured:atoms", "measured:weight", "measured:cost"),
-        *("predicted:atoms", "predicted:weight", "predicted:cost", "smiles", "maker"),
+        *("predicted:atoms", "predicted:weight", "predicted:cost"),
+        *("nearest", "similarity", "unlike_training", "smiles", "maker"),
     ]
     assert table["maker"].tolist() == ["Ü&Co"] * 8
     assert table["predicted:weight"].notna().all()
@@ -107,6 +108,28 @@ def test_salts_are_read_as_in_training(tmp_path, capsys):
     one, other = read(tmp_path / "out.csv")
     assert (one["smiles"], other["smiles"]) == ("CCO", "CCO.Cl")
     assert one["probability:kind=alkane"] == other["probability:kind=alkane"]
+
+
+def test_the_nearest_training_molecule(tmp_path):
+    run = train_classes(tmp_path)
+    train = json.loads((run / "split.json").read_text())[0]["train"]
+    new = tmp_path / "new.csv"
+    new.write_text(f"smiles\n{rows()[train[0]]['smiles']}\nC1\nCCCCCCO\nClC(F)=S(=O)=O\n")
+    words = ["predict", str(run), str(new), "-o", str(tmp_path / "out.csv")]
+    assert main([*words, "--on-error", "skip"]) == 0
+    same, bad, other, unlike = read(tmp_path / "out.csv")
+    assert (float(same["similarity"]), same["unlike_training"]) == (1.0, "False")
+    assert bad["nearest"] == bad["similarity"] == bad["unlike_training"] == ""
+    assert unlike["unlike_training"] == "True"
+    from rdkit import Chem, DataStructs
+    from rdkit.Chem import rdFingerprintGenerator
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+    names = [rows()[k]["smiles"] for k in train]
+    first, *known = [generator.GetFingerprint(Chem.MolFromSmiles(s)) for s in ("CCCCCCO", *names)]
+    similar = DataStructs.BulkTanimotoSimilarity(first, known)
+    assert float(other["similarity"]) == pytest.approx(max(similar), abs=1e-3)
+    assert other["nearest"] in [n for n, s in zip(names, similar, strict=True) if s == max(similar)]
 
 
 def test_truths_that_are_no_class_of_the_model(tmp_path, capsys):

@@ -55,9 +55,10 @@ def predict_file(
     """Writes a table of predictions: a row for each row of the input, in its order.
 
     Columns: ``id``; ``measured:T`` where the input has the target T; ``predicted:T`` in its own
-    units, or the class, and ``probability:T=CLASS``; with ``on_error="skip"`` also ``error``, which
-    says why a row has no prediction; the other columns of the input. ``OUT.bad_rows.csv`` beside
-    the output lists rows without a prediction.
+    units, or the class, and ``probability:T=CLASS``; for molecules ``nearest``, ``similarity`` and
+    ``unlike_training`` (see :mod:`legs.training.neighbors`); with ``on_error="skip"`` also
+    ``error``, which says why a row has no prediction; the other columns of the input.
+    ``OUT.bad_rows.csv`` beside the output lists rows without a prediction.
 
     Args:
         predictor: the model.
@@ -86,6 +87,12 @@ def predict_file(
             if part.data is not None:
                 salts += part.data.info.get("salts", 0)
             table = public_columns(task, table, target)
+            if predictor.neighbors is not None:
+                near = predictor.neighbors.nearest(() if part.data is None else part.data.smiles)
+                columns = pd.DataFrame(near, index=part.index).reindex(table.index)
+                columns["nearest"] = columns["nearest"].astype("string")
+                columns["unlike_training"] = columns["unlike_training"].astype("boolean")
+                table = table.join(columns)
             if on_error == "skip":
                 table["error"] = pd.array([e or None for e in part.errors], dtype="string")
             writer.table.add(_with_others(table, part))

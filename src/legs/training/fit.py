@@ -29,6 +29,7 @@ from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked, with_read_features
 from legs.training.loop import Report, train
 from legs.training.methods import ENSEMBLES, check_names, initialized, with_dims
+from legs.training.neighbors import Neighbors
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor, encode_keys, graph_keys
 from legs.training.svm import ScatteringSVM, fit_svm
@@ -142,7 +143,9 @@ def fit(
         used = data.subset(np.concatenate([split.train, split.validation]))
         features = (tuple(data.info.get("features", ())), data.feature_names)
         keys = encode_keys(graph_keys(used))
-        predictor = Predictor(answerer, task, *features, model, reading_options(data), keys)
+        near = Neighbors.of(data.subset(split.train))
+        reading = reading_options(data)
+        predictor = Predictor(answerer, task, *features, model, reading, keys, near)
         answers = predictor.predict(data)
         assert data.y is not None
         scores = task.scores_by_part(answers, data.y, split)

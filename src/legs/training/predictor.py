@@ -24,6 +24,7 @@ from legs.models import saving
 from legs.models.network import Network
 from legs.models.saving import ModelError
 from legs.training.inputs import Inputs, embed, predict
+from legs.training.neighbors import Neighbors
 from legs.training.task import Task
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Predictor:
             :func:`legs.data.loading.reading_options`.
         trained_on: keys of the graphs that it was trained and validated on
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
+        neighbors: fingerprints of the molecules that it was trained on, if they are molecules.
     """
 
     answerer: Network | ScatteringSVM
@@ -56,6 +58,7 @@ class Predictor:
     method: str
     input: dict[str, Any] = field(default_factory=dict)
     trained_on: str = ""
+    neighbors: Neighbors | None = None
 
     @property
     def network(self) -> Network:
@@ -155,7 +158,8 @@ class Predictor:
             description["network"] = saving.describe_network(self.answerer)
         else:
             description["svm"] = self.answerer.describe()
-        saving.save_directory(directory, description, self.answerer.state_dict())
+        near = self.neighbors.tensors() if self.neighbors else {}
+        saving.save_directory(directory, description, {**self.answerer.state_dict(), **near})
 
 
 def load_predictor(directory: str | Path) -> Predictor:
@@ -173,6 +177,7 @@ def load(directory: str | Path) -> Predictor | Network:
         return saving.load_network(directory)
     answerer: Network | ScatteringSVM
     try:
+        neighbors = Neighbors.take(tensors)
         if "network" in description:
             answerer = saving.rebuild_network(description["network"], tensors)
         else:
@@ -189,6 +194,7 @@ def load(directory: str | Path) -> Predictor | Network:
             description["method"],
             {**description.get("input", {})},  # the first models have none
             trained_on,
+            neighbors,
         )
     except ModelError:
         raise
