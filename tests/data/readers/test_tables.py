@@ -171,7 +171,7 @@ def test_a_column_nobody_reads_may_be_broken(tmp_path: Path) -> None:
 
 
 def test_a_table_as_excel_exports_it(tmp_path: Path) -> None:
-    text = "smiles;Löslichkeit (µg)\r\nC;0,5\r\nCC;1,25\r\n"
+    text = "smiles;Fläche (Å²)\r\nC;0,5\r\nCC;1,25\r\n"
     for content in (
         text.encode("cp1252"),
         text.encode("utf-8-sig"),
@@ -179,7 +179,7 @@ def test_a_table_as_excel_exports_it(tmp_path: Path) -> None:
         b"sep=;\r\n" + text.encode("cp1252"),
     ):
         raw = read(tmp_path, content)
-        assert raw.target_names == ("Löslichkeit (µg)",)
+        assert raw.target_names == ("Fläche (Å²)",)
         assert raw.y is not None and raw.y.tolist() == [[0.5], [1.25]]
     assert raw.ids == ("3", "4")
 

@@ -154,9 +154,9 @@ def check_unpacked(
 def lines(path: Path) -> Iterator[str]:
     """The lines of a text file, with their ends; one too long to be a row arrives cut and marked.
 
-    Bytes that are not UTF-8 are read as Windows-1252, as older spreadsheets write it. Those that
-    are neither come as lone surrogates (see :func:`is_text`), so that a stray byte in a column
-    nobody reads does no harm.
+    A line that is not UTF-8 is read as Windows-1252, as older spreadsheets write it. Bytes that
+    mean nothing there either come as lone surrogates (see :func:`is_text`), so that a stray byte
+    in a column nobody reads does no harm.
     """
     try:
         with open_binary(path) as binary:
@@ -172,15 +172,13 @@ def lines(path: Path) -> Iterator[str]:
                     while line and not line.endswith(_ENDS):
                         line = text.readline(LONGEST_LINE)
                     line = _TOO_LONG + "\n"
-                yield line if line.isascii() else _NOT_UTF8.sub(_windows, line)
+                if not line.isascii() and _NOT_UTF8.search(line):
+                    # All of it: "Å²" in Windows-1252 happens to be UTF-8.
+                    raw = line.encode("utf-8", "surrogateescape")
+                    line = raw.decode("cp1252", "surrogateescape")
+                yield line
     except (UnicodeError, OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-
-
-def _windows(byte: re.Match[str]) -> str:
-    """A byte that is not UTF-8 as Windows-1252; five bytes mean nothing there and stay."""
-    raw = byte[0].encode("utf-8", "surrogateescape")
-    return raw.decode("cp1252", "surrogateescape")
 
 
 def rows(path: Path, delimiter: str, bad: BadRows) -> Iterator[Row]:
