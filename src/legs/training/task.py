@@ -256,15 +256,18 @@ def spearman(answers: Tensor, y: Tensor) -> float:
 
 def label_scores(answers: Tensor, y: Tensor) -> dict[str, float]:
     """Scores of probabilities of labels; NaN where no label has both zeros and ones."""
-    from sklearn.metrics import average_precision_score, roc_auc_score
+    from scipy.stats import rankdata
 
     precisions, areas = [], []
     for answer, truth in zip(answers.double().T, y.double().T, strict=True):
         present = ~truth.isnan()
-        if len(truth[present].unique()) == 2:
-            pair = (truth[present].numpy(), answer[present].numpy())
-            precisions.append(float(average_precision_score(*pair)))
-            areas.append(float(roc_auc_score(*pair)))
+        ones, falling = (truth[present] > 0).numpy(), -answer[present].numpy()
+        if 0 < (positive := int(ones.sum())) < len(ones):
+            # Of each positive: the share of positives among all that score as high.
+            above = rankdata(falling, "max")[ones]
+            precisions.append(float((rankdata(falling[ones], "max") / above).mean()))
+            area = positive * (positive + 1) / 2 - rankdata(falling)[ones].sum()
+            areas.append(float(1 + area / (positive * (len(ones) - positive))))
     chosen = torch.where(y > 0, answers, 1 - answers).double().clamp_min(1e-12)
     count = len(areas) or math.nan
     return {
