@@ -42,11 +42,23 @@ def run(folder, *args):
     return main(["cv", str(data), "--target", "kind", "-o", str(folder / "cv"), *QUICK, *args])
 
 
+def test_a_metric_chooses_the_setting(tmp_path, capsys, monkeypatch):
+    words = ("--model", "baseline", "--tune", "lr=1e-9,0.01", "--metric")
+    assert run(tmp_path, *words, "rocauc") == 1
+    assert "choose one of accuracy, balanced_accuracy" in capsys.readouterr().err
+    monkeypatch.setattr("legs.training.cv.models.ERRORS", ("roc_auc",))  # the worst is chosen
+    assert run(tmp_path, *words, "roc_auc") == 0
+    assert "ROC-AUC" in capsys.readouterr().out
+    assert {row["chosen"] for row in read(tmp_path / "cv" / "folds.csv")} == {"lr=1e-09"}
+    rows = read(tmp_path / "cv" / "metrics.csv")
+    assert {"accuracy", "mcc", "recall:alkane"} <= {row["metric"] for row in rows}
+
+
 def test_a_grid_by_options(tmp_path, capsys):
     models = ("--model", "baseline", "--model", "legs-fixed")
     assert run(tmp_path, *models, "--tune", "lr=1e-9,0.01", "--tune", "hidden-channels=4,8") == 0
     captured = capsys.readouterr()
-    assert "Chosen by validation loss" in captured.out
+    assert "Chosen on validation graphs" in captured.out
     assert f"legs report {tmp_path / 'cv'}" in captured.out
     assert "lr=0.01, hidden_channels=" in captured.out
     assert "\x1b" not in captured.out + captured.err

@@ -28,15 +28,16 @@ def test_classes_of_new_rows(tmp_path, capsys):
     assert [row["id"] for row in found] == [f"m{i}" for i in range(6)]
     assert [row["smiles"] for row in found] == [row["smiles"] for row in rows(6)]
     for row in found:
-        chances = {name: float(row[f"probability:{name}"]) for name in ("alcohol", "alkane")}
+        chances = {name: float(row[f"probability:kind={name}"]) for name in ("alcohol", "alkane")}
         assert sum(chances.values()) == pytest.approx(1)
-        assert row["prediction"] == max(chances, key=chances.__getitem__)
+        assert row["predicted:kind"] == max(chances, key=chances.__getitem__)
     assert "error" not in found[0]
-    assert "truth" not in found[0]
+    assert "measured:kind" not in found[0]
     # A model by itself, without the run around it.
     assert main(["predict", str(run / "model"), str(new), "-o", str(tmp_path / "same.csv")]) == 0
     same = read(tmp_path / "same.csv")
-    assert [r["probability:alkane"] for r in same] == [r["probability:alkane"] for r in found]
+    name = "probability:kind=alkane"
+    assert [row[name] for row in same] == [row[name] for row in found]
 
 
 def test_numbers_in_their_own_units_and_scores(tmp_path, capsys):
@@ -44,19 +45,23 @@ def test_numbers_in_their_own_units_and_scores(tmp_path, capsys):
     capsys.readouterr()
     found = rows(8)
     found[2]["weight"] = ""
-    new = write(tmp_path / "new.csv", ("smiles", "atoms", "weight", "cost"), found)
+    columns = ("smiles", "maker", "atoms", "weight", "cost")
+    new = write(tmp_path / "new.csv", columns, [row | {"maker": "Ü&Co"} for row in found])
     assert main(["predict", str(run), str(new), "-o", str(tmp_path / "out.parquet")]) == 0
     printed = capsys.readouterr().out
     assert "8 rows with targets" in printed
     assert "RMSE of weight" in printed
     table = pd.read_parquet(tmp_path / "out.parquet")
     assert list(table.columns) == [
-        "id", "smiles", "atoms", "weight", "cost", "truth:atoms", "truth:weight", "truth:cost",
-    ]  # fmt: skip
-    assert table["weight"].notna().all()
-    assert table["truth:weight"].isna().tolist() == [i == 2 for i in range(8)]
-    error = (table["weight"] - table["truth:weight"]).pow(2).mean() ** 0.5
-    spread = table["truth:weight"].std()
+        *("id", "measured:atoms", "measured:weight", "measured:cost"),
+        *("predicted:atoms", "predicted:weight", "predicted:cost"),
+        *("nearest", "similarity", "unlike_training", "smiles", "maker"),
+    ]
+    assert table["maker"].tolist() == ["Ü&Co"] * 8
+    assert table["predicted:weight"].notna().all()
+    assert table["measured:weight"].isna().tolist() == [i == 2 for i in range(8)]
+    error = (table["predicted:weight"] - table["measured:weight"]).pow(2).mean() ** 0.5
+    spread = table["measured:weight"].std()
     assert error < spread  # grams a mole, not numbers around zero
 
 
@@ -92,6 +97,41 @@ def test_rows_of_the_training_data_are_counted_apart(tmp_path, capsys):
     assert "training data" not in capsys.readouterr().out
 
 
+def test_salts_are_read_as_in_training(tmp_path, capsys):
+    run = train_classes(tmp_path)
+    new = tmp_path / "new.csv"
+    new.write_text("smiles\nCCO\nCCO.Cl\n")
+    capsys.readouterr()
+    words = ["predict", str(run), str(new), "-o", str(tmp_path / "out.csv"), "--batch-size", "1"]
+    assert main(words) == 0
+    assert "1 row of several fragments" in capsys.readouterr().out
+    one, other = read(tmp_path / "out.csv")
+    assert (one["smiles"], other["smiles"]) == ("CCO", "CCO.Cl")
+    assert one["probability:kind=alkane"] == other["probability:kind=alkane"]
+
+
+def test_the_nearest_training_molecule(tmp_path):
+    run = train_classes(tmp_path)
+    train = json.loads((run / "split.json").read_text())[0]["train"]
+    new = tmp_path / "new.csv"
+    new.write_text(f"smiles\n{rows()[train[0]]['smiles']}\nC1\nCCCCCCO\nClC(F)=S(=O)=O\n")
+    words = ["predict", str(run), str(new), "-o", str(tmp_path / "out.csv")]
+    assert main([*words, "--on-error", "skip"]) == 0
+    same, bad, other, unlike = read(tmp_path / "out.csv")
+    assert (float(same["similarity"]), same["unlike_training"]) == (1.0, "False")
+    assert bad["nearest"] == bad["similarity"] == bad["unlike_training"] == ""
+    assert unlike["unlike_training"] == "True"
+    from rdkit import Chem, DataStructs
+    from rdkit.Chem import rdFingerprintGenerator
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+    names = [rows()[k]["smiles"] for k in train]
+    first, *known = [generator.GetFingerprint(Chem.MolFromSmiles(s)) for s in ("CCCCCCO", *names)]
+    similar = DataStructs.BulkTanimotoSimilarity(first, known)
+    assert float(other["similarity"]) == pytest.approx(max(similar), abs=1e-3)
+    assert other["nearest"] in [n for n, s in zip(names, similar, strict=True) if s == max(similar)]
+
+
 def test_truths_that_are_no_class_of_the_model(tmp_path, capsys):
     run = train_classes(tmp_path)
     found = rows(5)
@@ -102,7 +142,7 @@ def test_truths_that_are_no_class_of_the_model(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "3 rows with targets" in printed
     assert "ether" in printed
-    truths = [row["truth"] for row in read(tmp_path / "out.csv")]
+    truths = [row["measured:kind"] for row in read(tmp_path / "out.csv")]
     assert truths == ["ether", "", "alkane", "alcohol", "alkane"]
 
 
@@ -122,8 +162,9 @@ def test_bad_rows_keep_their_place(tmp_path, capsys):
     assert "4 have no prediction" in printed
     found = read(out)
     assert [row["id"] for row in found] == ["a", "b", "", "d", "e", ""]
-    assert [bool(row["prediction"]) for row in found] == [True, False, False, True, False, False]
-    assert [bool(row["error"]) for row in found] == [not row["prediction"] for row in found]
+    answered = [bool(row["predicted:kind"]) for row in found]
+    assert answered == [True, False, False, True, False, False]
+    assert [not row["error"] for row in found] == answered
     assert "C1CC" in found[1]["error"]
     assert "fields" in found[2]["error"]
 
@@ -139,14 +180,15 @@ def test_new_files_are_read_as_in_training(tmp_path, capsys):
     assert description["features"] == ["atoms", "degree"]
     assert description["feature_names"][0] == "H"
     assert description["input"] == {
-        "hydrogens": True, "bond_weights": False, "smiles_column": "mol", "targets": ["kind"],
-    }  # fmt: skip
+        **{"hydrogens": True, "bond_weights": False, "keep_salts": False},
+        **{"smiles_column": "mol", "targets": ["kind"]},
+    }
     assert main(["predict", run, str(data), "-o", str(tmp_path / "both.csv")]) == 0
     only = write(tmp_path / "only.smi", ("mol",), found)
     only.write_text("\n".join(only.read_text().splitlines()[1:]))
     assert main(["predict", run, str(only), "-o", str(tmp_path / "only.csv")]) == 0
     both, alone = (
-        [row["probability:alkane"] for row in read(tmp_path / f"{name}.csv")]
+        [row["probability:kind=alkane"] for row in read(tmp_path / f"{name}.csv")]
         for name in ("both", "only")
     )
     assert both == alone
@@ -261,7 +303,7 @@ def test_decimal_commas_in_training_and_after(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "7 rows with targets" in printed
     assert "not scored: not numbers (1_0, >7,5)" in printed
-    truth = [row["truth:weight"] for row in read(out)]
+    truth = [row["measured:weight"] for row in read(out)]
     assert truth[:2] == ["16.05", "32.05"]
     assert truth[6:] == ["", "", "1.234"]
     # Measured values that cannot be read are not scored, with the reason; predictions need none.
@@ -276,7 +318,7 @@ def test_decimal_commas_in_training_and_after(tmp_path, capsys):
         assert reason in warning and "not scored" in warning
         table = read(out)
         assert len(table) == len(measured) + len(last)
-        assert all(row["truth:weight"] == "" and float(row["weight"]) for row in table)
+        assert all(row["measured:weight"] == "" and float(row["predicted:weight"]) for row in table)
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "smi", "sdf"])
@@ -309,7 +351,7 @@ def test_one_row_per_row_of_every_kind_of_file(ending, tmp_path, capsys):
         [f"m{i}" for i in range(5)],
         ["m0", "2", "m2", "4", "m4"],
     )
-    assert [bool(row["prediction"]) for row in found] == [True, False, True, False, True]
+    assert [bool(row["predicted:kind"]) for row in found] == [True, False, True, False, True]
     assert [bool(row["error"]) for row in found] == [False, True, False, True, False]
     listed = read(tmp_path / "out.bad_rows.csv")
     assert [row["reason"] for row in listed] == [found[1]["error"], found[3]["error"]]

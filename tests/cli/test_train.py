@@ -37,6 +37,19 @@ def test_classes_from_a_table(tmp_path, capsys):
     assert "bad_rows.csv" not in files
 
 
+def test_a_split_column(tmp_path, capsys):
+    parts = ["test" if i % 4 == 0 else "train" for i in range(40)]
+    table = [{**row, "part": part} for row, part in zip(rows(), parts, strict=True)]
+    data = write(tmp_path / "data.csv", ("name", "smiles", "kind", "part"), table)
+    words = ["train", str(data), "--target", "kind", "--split-column", "part", "-o"]
+    assert main([*words, str(tmp_path / "run"), *QUICK]) == 0
+    split = json.loads((tmp_path / "run" / "split.json").read_text())[0]
+    assert split["test"] == [i for i in range(40) if i % 4 == 0]
+    assert len(split["validation"]) == 3 and len(split["train"]) == 27
+    assert main([*words, str(tmp_path / "no"), "--split", "scaffold"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
 def test_several_numbers_from_a_table(tmp_path, capsys):
     run = train_numbers(tmp_path)
     out = capsys.readouterr().out

@@ -49,8 +49,12 @@ def read_input(predictor, path, **options):
 def test_what_training_notes(tmp_path, rdkit):
     predictor = predictor_for(tmp_path, target="kind", hydrogens=True, features="atoms", limit=20)
     assert predictor.input == {
-        "hydrogens": True, "bond_weights": False, "smiles_column": "smiles", "targets": ["kind"]
-    }  # fmt: skip
+        "hydrogens": True,
+        "bond_weights": False,
+        "keep_salts": False,
+        "smiles_column": "smiles",
+        "targets": ["kind"],
+    }
     predictor.save(tmp_path / "model")
     assert load_predictor(tmp_path / "model").input == predictor.input
     assert legs.load(tmp_path / "model").input == predictor.input

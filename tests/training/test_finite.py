@@ -177,7 +177,7 @@ def test_the_commands_name_the_file_or_skip_it(tmp_path, capsys):
     found = pd.read_csv(out)
     assert len(found) == 30
     assert found.index[found["error"].notna()].tolist() == [4, 7]
-    assert found.index[found["prediction"].isna()].tolist() == [4, 7]
+    assert found.index[found["predicted:kind"].isna()].tolist() == [4, 7]
     assert found["error"][4].count("weight") and found["error"][7].count("'size'")
     assert main(["embed", str(run), str(bad), "-o", str(out), "--on-error", "skip"]) == 0
     assert len(pd.read_csv(out)) == 28

@@ -100,7 +100,7 @@ def test_fit_save_and_load(tmp_path):
     test = fitted.split.test
     for row, graph in zip(rows, test.tolist(), strict=True):
         for k, name in enumerate(NAMES):
-            probability = float(row[f"probability:{name}"])
+            probability = float(row[f"probability:{name}=1"])
             assert probability == pytest.approx(float(answers[graph, k]), abs=1e-5)
 
 
@@ -165,7 +165,7 @@ def test_command_line(tmp_path, capsys):
     data = legs.data.load(table, target=["alcohol", "ring"], task="multilabel")
     wanted = legs.load(tmp_path / "run" / "model").predict(data)
     for row, answers in zip(rows, wanted.tolist(), strict=True):
-        predictions = [float(row[f"probability:{name}"]) for name in ("alcohol", "ring")]
+        predictions = [float(row[f"probability:{name}=1"]) for name in ("alcohol", "ring")]
         assert predictions == pytest.approx(answers, rel=1e-5)
     cv = [
         "cv",

@@ -1,11 +1,13 @@
 """Losses, scales and scores against torch and scikit-learn."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from sklearn import metrics
 from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional as F
@@ -210,3 +212,49 @@ def test_names_default_to_numbers():
 def test_nothing_to_learn(data, message):
     with pytest.raises(ValueError, match=message):
         Task.of(data, TRAIN)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_of_classes_are_those_of_scikit_learn(classes):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(classes, (80,), generator=generator)
+    answers = torch.softmax(torch.randn(80, classes, generator=generator).double(), -1)
+    answers[y == 0, 0] += 0.2
+    answers[::3] = 1 / classes  # ties
+    answers /= answers.sum(-1, keepdim=True)
+    names = tuple("abc"[:classes])
+    scores = Task("classification", names).scores(answers, y)
+    truth, predicted, chances = y.numpy(), answers.argmax(-1).numpy(), answers.numpy()
+    ranked = chances[:, 1] if classes == 2 else chances
+    recall = metrics.recall_score(truth, predicted, average=None)
+    expected = {
+        "accuracy": metrics.accuracy_score(truth, predicted),
+        "balanced_accuracy": metrics.balanced_accuracy_score(truth, predicted),
+        "log_loss": metrics.log_loss(truth, chances),
+        "mcc": metrics.matthews_corrcoef(truth, predicted),
+        "roc_auc": metrics.roc_auc_score(truth, ranked, multi_class="ovr"),
+        "average_precision": metrics.average_precision_score(truth, ranked),
+        **{f"recall:{name}": value for name, value in zip(names, recall, strict=True)},
+    }
+    assert scores == pytest.approx(expected)
+    # Ranks need both classes.
+    alone = Task("classification", names).scores(answers[y == 0], y[y == 0])
+    assert math.isnan(alone["roc_auc"]) and "recall:b" not in alone
+
+
+def test_scores_of_numbers_are_those_of_scikit_learn():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(60, 2, generator=generator).double().round(decimals=1)
+    answers = y + torch.randn(60, 2, generator=generator)
+    y[:7, 1] = math.nan
+    task = Task("regression", ("a", "b"), None, torch.zeros(2), torch.ones(2))
+    scores = task.scores(answers, y)
+    pairs = [(y[:, 0], answers[:, 0]), (y[7:, 1], answers[7:, 1])]
+    for name, pair in zip("ab", pairs, strict=True):
+        assert scores[f"rmse:{name}"] == pytest.approx(metrics.root_mean_squared_error(*pair))
+        assert scores[f"mae:{name}"] == pytest.approx(metrics.mean_absolute_error(*pair))
+    r2 = [metrics.r2_score(*pair) for pair in pairs]
+    assert scores["r2"] == pytest.approx(sum(r2) / 2)
+    ranks = [spearmanr(*pair).statistic for pair in pairs]
+    assert scores["spearman"] == pytest.approx(sum(ranks) / 2)
+    assert math.isnan(task.scores(torch.zeros(60, 2), y)["spearman"])

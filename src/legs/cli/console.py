@@ -61,7 +61,7 @@ def score_table(
     scores: Mapping[str, Mapping[str, float]], graphs: Mapping[str, int] | None = None
 ) -> Table:
     """One row per score, one column per part of the data, with its number of graphs."""
-    from legs.report.words import SCORES, number
+    from legs.report.words import number, score_name
 
     table = make_table("score")
     for part in scores:
@@ -69,9 +69,8 @@ def score_table(
         size = f"\n{graphs[part]:,}" if graphs and part in graphs else ""
         table.add_column(head + size, justify="right")
     for name in next(iter(scores.values())):
-        kind, colon, target = name.partition(":")
-        label = f"{kind.upper()} of {target}" if colon else SCORES.get(name, name)
-        table.add_row(escape(label), *(number(part.get(name)) for part in scores.values()))
+        values = (number(part.get(name)) for part in scores.values())
+        table.add_row(escape(score_name(name)), *values)
     return table
 
 

@@ -44,6 +44,9 @@ def cv(
             metavar="NAME=VALUE,VALUE", help="Values to try, e.g. lr=0.001,0.003; can be repeated."
         ),
     ] = None,
+    metric: Annotated[
+        str | None, Option(help="Choose by this validation score, such as roc_auc, not by loss.")
+    ] = None,
     loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
@@ -60,14 +63,15 @@ def cv(
     splits, mean squared error.
 
     With --grid or --tune (all combinations), settings of lr and of the model's options are chosen
-    by validation loss, for each test set. The same command resumes an interrupted run.
+    by validation loss, or --metric, for each test set. The same command resumes an interrupted
+    run.
 
     The FILE of --splits is a list of {"train": [0, 1, …], "validation": […], "test": […]} in JSON.
     """
     from legs.data.errors import write_bad_rows
     from legs.data.splits import load_splits
     from legs.engine import open_engine
-    from legs.training import TrainingOptions
+    from legs.training import TrainingOptions, default_split
     from legs.training.cv.cross_validation import cross_validate
     from legs.training.cv.protocol import CVOptions, check_grid
     from legs.training.cv.results import write_results
@@ -76,8 +80,8 @@ def cv(
     from legs.training.shown import write_cv_shown
 
     opt.check_address(engine, address)
-    if splits is not None and split == "scaffold":
-        raise opt.UsageError("--split scaffold and --splits exclude each other")
+    if (splits is not None) + (split == "scaffold") + bool(reading.split_column) > 1:
+        raise opt.UsageError("choose one of --split scaffold, --split-column and --splits")
     place = choose_device(device)
     methods, settings = model or ["legs-fcn"], opt.parse_grid(grid, tune)
     check_grid(methods, settings)
@@ -95,6 +99,9 @@ def cv(
     folder = output or Path("legs-cv") / graphs.name
     check_outputs([folder], [data])
     groups = show_data(console, graphs, group_by, folder / BAD_ROWS)
+    own: Any = load_splits(splits, len(graphs)) if splits else split
+    if reading.split_column:
+        own = [default_split(graphs, loop.seed, kind="column", group_by=groups)]
     # Without a cluster, cross_validate trains in this process.
     workers = nullcontext() if engine == "local" else open_engine(engine, address)
     try:
@@ -104,13 +111,14 @@ def cv(
                     graphs,
                     methods,
                     options,
-                    splits=load_splits(splits, len(graphs)) if splits else split,
+                    splits=own,
                     group_by=groups,
                     directory=folder,
                     device=place,
                     strategy=strategy,
                     progress=progress,
                     engine=cluster,
+                    metric=metric,
                 )
             write_results(result, folder, command=opt.command_line())
             write_cv_shown(folder, result)
@@ -124,8 +132,8 @@ def cv(
 
 
 def _show(result: "CVResult", console: Console) -> None:
-    from legs.report.words import baseline_name, few_words
-    from legs.training.cv.results import choices, comparisons, summary
+    from legs.report.words import baseline_name, few_words, score_name
+    from legs.training.cv.results import choices, comparisons, metric_table, summary
 
     classes = result.data.task == "classification"
     score, digits, sign = ("accuracy, %", 2, 1) if classes else ("MSE, standardized", 4, -1)
@@ -146,9 +154,17 @@ def _show(result: "CVResult", console: Console) -> None:
         numbers = (f"{row.models:,}", f"{row.parameters:,}", f"{row.seconds:.0f}")
         table.add_row(row.method, mean, *numbers, row.trained)
     console.print(table)
+    scores = metric_table(result)
+    table = make_table("score", *(m.method for m in result.methods))
+    for name, some in scores.groupby("metric", sort=False):
+        by_method = {row.method: f"{row.mean:.3f} ± {row.std:.3f}" for row in some.itertuples()}
+        table.add_row(
+            escape(score_name(str(name))), *(by_method.get(m.method, "") for m in result.methods)
+        )
+    console.print(table)
     if len(selected := choices(result)):
         text = ("setting", "test sets")
-        table = make_table("method", *text, text=text, title="Chosen by validation loss")
+        table = make_table("method", *text, text=text, title="Chosen on validation graphs")
         for name, setting, sets in selected.itertuples(index=False):
             table.add_row(name, escape(setting), sets)
         console.print(table)

@@ -48,8 +48,8 @@ Data = Annotated[
     str,
     Argument(
         metavar="DATA",
-        help="A CSV, TSV, Parquet, SDF or .smi file of molecules, a folder of graph or structure "
-        "files, or the name of a data set (see legs datasets).",
+        help="A CSV, TSV, Excel, Parquet, SDF or .smi file of molecules, a folder of graph or "
+        "structure files, or the name of a data set (see legs datasets).",
     ),
 ]
 SmilesColumn = Annotated[str | None, Option(**COLUMN, help="Column with SMILES.")]
@@ -99,6 +99,12 @@ class DataOptions:
     descriptors: Descriptors = None
     fingerprint: Fingerprint = None
     hydrogens: Hydrogens = False
+    keep_salts: Annotated[
+        bool, Option("--keep-salts", help="Keep all of a salt or mixture, not its largest part.")
+    ] = False
+    split_column: Annotated[
+        str | None, Option(metavar="COL", help="Column that says train, validation or test.")
+    ] = None
     symmetrize: Symmetrize = False
     limit: Annotated[int | None, Option(min=1, help="Read only this many graphs.")] = None
 
@@ -106,7 +112,7 @@ class DataOptions:
         """Reads a file or a named data set."""
         from legs.data.loading import load_training
 
-        values = {**vars(self), "target": self.target or None, "hydrogens": self.hydrogens or None}
+        values = {name: None if v in (False, []) else v for name, v in vars(self).items()}
         directed = "symmetrize" if values.pop("symmetrize") else None
         return load_training(data, directed=directed, **values)
 
@@ -166,6 +172,11 @@ def interrupted(then: str) -> Exit:
     """What to raise after Ctrl-C, having said what the same command does next time."""
     echo(f"legs: interrupted; the same command {then}", err=True)
     return Exit(130)
+
+
+def describe_salts(salts: int) -> str:
+    """How many rows are not read whole."""
+    return f"{counted(salts, 'row')} of several fragments, of which the largest is read"
 
 
 def command_line() -> str:

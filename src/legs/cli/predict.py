@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
+from typer import Option
+
 from legs.cli import options as opt
 from legs.cli.console import Console, Rows, score_table
 from legs.io import check_outputs
@@ -16,6 +18,7 @@ def predict(
     id_column: opt.IdColumn = None,
     on_error: opt.OnError = "raise",
     device: opt.Device = "cpu",
+    batch_size: Annotated[int, Option(min=1, help="Graphs per batch.")] = 512,
 ) -> None:
     """Predict every row of a file: class probabilities, or values in the units of the targets.
 
@@ -39,12 +42,15 @@ def predict(
             on_error=on_error,
             smiles_column=smiles_column,
             id_column=id_column,
+            batch_size=batch_size,
             report=progress,
         )
     skipped = ""
     if done.skipped:
         skipped = f"; {done.skipped:,} have no prediction: see the column error, or {done.bad_file}"
     console.echo(f"{opt.counted(done.rows, 'row')} in {out}{skipped}")
+    if done.salts:
+        console.echo(opt.describe_salts(done.salts))
     if done.scores:
         scores = {f"{opt.counted(done.scored, 'row')} with targets": done.scores}
         new = done.scored - (done.seen or 0)

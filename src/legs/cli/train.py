@@ -51,6 +51,10 @@ def train(
     """
     arguments = dict(locals())
     model_options = opt.parse_settings(settings)
+    if reading.split_column:
+        if split != "random":
+            raise opt.UsageError("--split and --split-column exclude each other")
+        split = "column"
     from legs.training import TrainingOptions, fit, joined
     from legs.training.distributed import launch, processes_to_start
     from legs.training.methods import BLENDS, check_options
@@ -122,6 +126,8 @@ def show_data(
     console.echo(f"task       {data.task}{column}: {', '.join(names[:8])}{more}")
     if skipped := len(data.info.get("bad", ())):
         console.echo(f"skipped    {opt.counted(skipped, 'row')}, listed in {bad_file}")
+    if salts := data.info.get("salts"):
+        console.echo(f"salts      {opt.describe_salts(salts)}; --keep-salts keeps them whole")
     groups = find_groups(data, None if group_by == "none" else group_by or "auto")
     for line in () if groups is None else describe_groups(groups):
         console.echo(f"groups     {line}")

@@ -43,9 +43,9 @@ def load(
 
     Args:
         name_or_path: a name (see :func:`legs.data.available`; any name of the TUDataset collection
-            works), or a path: a CSV, TSV or Parquet table with SMILES, an SDF or .smi file, a
-            folder or zip in TUDataset's layout, a folder of GraphML, GML, JSON or edge-list files
-            with a table of labels, a folder of PDB or mmCIF files.
+            works), or a path: a CSV, TSV, Excel or Parquet table with SMILES, an SDF or .smi
+            file, a folder or zip in TUDataset's layout, a folder of GraphML, GML, JSON or
+            edge-list files with a table of labels, a folder of PDB or mmCIF files.
         features: blocks of node features, ``"structure+labels"`` or a list; default: what suits
             the source, for graphs the structure and all labels and attributes of nodes. See
             :func:`legs.data.features.blocks.assemble`; ``info["unused"]`` lists what is not used.
@@ -66,8 +66,9 @@ def load(
             (default ``None``); see
             :func:`legs.data.features.molecule_features.molecule_features`.
         fingerprint: ``"morgan"`` or ``"morgan-count"``, likewise (default ``None``).
-        options: further options of the reader, such as ``hydrogens=True`` for molecules, ``k=10``
-            neighbours for structures, ``folder=`` for CASP12.
+        options: further options of the reader, such as ``hydrogens=True`` or ``keep_salts=True``
+            (see :func:`legs.data.readers.tables.read_table`) for molecules, ``k=10`` neighbours for
+            structures, ``folder=`` for CASP12.
 
     Raises:
         DataError: not found, or broken; says where, and what to do.
@@ -103,7 +104,8 @@ def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
     if data.y is None:
         raise DataError(f"{data.name} has no targets to train on; name a column (target=)")
     # Other options concern this file alone, or are in the data set.
-    own = ("features", "target", "task", "table", "on_error", "bad_file", "limit", "cache")
+    own = {"features", "target", "task", "table", "on_error", "bad_file", "limit", "cache"}
+    own.add("split_column")
     reading = {k: v for k, v in options.items() if k not in own and v is not None}
     return replace(data, info={**data.info, "reading": reading})
 
@@ -111,7 +113,7 @@ def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
 def reading_options(data: GraphDataset) -> dict[str, Any]:
     """How a data set was read, as JSON values: what a model needs to read new files."""
     columns = (
-        *("hydrogens", "bond_weights", "smiles_column", "id_column"),
+        *("hydrogens", "bond_weights", "keep_salts", "smiles_column", "id_column"),
         *("descriptors", "fingerprint"),
     )
     noted = {name: data.info[name] for name in columns if data.info.get(name) is not None}

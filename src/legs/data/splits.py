@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, DataWarning, require
+from legs.data.features.atom_table import largest_fragment
 from legs.data.merge import graph_hashes
 from legs.io import digest_of, parse_json, write_atomically
 
@@ -323,8 +324,7 @@ def canonical_smiles(smiles: Sequence[str]) -> list[str]:
         mol = Chem.MolFromSmiles(text)
         if mol is None or "." not in (whole := str(Chem.MolToSmiles(mol))):
             return text if mol is None else whole
-        fragments = Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
-        return max((part.GetNumAtoms(), str(Chem.MolToSmiles(part))) for part in fragments)[1]
+        return largest_fragment(mol)
 
     with rdBase.BlockLogs():
         unique = {text: canonical(text) for text in dict.fromkeys(smiles)}

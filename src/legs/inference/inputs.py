@@ -39,6 +39,7 @@ class Reading:
     # Options that a user chose: such a column must be there, while one that training had may be
     # called otherwise in a new file.
     asked: tuple[str, ...] = ()
+    others: bool = False  # whether all other columns of a table are read, too
 
     @classmethod
     def of(cls, predictor: Predictor, **options: Any) -> Reading:
@@ -48,7 +49,8 @@ class Reading:
                 "the model was trained on graphs that were made in Python; what its node features "
                 "are in a file is not known"
             )
-        noted = dict(predictor.input)
+        # Models that do not say so were trained on whole salts.
+        noted = {"keep_salts": True, **predictor.input}
         targets = tuple(noted.pop("targets", ()))
         noted.pop("graph_feature_names", None)  # the model's, as its columns of node features are
         asked = {name: value for name, value in options.items() if value is not None}
@@ -77,6 +79,7 @@ class InputPart(Rows):
             self,
             **texts,
             index=[self.index[k] - (rows.start or 0) for k in graphs],
+            others=None if self.others is None else self.others.iloc[rows],
             targets=None if self.targets is None else self.targets.iloc[graphs],
             data=None if self.data is None or not graphs else self.data.subset(graphs),
         )
@@ -117,6 +120,8 @@ def iter_batches(
         yield from _named_set(reading, source, path, on_error, options).pieces(chunk)
         return
     options |= {"targets": reading.targets, "asked": reading.asked}
+    if reading.others and "smiles_column" in source.reader.options:
+        options["others"] = True
     for batch in source.reader.iter_batches(
         *source.arguments(), chunk=chunk, on_error=on_error, **options
     ):

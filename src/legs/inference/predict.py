@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from legs.data.readers.targets import Array, parse_column, parse_number
 from legs.inference.inputs import InputPart, Reading, iter_results
 from legs.inference.table_writer import ResultWriter
 from legs.training.predictor import Predictor
-from legs.training.task import Task, prediction_columns
+from legs.training.task import Task, prediction_columns, public_columns
 
 CHUNK = 5_000  # rows of a table that are read and predicted at a time
 
@@ -36,6 +37,7 @@ class Predicted:
     bad_file: Path | None = None  # lists the rows without a prediction, if there are any
     seen: int | None = None  # scored rows of the training data; None if the model does not know
     unseen_scores: dict[str, float] = field(default_factory=dict)  # of the other rows
+    salts: int = 0  # rows of which the largest fragment was read
 
 
 def predict_file(
@@ -47,14 +49,16 @@ def predict_file(
     smiles_column: str | None = None,
     id_column: str | None = None,
     chunk: int = CHUNK,
+    batch_size: int = 512,
     report: Callable[[int], None] = lambda rows: None,
 ) -> Predicted:
     """Writes a table of predictions: a row for each row of the input, in its order.
 
-    Columns: ``id``, ``smiles`` for molecules; ``prediction`` and ``probability:CLASS``, or a column
-    per target in its own units; the truth where the input has it; with ``on_error="skip"`` also
-    ``error``, which says why a row has no prediction. ``OUT.bad_rows.csv`` beside the output lists
-    these rows.
+    Columns: ``id``; ``measured:T`` where the input has the target T; ``predicted:T`` in its own
+    units, or the class, and ``probability:T=CLASS``; for molecules ``nearest``, ``similarity`` and
+    ``unlike_training`` (see :mod:`legs.training.neighbors`); with ``on_error="skip"`` also
+    ``error``, which says why a row has no prediction; the other columns of the input.
+    ``OUT.bad_rows.csv`` beside the output lists rows without a prediction.
 
     Args:
         predictor: the model.
@@ -64,11 +68,14 @@ def predict_file(
         smiles_column: of the input (default: as in training, or found).
         id_column: of the input (default: as in training, or found).
         chunk: rows of a table at a time.
+        batch_size: graphs at a time.
         report: called with the number of rows done.
     """
     reading = Reading.of(predictor, smiles_column=smiles_column, id_column=id_column)
-    task, truths = predictor.task, _Truths(predictor.task)
-    compute = predictor.answers
+    reading = replace(reading, others=True)
+    task, truths, salts = predictor.task, _Truths(predictor.task), 0
+    target = [*predictor.input.get("targets", ()), "class"][0]
+    compute = partial(predictor.answers, batch_size=batch_size)
     with ResultWriter(out, path, on_error) as writer:
         for part, result in iter_results(reading, path, compute, chunk=chunk, on_error=on_error):
             answers = torch.empty(0, len(task.names)) if result is None else result
@@ -77,9 +84,18 @@ def predict_file(
                 truths.add(table, part, answers)
                 if part.data is not None and (seen := predictor.in_training(part.data)) is not None:
                     truths.seen.append(seen)
+            if part.data is not None:
+                salts += part.data.info.get("salts", 0)
+            table = public_columns(task, table, target)
+            if predictor.neighbors is not None:
+                near = predictor.neighbors.nearest(() if part.data is None else part.data.smiles)
+                columns = pd.DataFrame(near, index=part.index).reindex(table.index)
+                columns["nearest"] = columns["nearest"].astype("string")
+                columns["unlike_training"] = columns["unlike_training"].astype("boolean")
+                table = table.join(columns)
             if on_error == "skip":
                 table["error"] = pd.array([e or None for e in part.errors], dtype="string")
-            writer.table.add(table)
+            writer.table.add(_with_others(table, part))
             writer.add_bad(part.bad())
             report(writer.table.rows)
         rows, skipped = writer.table.rows, writer.skipped
@@ -87,7 +103,7 @@ def predict_file(
             raise DataError(f"{path} holds no row that can be used: {part.errors[0]}")
     scored, scores = truths.scores()
     unscored = tuple(sorted(truths.unscored))
-    done = Predicted(rows, skipped, scored, scores, unscored, writer.bad_file)
+    done = Predicted(rows, skipped, scored, scores, unscored, writer.bad_file, salts=salts)
     if not truths.seen:
         return done
     unseen, unseen_scores = truths.scores(unseen=True)
@@ -100,9 +116,17 @@ def _table(task: Task, answers: Tensor, part: InputPart) -> pd.DataFrame:
     predicted = pd.DataFrame(columns, index=part.index).reindex(range(len(part)))
     if task.kind == "classification":
         predicted["prediction"] = predicted["prediction"].astype("string")
-    texts = {"id": part.ids, **({"smiles": part.smiles} if part.smiles else {})}
-    first = pd.DataFrame({name: pd.array(text, dtype="string") for name, text in texts.items()})
-    return pd.concat([first, predicted], axis=1)
+    predicted.insert(0, "id", pd.Series(part.ids, dtype="string"))
+    return predicted
+
+
+def _with_others(table: pd.DataFrame, part: InputPart) -> pd.DataFrame:
+    """Results, then the columns of the input, as text, or else the SMILES of molecules."""
+    others = part.others
+    if others is None:
+        others = pd.DataFrame({"smiles": part.smiles} if part.smiles else {}, index=table.index)
+    others = others.astype("string").set_axis(table.index)
+    return table.join(others[[name for name in others if name not in table]])
 
 
 class _Truths:

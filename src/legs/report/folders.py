@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -228,12 +229,31 @@ def read_train(folder: Path) -> Run:
             folder,
             results,
             read_table(folder / "metrics.csv"),
-            read_table(folder / "test_predictions.csv", TEXT),
+            _read_predictions(folder / "test_predictions.csv", results.get("task", {})),
             read_scales(folder / "scales.jsonl"),
             read_shown(folder),
             read_explained(folder, model),
             model,
         )
+
+
+def _read_predictions(path: Path, task: Mapping[str, Any]) -> pd.DataFrame | None:
+    """Test predictions by the names that ``shown.csv`` has for them, and 0.1.0 had everywhere."""
+    if task.get("kind") != "classification":
+        names = {"measured:": "truth:", "predicted:": ""}
+        if (table := read_table(path, TEXT)) is None:
+            return None
+        if task.get("kind") == "multilabel":
+            table.columns = [re.sub("^(probability:.*)=1$", r"\1", str(c)) for c in table]
+    else:
+        target = [*task.get("targets", []), "class"][0]
+        names = {f"predicted:{target}": "prediction", f"measured:{target}": "truth"}
+        if (table := read_table(path, (*TEXT, *names))) is None:
+            return None
+        names[f"probability:{target}="] = "probability:"
+    for old, new in names.items():
+        table.columns = [re.sub(f"^{re.escape(old)}", new, str(c)) for c in table]
+    return table
 
 
 def read_cv(folder: Path) -> CrossValidation:

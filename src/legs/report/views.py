@@ -60,9 +60,9 @@ def train_view(run: Run, paper: Paper) -> View:
         "standard_error": _standard_error(run.predictions, single),
         "columns": ["", *(heads[part] + sizes[part] for part in parts)],
         "scores": [
-            [words.SCORES.get(name, name), *(number(part.get(name)) for part in parts.values())]
+            [words.score_name(name), *(number(part.get(name)) for part in parts.values())]
             for name in next(iter(parts.values()), {})
-            if ":" not in name
+            if ":" not in name or name.startswith("recall:")
         ],
         "targets": _target_rows(run) if test and not run.classes else [],
         "paper": paper(str(data["name"]), run.method),

@@ -39,9 +39,22 @@ SCORES = {
     "r2": "R²",
     "average_precision": "average precision",
     "roc_auc": "ROC-AUC",
+    "mcc": "Matthews correlation",
+    "spearman": "Spearman correlation",
+    "recall": "recall",
 }
 # Scores on fewer test graphs mean little.
 FEW = 10
+
+
+def score_name(name: str) -> str:
+    """A score as people call it.
+
+    >>> score_name("rmse:logP"), score_name("recall:active")
+    ('RMSE of logP', 'recall of active')
+    """
+    kind, colon, target = name.partition(":")
+    return f"{SCORES.get(kind, kind.upper())} of {target}" if colon else SCORES.get(name, name)
 
 
 def baseline_name(classes: bool) -> str:

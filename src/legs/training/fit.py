@@ -30,12 +30,13 @@ from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked, with_read_features
 from legs.training.loop import Report, train
 from legs.training.methods import BLENDS, ENSEMBLES, check_names, initialized, with_dims
+from legs.training.neighbors import Neighbors
 from legs.training.options import TrainingOptions
 from legs.training.predictor import Predictor, encode_keys, graph_keys
 from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
 
-SplitKind = Literal["random", "scaffold"]
+SplitKind = Literal["random", "scaffold", "column"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def fit(
         data: with targets.
         model: one of :func:`legs.training.methods` (default ``"legs-fcn"``).
         split: graphs for training, validation and testing; or ``"random"`` (default),
-            ``"scaffold"`` or a file, see :func:`legs.training.default_split`, by ``options.seed``.
+            ``"scaffold"``, ``"column"`` or a file, see :func:`legs.training.default_split`, by
+            ``options.seed``.
         options: how to train.
         model_options: options of the network. One that can read edge features, such as bonds, or
             graph-level features, such as descriptors, does so where there are any, unless
@@ -147,7 +149,9 @@ def fit(
         used = data.subset(np.concatenate([split.train, split.validation]))
         features = (tuple(data.info.get("features", ())), data.feature_names)
         keys = encode_keys(graph_keys(used))
-        predictor = Predictor(answerer, task, *features, model, reading_options(data), keys)
+        near = Neighbors.of(data.subset(split.train))
+        reading = reading_options(data)
+        predictor = Predictor(answerer, task, *features, model, reading, keys, near)
         answers = predictor.predict(data)
         if isinstance(answerer, Blend) and answerer.out_of_fold is not None:
             rows, answers_out_of_fold = answerer.out_of_fold
@@ -233,7 +237,9 @@ def default_split(
         data: the data set.
         seed: of the split (default 0).
         kind: ``"random"`` (default) or ``"scaffold"``: molecules with the same ring system stay
-            together. Or a ``.json`` file with one split, which is read.
+            together; or ``"column"``: as the table's column of parts has it
+            (``load(..., split_column=)``), with a tenth of the training graphs to validate where
+            none do. Or a ``.json`` file with one split, which is read.
         group_by: which graphs stay together, see :func:`legs.data.splits.find_groups`.
     """
     if Path(kind).suffix.lower() == ".json":
@@ -245,9 +251,20 @@ def default_split(
     if kind == "scaffold":
         names = None if classes is None else np.array(data.class_names)[classes.numpy()]
         return splits.scaffold_split(main_smiles(data), seed=seed, y=names)
-    if kind != "random":
-        raise DataError(f"a split is random, scaffold or a .json file, not {kind!r}")
+    if kind not in ("random", "column"):
+        raise DataError(f"a split is random, scaffold, column or a .json file, not {kind!r}")
     groups = find_groups(data, group_by)
+    if kind == "column":
+        if not (part_of := data.info.get("split")):
+            raise DataError(f"{data.name} was read without a split column (split_column=)")
+        parts = np.array([part_of[name] for name in data.ids])
+        split = Split(*(np.flatnonzero(parts == name) for name in splits.PARTS))
+        if len(split.validation) or not len(split.train):
+            return split
+        labels = np.arange(len(data)) if groups is None else groups
+        y = None if classes is None else classes[split.train]
+        train, held = splits.balanced_group_folds(labels[split.train], [0.9, 0.1], y, seed)
+        return Split(split.train[train], split.train[held], split.test)
     if groups is not None:
         shares = splits.part_sizes(len(data)) / len(data)
         return Split(*splits.balanced_group_folds(groups, shares, classes, seed))

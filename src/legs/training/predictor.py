@@ -25,6 +25,7 @@ from legs.models.network import Network
 from legs.models.saving import ModelError
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.methods import BLENDS
+from legs.training.neighbors import Neighbors
 from legs.training.task import Task
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Predictor:
             :func:`legs.data.loading.reading_options`.
         trained_on: keys of the graphs that it was trained and validated on
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
+        neighbors: fingerprints of the molecules that it was trained on, if they are molecules.
     """
 
     answerer: Network | ScatteringSVM | Blend
@@ -58,6 +60,7 @@ class Predictor:
     method: str
     input: dict[str, Any] = field(default_factory=dict)
     trained_on: str = ""
+    neighbors: Neighbors | None = None
 
     @property
     def network(self) -> Network:
@@ -158,7 +161,8 @@ class Predictor:
         else:
             kind = "blend" if self.method in BLENDS else "svm"
             description[kind] = self.answerer.describe()
-        saving.save_directory(directory, description, self.answerer.state_dict())
+        near = self.neighbors.tensors() if self.neighbors else {}
+        saving.save_directory(directory, description, {**self.answerer.state_dict(), **near})
 
 
 def load_predictor(directory: str | Path) -> Predictor:
@@ -176,6 +180,7 @@ def load(directory: str | Path) -> Predictor | Network:
         return saving.load_network(directory)
     answerer: Network | ScatteringSVM | Blend
     try:
+        neighbors = Neighbors.take(tensors)
         if "network" in description:
             answerer = saving.rebuild_network(description["network"], tensors)
         elif "blend" in description:
@@ -197,6 +202,7 @@ def load(directory: str | Path) -> Predictor | Network:
             description["method"],
             {**description.get("input", {})},  # the first models have none
             trained_on,
+            neighbors,
         )
     except ModelError:
         raise

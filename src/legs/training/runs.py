@@ -23,7 +23,7 @@ from legs.models import ModelError
 from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
 from legs.nn import Scattering
 from legs.training.checkpoint import State, keep_settings, plain, read_checksummed, read_json
-from legs.training.task import prediction_table
+from legs.training.task import prediction_table, public_columns
 
 if TYPE_CHECKING:
     from legs.training.fit import Fitted
@@ -240,7 +240,11 @@ class Records:
                 "features": list(data.feature_names),
                 "molecules": bool(data.smiles),
             },
-            "task": {"kind": task.kind, "names": list(task.names)},
+            "task": {
+                "kind": task.kind,
+                "names": list(task.names),
+                "targets": list(data.target_names),
+            },
             "split": {name: len(part) for name, part in fitted.split._asdict().items()},
             "parameters": fitted.predictor.num_parameters(),
             "epochs": fitted.state.epoch,
@@ -263,6 +267,7 @@ class Records:
                 results |= {name: before[name] for name in ORIGIN if name in before}
         if len(test):
             table = prediction_table(task, answers[test], data.subset(test))
+            table = public_columns(task, table, *data.target_names[:1])
             io.write_atomically(folder / PREDICTIONS, io.csv_table(table).encode())
         write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
         results["weights"] = io.file_digest(folder / "model" / WEIGHTS)

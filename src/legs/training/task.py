@@ -135,19 +135,35 @@ class Task:
         return out * self.deviation.to(out) + self.mean.to(out)
 
     def scores(self, answers: Tensor, y: Tensor) -> dict[str, float]:
-        """Accuracy, balanced accuracy and log loss; or standardized MSE, R², and each RMSE and MAE;
-        or average precision and ROC-AUC, means over the labels with zeros and ones, and log loss.
+        """Scores by name, as scikit-learn has them.
 
-        Targets of which no value is known are left out; NaN if none is known at all.
+        Classification: accuracy, balanced accuracy, log loss, Matthews correlation, ROC-AUC and
+        average precision (the area below the precision-recall curve) of the second class, of more
+        than two the mean over one class against the rest, and ``recall:CLASS`` of each.
+        Regression: MSE of standardized targets, R² and Spearman correlation, means over targets,
+        and each ``rmse:T`` and ``mae:T`` in the units of T. Labels: average precision and ROC-AUC,
+        means over the labels with zeros and ones, and log loss.
+
+        Targets of which no value is known are left out; NaN where a score is not defined.
         """
         if self.kind == "classification":
-            right = answers.argmax(-1) == y
-            recall = [right[y == k].float().mean() for k in y.unique()]
+            predicted = answers.argmax(-1)
+            right = (predicted == y).double()
+            recall = {int(k): float(right[y == k].mean()) for k in y.unique()}
             chosen = answers[torch.arange(len(y)), y].clamp_min(1e-12)
+            # Shares of classes that are true and predicted, with no warning about missing ones.
+            true, said = (F.one_hot(k, len(self.names)).double().mean(0) for k in (y, predicted))
+            spread = ((1 - true @ true) * (1 - said @ said)).sqrt()
+            classes = torch.arange(answers.shape[1])[1 if answers.shape[1] == 2 else 0 :]
+            ranked = label_scores(answers[:, classes], (y.unsqueeze(1) == classes).double())
             return {
-                "accuracy": float(right.float().mean()),
-                "balanced_accuracy": float(torch.stack(recall).mean()),
+                "accuracy": float(right.mean()),
+                "balanced_accuracy": sum(recall.values()) / len(recall),
                 "log_loss": float(-chosen.log().mean()),
+                "mcc": float((right.mean() - true @ said) / spread) if spread > 0 else 0.0,
+                "roc_auc": ranked["roc_auc"],
+                "average_precision": ranked["average_precision"],
+                **{f"recall:{self.names[k]}": value for k, value in recall.items()},
             }
         if self.kind == "multilabel":
             return label_scores(answers, y)
@@ -162,6 +178,7 @@ class Task:
         scores = {
             "whitened_mse": float((mean_square / self.deviation.double().square())[scored].mean()),
             "r2": float((1 - unexplained)[scored].mean()),
+            "spearman": spearman(answers[:, scored], truth[:, scored]),
         }
         for k in scored.nonzero().flatten().tolist():
             scores[f"rmse:{self.names[k]}"] = float(mean_square[k].sqrt())
@@ -224,17 +241,33 @@ def label_terms(out: Tensor, target: Tensor, ones: Tensor | None) -> tuple[Tenso
     return (loss * weight).sum(-1), weight.expand(out.shape).sum(-1)
 
 
+def spearman(answers: Tensor, y: Tensor) -> float:
+    """The mean rank correlation of columns, over values that are there; NaN if none varies."""
+    from scipy.stats import rankdata
+
+    correlations = []
+    for answer, truth in zip(answers.double().T, y.double().T, strict=True):
+        present = ~truth.isnan()
+        ranks = [torch.from_numpy(rankdata(c[present].numpy())) for c in (answer, truth)]
+        if all(len(rank.unique()) > 1 for rank in ranks):
+            correlations.append(float(torch.corrcoef(torch.stack(ranks))[0, 1]))
+    return sum(correlations) / (len(correlations) or math.nan)
+
+
 def label_scores(answers: Tensor, y: Tensor) -> dict[str, float]:
     """Scores of probabilities of labels; NaN where no label has both zeros and ones."""
-    from sklearn.metrics import average_precision_score, roc_auc_score
+    from scipy.stats import rankdata
 
     precisions, areas = [], []
     for answer, truth in zip(answers.double().T, y.double().T, strict=True):
         present = ~truth.isnan()
-        if len(truth[present].unique()) == 2:
-            pair = (truth[present].numpy(), answer[present].numpy())
-            precisions.append(float(average_precision_score(*pair)))
-            areas.append(float(roc_auc_score(*pair)))
+        ones, falling = (truth[present] > 0).numpy(), -answer[present].numpy()
+        if 0 < (positive := int(ones.sum())) < len(ones):
+            # Of each positive: the share of positives among all that score as high.
+            above = rankdata(falling, "max")[ones]
+            precisions.append(float((rankdata(falling[ones], "max") / above).mean()))
+            area = positive * (positive + 1) / 2 - rankdata(falling)[ones].sum()
+            areas.append(float(1 + area / (positive * (len(ones) - positive))))
     chosen = torch.where(y > 0, answers, 1 - answers).double().clamp_min(1e-12)
     count = len(areas) or math.nan
     return {
@@ -258,6 +291,24 @@ def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.Data
     elif data.y is not None:
         columns |= {f"truth:{name}": data.y[:, k].numpy() for k, name in enumerate(task.names)}
     return pd.DataFrame(columns)
+
+
+def public_columns(task: Task, table: pd.DataFrame, target: str = "class") -> pd.DataFrame:
+    """:func:`prediction_table` as people get it: id, measured and predicted values, the rest.
+
+    Columns are called ``measured:T``, ``predicted:T`` and ``probability:T=CLASS``; ``target`` is
+    the name of T in classification.
+    """
+    names = {f"truth:{name}": f"measured:{name}" for name in task.names}
+    if task.kind == "classification":
+        names = {"truth": f"measured:{target}", "prediction": f"predicted:{target}"}
+        names |= {f"probability:{name}": f"probability:{target}={name}" for name in task.names}
+    elif task.kind == "multilabel":
+        names |= {f"probability:{name}": f"probability:{name}=1" for name in task.names}
+    else:
+        names |= {name: f"predicted:{name}" for name in task.names}
+    first = ["id", *(name for name in names if name in table)]
+    return table[[*first, *(c for c in table if c not in first)]].rename(columns=names)
 
 
 def prediction_columns(task: Task, answers: Tensor) -> dict[str, Any]:

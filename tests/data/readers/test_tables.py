@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ FILES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", list(FILES))
 def test_every_format_gives_the_same(tmp_path: Path, name: str) -> None:
-    raw = read(tmp_path, FILES[name], name, target="size")
+    raw = read(tmp_path, FILES[name], name, target="size", keep_salts=True)
     assert (raw.task, raw.target_names, raw.name) == ("regression", ("size",), "t")
     assert raw.y is not None
     assert raw.y.tolist() == [[0.5], [1.5], [2.5], [3.5], [4.5]]
@@ -163,10 +164,76 @@ def test_a_broken_record_of_an_sdf(tmp_path: Path) -> None:
 
 
 def test_a_column_nobody_reads_may_be_broken(tmp_path: Path) -> None:
-    table = b"smiles,name,y\nC,caf\xe9,0.5\nC\xe9,x,1.5\nCC,y,2.5\n"
+    table = b"smiles,name,y\nC,caf\x8d,0.5\nC\x81,x,1.5\nCC,y,2.5\n"
     bad = BadRows("skip")
     assert read(tmp_path, table, target="y", bad=bad).ids == ("2", "4")
     assert list(bad) == [("table.csv line 3", "the column 'smiles' is not UTF-8 text")]
+
+
+def test_a_table_as_excel_exports_it(tmp_path: Path) -> None:
+    text = "smiles;Fläche (Å²)\r\nC;0,5\r\nCC;1,25\r\n"
+    for content in (
+        text.encode("cp1252"),
+        text.encode("utf-8-sig"),
+        text.encode("utf-16"),
+        b"sep=;\r\n" + text.encode("cp1252"),
+    ):
+        raw = read(tmp_path, content)
+        assert raw.target_names == ("Fläche (Å²)",)
+        assert raw.y is not None and raw.y.tolist() == [[0.5], [1.25]]
+    assert raw.ids == ("3", "4")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.sdf"])
+def test_the_largest_fragment_of_a_salt(tmp_path: Path, name: str) -> None:
+    raw = read(tmp_path, FILES[name], name, target="size")
+    assert raw.ptr.tolist() == [0, 3, 10, 14, 20, 22]
+    assert (raw.smiles[2], raw.info["salts"], raw.info["keep_salts"]) == ("CC(=O)[O-]", 1, False)
+    whole = read(tmp_path, FILES[name], name, target="size", keep_salts=True)
+    assert whole.info["salts"] == 0
+    # A dot may also stand between parts of one molecule.
+    assert read(tmp_path, "smiles,y\nC1.C1,0.5\n").smiles == ("C1.C1",)
+
+
+def test_a_split_column(tmp_path: Path) -> None:
+    parts = ["train", "Test", "valid", "", "training"]
+    rows = zip(MOLECULES, parts, strict=True)
+    table = "id,smiles,y,part\n" + "".join(
+        f"m{i},{smiles},{i}.5,{part}\n" for i, (smiles, part) in enumerate(rows)
+    )
+    bad = BadRows("skip")
+    raw = read(tmp_path, table, split_column="part", bad=bad)
+    assert raw.target_names == ("y",)
+    assert [raw.info["split"][name] for name in raw.ids] == [
+        *("train", "test", "validation", "train")
+    ]
+    reason = "the split column 'part' holds '', not train, validation or test"
+    assert list(bad) == [("table.csv line 5", reason)]
+    with pytest.raises(DataError, match="no split column 'Part'; did you mean 'part'"):
+        read(tmp_path, table, split_column="Part")
+
+
+def test_an_excel_file(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["id", "smiles", "size"], [7, "CCO", 0.5], [], [8, "C1", 1.5], ["m9", "CC", 2]):
+        book.active.append(row)
+    book.create_sheet("notes").append(["other"])
+    book.save(tmp_path / "t.xlsx")
+    bad = BadRows("skip")
+    raw = read_table(tmp_path / "t.xlsx", target="size", bad=bad)
+    assert (raw.name, raw.ids, raw.smiles) == ("t", ("7", "m9"), ("CCO", "CC"))
+    assert raw.y is not None and raw.y.tolist() == [[0.5], [2.0]]
+    assert [where for where, _ in bad] == ["t.xlsx row 4"]
+    for content in (b"PK\x03\x04", b"", (tmp_path / "t.xlsx").read_bytes()[:-100]):
+        with pytest.raises(DataError, match="not an Excel file that can be read"):
+            read(tmp_path, content, "t.xlsx")
+
+
+def test_an_excel_file_without_openpyxl(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(DataError, match=r"pip install 'torch-legs\[cli\]'"):
+        read(tmp_path, b"PK\x03\x04", "t.xlsx")
 
 
 def test_parquet_columns_keep_their_types(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_words_are_a_string_and_a_name(tmp_path: Path) -> None:
 
 
 def test_a_stray_byte_is_no_text_and_does_not_stop_the_rest(tmp_path: Path) -> None:
-    found = list(rows(write(tmp_path, b"caf\xe9,b\n1,2\n"), ",", BadRows()))
+    found = list(rows(write(tmp_path, b"caf\x81,b\n1,2\n"), ",", BadRows()))
     assert [is_text(field) for field in found[0][1]] == [False, True]
     assert is_text("café") and not is_text("a\0b")
     assert found[1][1] == ["1", "2"]

@@ -89,21 +89,28 @@ class MoleculeArrays(NamedTuple):
     bond_attr: NDArray[np.uint8]  # [bonds, len(BONDS)]
     bonds_of: NDArray[np.int64]  # [molecules], bonds of each
     position: NDArray[np.int64]  # [molecules], in the input
-    smiles: list[str]  # [molecules], as read, or written by RDKit for molecules
+    parted: NDArray[np.bool_]  # [molecules], whether smaller fragments were left out
+    smiles: list[str]  # [molecules], as read, or written by RDKit for molecules and fragments
     bad: list[tuple[int, str]]  # position in the input and reason, for the others
 
 
-def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArrays:
-    """Reads SMILES and RDKit molecules (or their binary form); faults are listed, not raised."""
+def read_molecules(
+    items: Iterable[Any], hydrogens: bool = False, keep_salts: bool = True
+) -> MoleculeArrays:
+    """Reads SMILES and RDKit molecules (or their binary form); faults are listed, not raised.
+
+    Without ``keep_salts``, only the largest fragment of salts and mixtures.
+    """
     from rdkit import rdBase
 
     tables = Tables(binary=decodes())
     positions, smiles, bad = list[int](), list[str](), list[tuple[int, str]]()
+    parted = list[bool]()
     # Thousands of parser messages would hide the one list of bad rows that people read.
     with rdBase.BlockLogs():
         for position, item in enumerate(items):
             try:
-                mol, text = _read(item, hydrogens)
+                mol, text, whole = _read(item, hydrogens, keep_salts)
             except DataError as error:
                 bad.append((position, str(error)))
                 continue
@@ -114,6 +121,7 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
             tables.add(mol)
             positions.append(position)
             smiles.append(text)
+            parted.append(not whole)
     counts = np.array(tables.counts, dtype=np.int64).reshape(-1, 4)
     atoms, table = tables.arrays()
     orders = table[:, 2:3] == np.array(list(BOND_ORDERS.values()), dtype=np.float32)
@@ -125,6 +133,7 @@ def read_molecules(items: Iterable[Any], hydrogens: bool = False) -> MoleculeArr
         np.concatenate([orders, table[:, 3:]], axis=1).astype(np.uint8),
         counts[:, 1],
         np.array(positions, dtype=np.int64),
+        np.array(parted, dtype=np.bool_),
         smiles,
         bad,
     )
@@ -143,20 +152,20 @@ def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> Mole
     starts = np.cumsum([0, *lengths[:-1]])
     bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
     shifted = [p._replace(position=p.position + s) for p, s in zip(parts, starts, strict=True)]
-    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:7] for p in shifted), strict=True)]
+    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:8] for p in shifted), strict=True)]
     return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
 
 
 def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
     """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
     atoms, bonds = np.repeat(mask, read.sizes), np.repeat(mask, read.bonds_of)
-    masks, arrays = (atoms, mask, bonds, bonds, bonds, mask, mask), list[Any](read[:7])
+    masks, arrays = (atoms, mask, bonds, bonds, bonds, mask, mask, mask), list[Any](read[:8])
     arrays = [array[chosen] for array, chosen in zip(arrays, masks, strict=True)]
     return MoleculeArrays._make([*arrays, list(compress(read.smiles, mask)), read.bad])
 
 
-def _read(item: Any, hydrogens: bool) -> tuple[Mol, str]:
-    """A molecule ready to be listed, and its SMILES."""
+def _read(item: Any, hydrogens: bool, keep_salts: bool) -> tuple[Mol, str, bool]:
+    """A molecule ready to be listed, its SMILES, and whether it is whole."""
     from rdkit import Chem
 
     if item is None:
@@ -174,7 +183,19 @@ def _read(item: Any, hydrogens: bool) -> tuple[Mol, str]:
         text = Chem.MolToSmiles(mol)
     if mol.GetNumAtoms() == 0:
         raise DataError("a molecule without atoms")
-    return (Chem.AddHs(mol) if hydrogens else mol), text
+    whole = keep_salts or "." not in text or len(Chem.GetMolFrags(mol)) == 1
+    if not whole:
+        text = largest_fragment(mol)
+        mol = Chem.MolFromSmiles(text)  # in the order of the text
+    return (Chem.AddHs(mol) if hydrogens else mol), text, whole
+
+
+def largest_fragment(mol: Mol) -> str:
+    """Canonical SMILES of the fragment with the most atoms."""
+    from rdkit import Chem
+
+    fragments = Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
+    return max((part.GetNumAtoms(), str(Chem.MolToSmiles(part))) for part in fragments)[1]
 
 
 def _parse(text: str) -> Mol:

@@ -97,6 +97,7 @@ class Rows:
     # Makes the graphs at some positions of the index.
     build: Callable[[Sequence[int]], RawGraphs] | None = None
     targets: pd.DataFrame | None = None  # target columns, a row per graph; None without
+    others: pd.DataFrame | None = None  # further columns, per row; None without
 
     def graphs(self, task: Task | None, bad: BadRows) -> RawGraphs:
         """The graphs with their targets, for training; arguments as in ``encode_targets``."""

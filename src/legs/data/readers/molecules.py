@@ -86,7 +86,10 @@ def raw_graphs(
 
 
 def read_parallel(
-    items: Sequence[str | bytes | Mol | None], hydrogens: bool = False, workers: int | None = None
+    items: Sequence[str | bytes | Mol | None],
+    hydrogens: bool = False,
+    workers: int | None = None,
+    keep_salts: bool = True,
 ) -> MoleculeArrays:
     """``read_molecules``, spread over processes where that pays; see :func:`from_smiles`."""
     require_rdkit()
@@ -97,13 +100,13 @@ def read_parallel(
     if workers is None:
         workers = min(cpu_count(), len(items) // CHUNK) if len(items) >= PARALLEL_FROM else 1
     if workers <= 1 or not items:
-        return read_molecules(items, hydrogens)
+        return read_molecules(items, hydrogens, keep_salts)
     parts = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
     portable = (
         [m if m is None or isinstance(m, str | bytes) else bytes(m.ToBinary()) for m in part]
         for part in parts
     )
     results = Parallel(n_jobs=workers)(
-        delayed(read_molecules)(part, hydrogens) for part in portable
+        delayed(read_molecules)(part, hydrogens, keep_salts) for part in portable
     )
     return concatenate(results, [len(part) for part in parts])

@@ -1,4 +1,4 @@
-"""Tables on disk: CSV, SMILES, Parquet and SDF. Columns first, then rows in chunks.
+"""Tables on disk: CSV, SMILES, Excel, Parquet and SDF. Columns first, then rows in chunks.
 
 The index of a chunk says where its rows are: the line, row or record of each, from 1.
 """
@@ -15,6 +15,7 @@ from io import BytesIO, TextIOWrapper
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from zipfile import ZipFile
 
 from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
 # Can be read several times, in chunks; has a path, columns and the unit that numbers count.
 Table: TypeAlias = "TextTable | ParquetTable"
 Row: TypeAlias = tuple[int, list[str]]  # its first line, as an editor counts, and its fields
-SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd")
+EXCEL = (".xlsx", ".xlsm")
+SUFFIXES = (
+    *(".csv", ".tsv", ".tab", ".parquet", ".pq", ".smi", ".smiles", ".txt", ".sdf", ".sd"),
+    *EXCEL,
+)
 # Text that stands for a missing value, as pandas and spreadsheets write it; in lower case.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
 MOLECULE = "(molecule)"  # the column that holds the molecules of an SDF, in RDKit's binary form
@@ -39,6 +44,7 @@ FREE, RATIO = 64 << 20, 50
 # The widest tables of descriptors stay below this; what is longer has lost its line ends.
 LONGEST_LINE = 8_000_000
 _ENDS = ("\n", "\r")
+_SEPARATOR = re.compile(r"(?i)\"?sep=([,;\t])")
 _LONGER = f"longer than {LONGEST_LINE:,} characters"
 _TOO_LONG = "\ufdd1too long"
 # Bytes that are not UTF-8, as Python's surrogateescape smuggles them through.
@@ -64,6 +70,8 @@ def open_table(path: Path) -> Table:
         return ParquetTable(path)
     if suffix in (".sdf", ".sd"):
         return SdfTable(path)
+    if suffix in EXCEL:
+        return ExcelTable(path)
     if suffix == ".txt":  # a table, if its first line names columns, one of them of SMILES
         first = first_line(path).lower()
         table = "smiles" in first and any(mark in first for mark in ",;\t")
@@ -114,7 +122,7 @@ def open_binary(path: Path) -> IO[bytes]:
     """The file's bytes, decompressed where they are gzip (whatever the file's name says)."""
     if not path.is_file():
         what = "a folder, not a file" if path.is_dir() else "not there"
-        raise DataError(f"{path} is {what}; give a CSV, TSV, Parquet, SMILES or SDF file")
+        raise DataError(f"{path} is {what}; give a CSV, TSV, Excel, Parquet, SMILES or SDF file")
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
@@ -146,7 +154,8 @@ def check_unpacked(
 def lines(path: Path) -> Iterator[str]:
     """The lines of a text file, with their ends; one too long to be a row arrives cut and marked.
 
-    Bytes that are not UTF-8 come as lone surrogates (see :func:`is_text`), so that a stray byte
+    A line that is not UTF-8 is read as Windows-1252, as older spreadsheets write it. Bytes that
+    mean nothing there either come as lone surrogates (see :func:`is_text`), so that a stray byte
     in a column nobody reads does no harm.
     """
     try:
@@ -163,6 +172,10 @@ def lines(path: Path) -> Iterator[str]:
                     while line and not line.endswith(_ENDS):
                         line = text.readline(LONGEST_LINE)
                     line = _TOO_LONG + "\n"
+                if not line.isascii() and _NOT_UTF8.search(line):
+                    # All of it: "Å²" in Windows-1252 happens to be UTF-8.
+                    raw = line.encode("utf-8", "surrogateescape")
+                    line = raw.decode("cp1252", "surrogateescape")
                 yield line
     except (UnicodeError, OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
@@ -197,8 +210,13 @@ def words(path: Path, bad: BadRows) -> Iterator[Row]:
 
 
 def delimiter_of(path: Path) -> str:
-    """Tab, comma or semicolon: the one the first line holds most of (a comma where none)."""
+    """Tab, comma or semicolon: the one the first line holds most of (a comma where none).
+
+    Or the one that a first line ``sep=;`` names, which Excel understands.
+    """
     first = first_line(path)
+    if named := _SEPARATOR.match(first):
+        return named[1]
     tabs = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
     return "\t" if tabs else max(",\t;", key=first.count)
 
@@ -216,11 +234,17 @@ class TextTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._delimiter = delimiter_of(path)
-        line, header = next(rows(path, self._delimiter, BadRows()), (0, []))
+        self._above = 1 + bool(_SEPARATOR.match(first_line(path)))  # rows up to the header
+        self._read_header(rows(path, self._delimiter, BadRows()))
+
+    def _read_header(self, rows: Iterator[Row]) -> None:
+        path = self.path
+        line, header = next(islice(rows, self._above - 1, None), (0, []))
         if not header:
             raise DataError(f"{path} is empty")
         if not all(map(is_text, header)):
-            raise DataError(f"{path} line {line} is not UTF-8 text; save the table as CSV in UTF-8")
+            where = f"{path} {self.unit} {line}"
+            raise DataError(f"{where} is not UTF-8 text; save the table as CSV in UTF-8")
         self.columns = [plain_cell(name.strip()) for name in header]
 
     def chunks(self, columns: Sequence[str], size: int, bad: BadRows) -> Iterator[pd.DataFrame]:
@@ -247,7 +271,44 @@ class TextTable:
             bad.add(f"{self.path.name} line {line}", reason, line)
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
-        return islice(rows(self.path, self._delimiter, bad), 1, None)
+        return islice(rows(self.path, self._delimiter, bad), self._above, None)
+
+
+class ExcelTable(TextTable):
+    """The first sheet of an Excel file: its first row names the columns, cells are text."""
+
+    unit = "row"
+
+    def __init__(self, path: Path) -> None:
+        require("Excel files need openpyxl: pip install 'torch-legs[cli]'", "openpyxl")
+        self.path, self._above = path, 1
+        self._read_header(self._sheet())
+
+    def _rows(self, bad: BadRows) -> Iterator[Row]:
+        for number, fields in islice(self._sheet(), self._above, None):
+            yield number, fields + [""] * (len(self.columns) - len(fields))
+
+    def _sheet(self) -> Iterator[Row]:
+        """The rows that are not blank, without empty cells at their ends."""
+        from openpyxl import load_workbook
+
+        with reading_errors(f"{self.path} is not an Excel file that can be read", self.path):
+            with ZipFile(self.path) as parts:
+                size = sum(part.file_size for part in parts.infolist())
+                check_unpacked(self.path, size, FREE, RATIO)
+            # As it was last calculated, row by row.
+            book = load_workbook(self.path, read_only=True, data_only=True)
+            try:
+                sheet = book.worksheets[0]
+                sheet.reset_dimensions()  # some programs write wrong ones
+                for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+                    fields = ["" if cell is None else str(cell) for cell in cells]
+                    while fields and not fields[-1].strip():
+                        fields.pop()
+                    if fields:
+                        yield number, fields
+            finally:
+                book.close()
 
 
 class SmilesLines(TextTable):

@@ -1,8 +1,9 @@
-"""Molecules in tables: CSV, TSV, Parquet, files of SMILES, SDF.
+"""Molecules in tables: CSV, TSV, Excel, Parquet, files of SMILES, SDF.
 
 Messages name rows as a person finds them in the file: ``line`` counts from the first line of a text
-file (a header is line 1), ``row`` from the first row of a Parquet file, ``record`` from the first
-molecule of an SDF. Training reads a table in one batch, prediction and embedding in chunks.
+file (a header is line 1), ``row`` from the first row of an Excel or Parquet file, ``record`` from
+the first molecule of an SDF. Training reads a table in one batch, prediction and embedding in
+chunks.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from legs.data.readers.table_files import (
     without_gaps,
 )
 from legs.data.readers.targets import find_column, find_targets
+from legs.data.splits import PARTS
 from legs.io import expand_user
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _IDS = {"id", "ids", "identifier", "molid", "moleculeid", "compoundid", "chemblid", "zincid"}
 _IDS |= {"moleculechemblid", "cid", "cas", "inchikey"}
+_PARTS = {part: part for part in PARTS} | {"training": "train", "holdout": "test"}
+_PARTS |= dict.fromkeys(("valid", "val", "dev"), "validation")
 _SAMPLE = 50  # values that show whether a column holds SMILES
 _SHARE = 0.9
 
@@ -52,30 +56,41 @@ def read_table(
     id_column: str | None = None,
     hydrogens: bool = False,
     bond_weights: bool = False,
+    keep_salts: bool = False,
+    split_column: str | None = None,
     bad: BadRows = STRICT,
     limit: int | None = None,
 ) -> RawGraphs:
     """Molecules and their targets from a file.
 
-    CSV (comma, semicolon or tab) and TSV with a header, Parquet, ``.smi``/``.txt`` with a SMILES
-    string and an id per line, SDF; text files and SDF also compressed (``.gz``).
+    CSV (comma, semicolon or tab) and TSV with a header, in UTF-8 or Windows-1252, the first sheet
+    of an Excel file, Parquet, ``.smi``/``.txt`` with a SMILES string and an id per line, SDF; text
+    files and SDF also compressed (``.gz``).
 
     ``target`` names columns (an SDF's properties), ``[]`` none; see :func:`find_targets` for the
     default, :mod:`legs.data.readers.targets` for that of ``task``, :func:`smiles_column` and
     :func:`id_column` for columns of molecules and ids. Ids must be present and distinct, but for
     an SDF's titles, which serve if they are; else, and with ``id_column=""``, the number of the
-    line does. ``bad`` collects rows that cannot be used (default: the first one raises).
+    line does. Of salts and mixtures, the largest fragment is read, unless ``keep_salts``;
+    ``info["salts"]`` counts them. ``split_column`` says where rows belong, ``train``,
+    ``validation`` or ``test``; ``info["split"]`` has it by id. ``bad`` collects rows that cannot be
+    used (default: the first one raises).
     """
     require_rdkit()
     table = open_table(expand_user(path))
-    columns = choose_columns(table, smiles_column, id_column, target)
+    columns = choose_columns(table, smiles_column, id_column, target, split_column)
     frame = read_whole(table, columns.needed(), bad, limit)
-    batch = TableRows(table, columns, frame, (), bad.on_error, hydrogens, bond_weights)
+    options = (bad.on_error, hydrogens, bond_weights, keep_salts)
+    batch = TableRows(table, columns, frame, (), *options)
+    if split_column is not None:
+        batch = batch.in_parts(bad)
     rows = batch.read(bad, unique_ids=True)
     if not rows.index:
         raise DataError(f"{table.path} holds no row that can be used")
-    info = {"smiles_column": columns.molecules, "id_column": columns.ids}
+    info: dict[str, Any] = {"smiles_column": columns.molecules, "id_column": columns.ids}
     raw = rows.graphs(task, bad)
+    if rows.others is not None:
+        info["split"] = dict(zip(rows.ids, rows.others.iloc[:, 0], strict=True))
     name = Path(re.sub(r"(?i)\.gz$", "", table.path.name)).stem
     return replace(raw, name=name, info={**raw.info, **info})
 
@@ -91,11 +106,14 @@ def iter_table(
     id_column: str | None = None,
     hydrogens: bool = False,
     bond_weights: bool = False,
+    keep_salts: bool = False,
+    others: bool = False,
 ) -> Iterator[TableRows]:
     """The rows of a table of any length, ``chunk`` at a time, for a model's ``Reading``.
 
     Ids may repeat or be missing: rows are identified by their position. Columns that a user
     ``asked`` for must be there, while one that training had may be called otherwise in a new file.
+    With ``others``, all other columns are read too.
     """
     if chunk is not None and chunk < 1:
         raise DataError(f"chunk is at least 1, not {chunk}")
@@ -111,11 +129,16 @@ def iter_table(
     taken = (columns.molecules, columns.ids)
     there = [t for t in targets if table.columns.count(t) == 1 and t not in taken]
     columns = columns._replace(targets=there)
+    if others:
+        aside = {MOLECULE, TITLE, columns.ids, *there, *getattr(table, "nested", ())}
+        rest = [c for c in table.columns if c not in aside and table.columns.count(c) == 1]
+        columns = columns._replace(others=rest)
+    options = (on_error, hydrogens, bond_weights, keep_salts)
     bad, needed, empty = BadRows(on_error), columns.needed(), True
     parts = [read_whole(table, needed, bad)] if chunk is None else table.chunks(needed, chunk, bad)
     # Bad rows may follow the last good one.
     for part in chain(parts, [pd.DataFrame(columns=needed)]):
-        rows = TableRows(table, columns, part, tuple(bad.rows), on_error, hydrogens, bond_weights)
+        rows = TableRows(table, columns, part, tuple(bad.rows), *options)
         bad.rows.clear()
         if len(rows):
             empty = False
@@ -130,11 +153,12 @@ class Columns(NamedTuple):
     molecules: str
     ids: str | None
     targets: list[str]
+    others: Sequence[str] = ()  # to be written beside results
 
     def needed(self) -> list[str]:
         """All of them, each once."""
         ids = [] if self.ids is None else [self.ids]
-        return list(dict.fromkeys([self.molecules, *ids, *self.targets]))
+        return list(dict.fromkeys([self.molecules, *ids, *self.targets, *self.others]))
 
 
 @dataclass(frozen=True)
@@ -148,10 +172,21 @@ class TableRows:
     on_error: OnError
     hydrogens: bool = False
     bond_weights: bool = False
+    keep_salts: bool = False
 
     def __len__(self) -> int:
         """Number of rows, including those that cannot be used."""
         return len(self.frame) + len(self.bad)
+
+    def in_parts(self, bad: BadRows) -> TableRows:
+        """The rows whose last column names a part of a split, by its full name; others are bad."""
+        name = self.columns.others[-1]
+        parts = self.frame[name].map(lambda value: _PARTS.get(str(value).strip().casefold()))
+        for number in self.frame.index[parts.isna()].tolist():
+            value = str(self.frame.at[number, name])[:40]
+            reason = f"the split column {name!r} holds {value!r}, not train, validation or test"
+            bad.add(self._where(number), reason, number)
+        return replace(self, frame=self.frame.assign(**{name: parts})[parts.notna()])
 
     def read(self, bad: BadRows | None = None, *, unique_ids: bool = False) -> Rows:
         """Makes graphs of the molecules: the slow part; ids may have to be there and distinct."""
@@ -169,7 +204,7 @@ class TableRows:
         if columns.molecules != MOLECULE:
             # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
             molecules = [value if isinstance(value, str) else None for value in molecules]
-        read = read_parallel(molecules, hydrogens=self.hydrogens)
+        read = read_parallel(molecules, self.hydrogens, keep_salts=self.keep_salts)
         for position, reason in read.bad:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows if row.number is not None}
@@ -179,6 +214,9 @@ class TableRows:
         else:
             smiles = dict(zip(numbers, molecules, strict=True))
         order = sorted({*numbers, *errors})
+        others = self.frame[[*columns.others]].reindex(order) if columns.others else None
+        if others is not None and columns.molecules == MOLECULE and "smiles" not in others:
+            others["smiles"] = [smiles.get(n) or "" for n in order]
         row_of = {number: row for row, number in enumerate(order)}
         return Rows(
             [ids.get(n, str(n) if columns.ids is None else "") for n in order],
@@ -188,6 +226,7 @@ class TableRows:
             [row_of[n] for n in usable],
             lambda chosen: self._build(read, [ids[n] for n in usable], chosen),
             without_gaps(frame.loc[usable, columns.targets]) if columns.targets else None,
+            others,
         )
 
     def pieces(self, size: int) -> Iterator[TableRows]:
@@ -214,13 +253,15 @@ class TableRows:
     def _build(self, read: MoleculeArrays, ids: Sequence[str], chosen: Sequence[int]) -> RawGraphs:
         mask = np.zeros(len(ids), dtype=bool)
         mask[list(chosen)] = True
+        read = read if mask.all() else select(read, mask)
+        salts = {"keep_salts": self.keep_salts, "salts": int(read.parted.sum())}
         return raw_graphs(
-            read if mask.all() else select(read, mask),
+            read,
             hydrogens=self.hydrogens,
             bond_weights=self.bond_weights,
             ids=tuple(ids[i] for i in chosen),
             name=self.table.path.name,
-            info={"source": str(self.table.path)},
+            info={"source": str(self.table.path), **salts},
         )
 
     def _ids(self) -> dict[int, str]:
@@ -255,7 +296,11 @@ class TableRows:
 
 
 def choose_columns(
-    table: Table, smiles: str | None, ids: str | None, target: str | Sequence[str] | None
+    table: Table,
+    smiles: str | None,
+    ids: str | None,
+    target: str | Sequence[str] | None,
+    split: str | None = None,
 ) -> Columns:
     """The columns that were named, or else the likely ones; see :func:`read_table`."""
     import pandas as pd
@@ -271,10 +316,12 @@ def choose_columns(
         identity = id_column(rest, ids)
         if identity is None and ids is None and TITLE in rest:
             identity = TITLE
-        targets = find_targets(names, target, other=[molecules, TITLE, identity or TITLE])
+        others = [] if split is None else [find_column(names, split, "split column")]
+        other = [molecules, TITLE, identity or TITLE, *others]
+        targets = find_targets(names, target, other=other)
     except DataError as error:
         raise DataError(f"{table.path.name}: {error}") from error
-    return Columns(molecules, identity, targets)
+    return Columns(molecules, identity, targets, others)
 
 
 def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None = None) -> str:
@@ -335,5 +382,6 @@ def _folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
-_OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit"
+_OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit keep_salts"
+_OPTIONS += " split_column"
 READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table, ("rdkit", "biotite"))

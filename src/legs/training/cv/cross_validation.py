@@ -30,7 +30,13 @@ from legs.io import one_writer
 from legs.training.cv import models as training
 from legs.training.cv.models import Job, Measure, Shared, Strategy, choose_strategy
 from legs.training.cv.protocol import CVOptions, check_grid, plan_splits, stacks
-from legs.training.cv.results import CVResult, baseline_scores, score_method
+from legs.training.cv.results import (
+    VALIDATION,
+    CVResult,
+    baseline_scores,
+    check_metric,
+    score_method,
+)
 from legs.training.cv.store import Store, Trained, file_names, is_store
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
 from legs.training.methods import ENSEMBLES
@@ -104,6 +110,7 @@ def cross_validate(
     progress: Callable[[CVProgress], None] = lambda facts: None,
     engine: Engine | None = None,
     way: str | None = None,
+    metric: str | None = None,
 ) -> CVResult:
     """Cross-validates methods on the same partitions.
 
@@ -130,6 +137,9 @@ def cross_validate(
         progress: called now and then with :class:`~legs.training.cv.cross_validation.CVProgress`.
         engine: whose workers train, such as those of a cluster (default: this process, one method
             after another).
+        metric: the score of validation graphs that chooses a setting of the grid, such as
+            ``"roc_auc"`` or ``"mae:T"``, see :meth:`legs.training.task.Task.scores` (default: the
+            validation loss).
         way: deprecated name of ``strategy``, with ``"single"`` for ``"sequential"``.
     """
     if way is not None:
@@ -149,6 +159,13 @@ def cross_validate(
         "model_options": model_options or {},
         "splits": [fingerprint_split(split) for split in flat],
     }
+    measures = dict(measures or {})
+    if metric is not None:
+        check_metric(data, flat[0], metric)
+        if any(name in ENSEMBLES for name in methods):
+            raise ValueError("a metric chooses settings of single networks, not of ensembles")
+        measures[VALIDATION] = partial(training.validation_score, metric)
+        settings["metric"] = metric
     if keep_features:
         settings["features"] = True
     if measures:
@@ -159,7 +176,7 @@ def cross_validate(
         if folder is not None and not (folder / "splits.json").exists():
             save_splits(folder / "splits.json", flat)
         processes = workers or os.cpu_count() or 1
-        every = dict(measures or {})
+        every = dict(measures)
         if keep_features:
             every["features"] = partial(training.graph_features, data)
         shared = Shared(data, options.training, device, every, processes)

@@ -36,6 +36,7 @@ Report = Callable[[Standing], None]
 Measure = Callable[[Member, Inputs, Tensor], Tensor | None]
 # The file for the state of a stack, by its part of an ensemble or ``""``; ``None`` keeps none.
 Checkpoints = Callable[[str], Path | None]
+ERRORS = ("log_loss", "whitened_mse", "rmse:", "mae:")  # scores of which lower ones are better
 
 
 class Job(NamedTuple):
@@ -225,6 +226,15 @@ def _trained(
 def graph_features(data: GraphDataset, member: Member, *_: object) -> Tensor:
     """A measure, if it is the last: features of all graphs, ``[graphs, features]``."""
     return embed(member.network.cpu().float(), data).float()
+
+
+def validation_score(metric: str, member: Member, inputs: Inputs, y: Tensor) -> Tensor:
+    """A measure: a score of validation graphs, negated where lower is better; a scalar."""
+    index = torch.as_tensor(member.split.validation).to(y.device)
+    out = predict(inputs, member.network, index)
+    scores = member.task.scores(member.task.answers(out.float()).cpu(), y[index].cpu())
+    value = torch.tensor(scores.get(metric, math.nan))
+    return -value if metric.startswith(ERRORS) else value
 
 
 def learned_scales(network: Network) -> Tensor | None:

@@ -51,6 +51,8 @@ class MethodResult:
     losses: list[list[float]] = field(default_factory=list)  # mean validation, by setting and set
     # By test set and graph: the mean probability of the voted class.
     probabilities: list[Tensor] = field(default_factory=list)
+    # By test set and name: all scores of the mean answer, and the accuracy of the vote.
+    metrics: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -106,6 +108,7 @@ class CVResult:
         return 1 if self.data.task == "regression" else 100
 
 
+VALIDATION = "validation score"  # the measure that chooses a setting
 _SCORE = {"regression": "whitened_mse", "multilabel": "average_precision"}
 
 
@@ -115,15 +118,16 @@ def score_method(
     method: str,
     by_setting: list[list[list[Trained]]],
 ) -> MethodResult:
-    """Chooses a setting for every test set by validation loss, and scores its models.
+    """Chooses a setting for every test set on validation graphs, and scores its models.
 
     ``planned`` are splits by test set and model, ``by_setting`` models by setting, too.
     """
     losses = [[float(np.mean([m.validation_loss for m in g])) for g in s] for s in by_setting]
-    chosen = np.argmin(losses, axis=0).tolist()
+    criteria = [[np.mean([_criterion(m) for m in g]) for g in s] for s in by_setting]
+    chosen = np.argmin(np.nan_to_num(criteria, nan=np.inf), axis=0).tolist()
     behind = [by_setting[best][k] for k, best in enumerate(chosen)]
     scored = [_score(data, splits, models) for splits, models in zip(planned, behind, strict=True)]
-    answers, scores, sure = (list(column) for column in zip(*scored, strict=True))
+    answers, scores, sure, metrics = (list(column) for column in zip(*scored, strict=True))
     everything = [m for s in by_setting for g in s for m in g]
     first = behind[0][0]  # settings may differ in width: parameters are those of its choice
     seconds, strategies = sum(m.seconds for m in everything), {m.strategy for m in everything}
@@ -133,25 +137,42 @@ def score_method(
         for name in first.measured
         if all(name in m.measured for group in behind for m in group)
     }
-    return MethodResult(method, scores, chosen, answers, *training, measured, losses, sure)
+    return MethodResult(method, scores, chosen, answers, *training, measured, losses, sure, metrics)
+
+
+def _criterion(model: Trained) -> float:
+    """What is least for the best setting: the validation loss, or a negated score."""
+    score = model.measured.get(VALIDATION)
+    return model.validation_loss if score is None else -float(score)
+
+
+def check_metric(data: GraphDataset, split: Split, metric: str) -> None:
+    """A clear error for a score that the task does not have."""
+    assert data.y is not None
+    task = Task.of(data, torch.as_tensor(split.train))
+    scores = task.scores(task.baseline(data.y, split), data.y[split.test])
+    if metric not in scores:
+        raise ValueError(f"there is no metric {metric!r}; choose one of {', '.join(scores)}")
 
 
 def _score(
     data: GraphDataset, group: list[Split], models: list[Trained]
-) -> tuple[Tensor, float, Tensor]:
-    """The answer for a test set, its score, and the mean probabilities of voted classes."""
+) -> tuple[Tensor, float, Tensor, dict[str, float]]:
+    """The answer for a test set, its score, mean probabilities of voted classes, all scores."""
     assert data.y is not None
     test = group[0].test
     for model in models:
         check_finite(data, model.answers, test)
     answers = torch.stack([model.answers for model in models])
+    task = Task.of(data, torch.as_tensor(group[0].train))
+    mean = answers.mean(0)
+    scores = task.scores(mean, data.y[test])
     if data.task == "classification":
         classes = vote(answers)
         sure = answers.double().mean(0).gather(1, classes.unsqueeze(1)).squeeze(1)
-        return classes, float((classes == data.y[test]).double().mean()), sure
-    task = Task.of(data, torch.as_tensor(group[0].train))
-    mean = answers.mean(0)
-    return mean, task.scores(mean, data.y[test])[_SCORE[task.kind]], mean.new_empty(0)
+        scores["accuracy"] = float((classes == data.y[test]).double().mean())
+        return classes, scores["accuracy"], sure, scores
+    return mean, scores[_SCORE[task.kind]], mean.new_empty(0), scores
 
 
 def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[float]:
@@ -227,6 +248,18 @@ def summary(result: CVResult) -> pd.DataFrame:
     return _table(rows, *columns)
 
 
+def metric_table(result: CVResult) -> pd.DataFrame:
+    """All scores of all methods, mean and standard deviation over the test sets that have them."""
+    rows: list[tuple[Any, ...]] = []
+    for m in result.methods:
+        for name in dict.fromkeys(name for scores in m.metrics for name in scores):
+            values = np.array([scores.get(name, math.nan) for scores in m.metrics])
+            values = values[~np.isnan(values)]
+            if len(values):
+                rows.append((m.method, name, float(values.mean()), float(values.std())))
+    return _table(rows, "method", "metric", "mean", "std")
+
+
 def comparisons(result: CVResult) -> pd.DataFrame:
     """Every pair of methods over the same test sets, by the corrected resampled t-test."""
     split = result.splits[0][0]
@@ -278,6 +311,7 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
         "summary": summary(result),
         "comparisons": comparisons(result),
         "folds": _table(folds, "test_set", "method", "score", "setting", "chosen"),
+        "metrics": metric_table(result),
         "predictions": _predictions(result),
     }
     for name, table in tables.items():
@@ -286,7 +320,7 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
     if len(tables["comparisons"]):
         text += f"{markdown(tables['comparisons'])}\n"
     if len(chosen):
-        text += f"\nSettings chosen on validation loss:\n\n{markdown(chosen)}\n"
+        text += f"\nSettings chosen on validation graphs:\n\n{markdown(chosen)}\n"
     io.write_atomically(folder / "results.md", text.encode())
     content = {
         "data": result.data.name,
