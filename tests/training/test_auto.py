@@ -129,6 +129,15 @@ def test_a_loaded_blend_predicts_the_same(task, tmp_path, monkeypatch):
     assert torch.equal(legs.load(tmp_path).predict(bare), fitted.predictor.predict(bare))
 
 
+def test_little_time_leaves_candidates_out():
+    fitted = fit(molecules("regression"), "auto", options=OPTIONS, model_options={"minutes": 1e-4})
+    sizes = {each["name"]: each["size"] for each in fitted.predictor.answerer.candidates}
+    assert sizes["forest"] == 20 and sizes["boosting"] == sizes["legs-deep"] == 0
+    assert set(fitted.predictor.answerer.weights) <= {"forest", "kernel"}
+    with pytest.raises(ValueError, match="minutes must be a positive number; got -1"):
+        fit(molecules("regression"), "auto", model_options={"minutes": -1})
+
+
 def test_test_graphs_take_no_part():
     data = molecules("regression")
     fitted = fit(data, "kernel", options=OPTIONS)

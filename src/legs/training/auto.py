@@ -321,7 +321,8 @@ def fit_blend(
         if candidate == "legs-deep":
             result = _try_networks(inner, left, device)
         elif candidate != "kernel":
-            result = _try_trees(candidate, inner, left / (len(BLENDS[name]) - step + 1))
+            share = left / (len(BLENDS[name]) - step + 1)
+            result = _try_trees(candidate, inner, share, alone=name == candidate)
         elif len(rows) <= LARGEST_KERNEL or name == "kernel":
             result = _try_kernel(inner)
         note: dict[str, Any] = {"name": candidate, "size": 0, "scores": {}, "weight": 0.0}
@@ -409,8 +410,8 @@ def _try_kernel(inner: Inner) -> Trained:
     return Trained(inner.out_of_fold(fit), len(rows), lambda: gram.fit(rows))
 
 
-def _try_trees(kind: str, inner: Inner, seconds: float) -> Trained:
-    """As many trees as the time allows, up to a bound."""
+def _try_trees(kind: str, inner: Inner, seconds: float, alone: bool) -> Trained | None:
+    """As many trees as the time allows, up to a bound; a forest always, and what is ``alone``."""
     x, y, seed, labels = inner.table.x, inner.target, inner.options.seed, inner.task.kind
 
     def grow(index: Indices, size: int) -> Trees:
@@ -421,6 +422,8 @@ def _try_trees(kind: str, inner: Inner, seconds: float) -> Trained:
     start = time.monotonic()
     grow(inner.rest[0], FEWEST)
     rate = FEWEST / (time.monotonic() - start) / (len(inner.folds) + 1)
+    if seconds * rate < FEWEST and kind == "boosting" and not alone:
+        return None
     size = int(np.clip(seconds * rate, FEWEST, TREES if kind == "forest" else ROUNDS))
 
     def fit(index: Indices) -> Callable[[Table], Floats]:
