@@ -222,7 +222,7 @@ def test_molecules_from_file_to_prediction(tmp_path):
     out = str(tmp_path / "out.csv")
     assert main(["predict", str(tmp_path / "run"), str(tmp_path / "data.csv"), "-o", out]) == 0
     with open(out, newline="", encoding="utf-8") as file:
-        predictions = [float(row["y"]) for row in csv.DictReader(file)]
+        predictions = [float(row["predicted:y"]) for row in csv.DictReader(file)]
     data = legs.data.load(tmp_path / "data.csv", target="y")
     predictor = legs.load(tmp_path / "run" / "model")
     wanted = predictor.predict(data)[:, 0].numpy()

@@ -139,7 +139,7 @@ def test_molecules_from_file_to_prediction(tmp_path, monkeypatch):
     new = write(tmp_path / "new.csv", ("smiles",), rows(9))
     assert main(["predict", str(run), str(new), "-o", str(out)]) == 0
     answers = predictor.predict(legs.data.load(new))  # which has no descriptors
-    written = [float(row["cost"]) for row in read(out)]
+    written = [float(row["predicted:cost"]) for row in read(out)]
     np.testing.assert_allclose(written, answers[:, 0], rtol=1e-5)
     whole = legs.data.load(new, descriptors="rdkit", fingerprint="morgan-count")
     assert torch.equal(predictor.predict(whole), answers)
