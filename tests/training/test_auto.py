@@ -64,7 +64,7 @@ def test_trees_predict_as_scikit_learn_does():
 def test_a_gaussian_process_interpolates():
     x, y = table()
     counts = np.zeros((80, 0), dtype=np.float32)
-    gram = Gram(x, counts, y, seed=0)
+    gram = Gram(x, counts, y).tune(0)
     index = np.arange(60)
     model = gram.fit(index)
     noise = np.exp(model.theta[0, 3].item())
@@ -136,6 +136,45 @@ def test_little_time_leaves_candidates_out():
     assert set(fitted.predictor.answerer.weights) <= {"forest", "kernel"}
     with pytest.raises(ValueError, match="minutes must be a positive number; got -1"):
         fit(molecules("regression"), "auto", model_options={"minutes": -1})
+
+
+@pytest.mark.parametrize("when", [1, 2, 3.5, 4])
+def test_a_run_resumes_from_its_candidates(when, tmp_path, monkeypatch):
+    data = molecules("regression")
+    undisturbed = fit(data, "auto", options=OPTIONS)
+
+    def stop(row):
+        if row["epoch"] == when:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(data, "auto", options=OPTIONS, directory=tmp_path / "run", report=stop)
+    fits = []
+    monkeypatch.setattr(
+        "legs.training.auto.fit_forest", lambda *a: fits.append(len(a[0])) or fit_forest(*a)
+    )
+    resumed = fit(data, "auto", options=OPTIONS, directory=tmp_path / "run")
+    assert torch.equal(resumed.predictor.predict(data), undisturbed.predictor.predict(data))
+    assert len(fits) <= 1  # on all graphs, in the end
+    weights = resumed.predictor.answerer.weights
+    assert weights == undisturbed.predictor.answerer.weights
+    with pytest.raises(ModelError, match="other settings"):
+        fit(data, "auto", options=OPTIONS, directory=tmp_path / "run", model_options={"minutes": 9})
+
+
+def test_class_weights_shift_probabilities():
+    data = molecules("classification")
+    data = data.subset(np.flatnonzero((data.y == 0) | (torch.arange(60) % 6 == 1)))
+    split = Split(*np.split(np.random.default_rng(0).permutation(len(data)), [24, 30]))
+    usual, balanced = (
+        fit(data, "forest", split, replace(OPTIONS, balanced=b), group_by=None).predictor
+        for b in (False, True)
+    )
+    weights, p = balanced.task.class_weights, usual.predict(data)
+    torch.testing.assert_close(
+        balanced.predict(data), p * weights / (p @ weights).unsqueeze(1), atol=1e-5, rtol=0
+    )
+    assert weights[1] > 2 * weights[0]
 
 
 def test_test_graphs_take_no_part():

@@ -32,7 +32,7 @@ DIGEST = "sha256"
 CLEAR = (io.BoundedError, ImportError, MemoryError, OSError)
 MADE = "run the command that made it again"
 # The model of a demonstration that is shown in detail comes first.
-DEMO_ORDER = ("legs-fcn", "legs-fixed", "gcn", "baseline")
+DEMO_ORDER = ("legs-deep", "legs-fcn", "legs-fixed", "gcn", "baseline")
 # A folder that no page can be made of; the message says why.
 ReportError = io.FileError
 

@@ -359,6 +359,9 @@ def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
     lines = [_prediction(run, table.iloc[k], names) for k in range(len(table))]
     values = {k: np.array(one["nodes"]) for k, one in run.explanations.items()}
     explained = f"{'' if run.classes else 'predicted '}{what}" if values else ""
+    weight = run.model.get("blend", {}).get("weights", {}).get("legs-deep")
+    if explained and weight is not None:
+        explained += f" by the networks of the blend (legs-deep, weight {weight:.2f})"
     return {**_graphs(shown, colors, lines, values), "explained": explained}
 
 

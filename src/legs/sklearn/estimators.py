@@ -225,7 +225,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``, or labels, 0 or 1 each."""
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f'class_weight must be None or "balanced"; got {self.class_weight!r}')
-        if self.class_weight and self.model in ("gs-svm", *BLENDS):
+        if self.class_weight and self.model == "gs-svm":
             raise ValueError(f"{self.model} has no class_weight")
         if np.ndim(y) == 2 and np.shape(y)[1] > 1:
             labels, titles = encode_numbers(y, "multilabel")

@@ -107,6 +107,7 @@ def fit(
     >>> fitted.predictor.predict(data[:2]).shape
     torch.Size([2, 10])
     """
+    start = time.monotonic()
     options, model_options = options or TrainingOptions(), model_options or {}
     check_names(model, model_options)
     if model in BLENDS:
@@ -140,12 +141,12 @@ def fit(
         records = runs.Records(folder, settings, report)
         if folder is not None and data.info.get("bad"):  # not before the settings were checked
             write_bad_rows(folder / runs.BAD_ROWS, data.info["bad"])
-        start = time.monotonic()
+        began = time.monotonic()
         place = torch.device(device) if group.size == 1 else group.device
         answerer, state = _fit_method(
-            model, model_options, data, split, task, options, place, records, group, groups
+            model, model_options, data, split, task, options, place, records, group, groups, start
         )
-        seconds = time.monotonic() - start
+        seconds = time.monotonic() - began
         used = data.subset(np.concatenate([split.train, split.validation]))
         features = (tuple(data.info.get("features", ())), data.feature_names)
         keys = encode_keys(graph_keys(used))
@@ -176,15 +177,15 @@ def _fit_method(
     records: runs.Records,
     group: Group,
     groups: splits.Indices | None,
+    start: float,
 ) -> tuple[Network | ScatteringSVM | Blend, State]:
     """Trains a method; ``model_options`` of ensembles are those of the head."""
     train_index = torch.as_tensor(split.train)
     if name in BLENDS:
         if group.size > 1:
             raise ValueError(f"{name} is not trained in batches; use one process")
-        if options.balanced:
-            raise ValueError(f"{name} does not weigh classes; use a network, such as legs-deep")
         more: dict[str, Any] = {"groups": groups, "device": device, "report": records.report}
+        more |= {"checkpoint": records.checkpoint, "settings": records.settings, "start": start}
         return fit_blend(name, data, task, split, options, **model_options, **more), State()
     if name == "gs-svm":
         if group.size > 1:

@@ -23,6 +23,7 @@ from legs.models import ModelError
 from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
 from legs.nn import Scattering
 from legs.training.checkpoint import State, keep_settings, plain, read_checksummed, read_json
+from legs.training.methods import equal_to_target
 from legs.training.task import prediction_table, public_columns
 
 if TYPE_CHECKING:
@@ -64,6 +65,13 @@ def _is_checkpoint(path: Path) -> bool:
     with suppress(OSError, ModelError):
         return bool(read_checksummed(path, "state"))
     return False
+
+
+def run_method(folder: Path) -> str | None:
+    """The method of a run that is to be resumed; ``None`` where a folder holds none."""
+    with suppress(OSError, ModelError, KeyError):
+        return str(read_json(folder / SETTINGS)["model"])
+    return None
 
 
 def clear_failed_start(folder: Path) -> None:
@@ -259,8 +267,12 @@ class Records:
             "machine": machine_name(device),
             "versions": versions(),
         }
-        if candidates := getattr(fitted.predictor.answerer, "candidates", None):
+        answerer: Any = fitted.predictor.answerer
+        if candidates := getattr(answerer, "candidates", None):
             results["candidates"] = candidates
+        scale = getattr(answerer, "scale" if candidates else "graph_scale", None)
+        if scale is not None and (equal := equal_to_target(scale, data)):
+            results["dropped"] = equal
         if not fitted.trained:  # the run had ended before: how it came about stays as it was
             with suppress(OSError, ValueError, TypeError):
                 before = io.parse_json(io.read_file(folder / RESULTS))
