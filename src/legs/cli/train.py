@@ -159,6 +159,12 @@ def _show_scores(console: Console, model: str, fitted: Fitted) -> None:
     console.print(score_table(fitted.scores, sizes))
     if candidates := getattr(fitted.predictor.answerer, "candidates", None):
         console.print(candidate_table(candidates))
+    widths = fitted.predictor.half_widths
+    for name, half in zip(fitted.predictor.task.names, widths, strict=False):
+        if half is not None and len(widths) <= 8:
+            console.echo(f"interval   {name}: ±{half:.3g} holds 90 % of new values")
+    if fitted.coverage is not None:
+        console.echo(f"coverage   {fitted.coverage:.0%} of test values are in their intervals")
     state = fitted.state
     epochs = f", best epoch {state.best_epoch} of {state.epoch}" if state.epoch else ""
     time = duration(fitted.seconds)

@@ -145,7 +145,8 @@ class NetworkEstimator(GraphEstimator):
         # Validated once, after the last epoch: these are the weights to keep.
         options = replace(options, max_epochs=epochs, validate_every=epochs)
         split = fitted.split._replace(train=everything)
-        return self._fit(data, split, options).predictor
+        again = self._fit(data, split, options).predictor
+        return replace(again, half_widths=fitted.predictor.half_widths)
 
 
 @dataclass(eq=False, repr=False)

@@ -506,7 +506,7 @@ def _try_networks(
             copies = [m._replace(network=copy.deepcopy(m.network)) for m in members]
             train_stack(copies, inputs, y, options)
         now = time.monotonic()
-        epochs = int((start + seconds - now) / (now - began))
+        epochs = int(0.85 * (start + seconds - now) / (now - began))
         epochs = min(epochs, EPOCHS, inner.options.max_epochs)
         if epochs < min(FEWEST, inner.options.max_epochs):
             return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ from legs.data.validate import check_values
 from legs.models import Ensemble, Network, create
 from legs.training import runs
 from legs.training.auto import Blend, described, fit_blend
+from legs.training.calibration import half_widths
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked, with_read_features
@@ -52,6 +54,7 @@ class Fitted:
         state: history and best epoch.
         seconds: of training.
         trained: whether anything was left to train; not where a directory held the whole run.
+        coverage: of the test values of continuous targets, the share within the 90 % intervals.
     """
 
     predictor: Predictor
@@ -60,6 +63,7 @@ class Fitted:
     state: State
     seconds: float
     trained: bool = True
+    coverage: float | None = None
 
 
 def fit(
@@ -154,14 +158,24 @@ def fit(
         reading = reading_options(data)
         predictor = Predictor(answerer, task, *features, model, reading, keys, near)
         answers = predictor.predict(data)
+        # Graphs that no model was trained on, and that chose little.
+        rows = np.setdiff1d(split.validation, split.train)
         if isinstance(answerer, Blend) and answerer.out_of_fold is not None:
             rows, answers_out_of_fold = answerer.out_of_fold
             answers[rows] = answers_out_of_fold
         assert data.y is not None
+        coverage: float | None = None
+        if task.kind == "regression":
+            widths = half_widths(answers[rows], data.y[rows])
+            predictor = replace(predictor, half_widths=widths)
+            error = (answers - data.y)[split.test].abs()
+            inside = error <= torch.tensor([math.nan if w is None else w for w in widths])
+            known = ~error.isnan() & torch.tensor([w is not None for w in widths])
+            coverage = float(inside[known].double().mean()) if bool(known.any()) else None
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
         trained = bool(records.epochs or not state.epoch)
-        fitted = Fitted(predictor, split, scores, state, seconds, trained)
+        fitted = Fitted(predictor, split, scores, state, seconds, trained, coverage)
         records.write_results(fitted, data, answers, device, command)
         return fitted
 

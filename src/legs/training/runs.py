@@ -22,6 +22,7 @@ from legs.data.errors import is_bad_rows
 from legs.models import ModelError
 from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
 from legs.nn import Scattering
+from legs.training.calibration import LEVEL
 from legs.training.checkpoint import State, keep_settings, plain, read_checksummed, read_json
 from legs.training.methods import equal_to_target
 from legs.training.task import prediction_table, public_columns
@@ -270,6 +271,12 @@ class Records:
         answerer: Any = fitted.predictor.answerer
         if candidates := getattr(answerer, "candidates", None):
             results["candidates"] = candidates
+        if any(fitted.predictor.half_widths):
+            results["intervals"] = {
+                "level": LEVEL,
+                "half_widths": list(fitted.predictor.half_widths),
+                "coverage": fitted.coverage,
+            }
         scale = getattr(answerer, "scale" if candidates else "graph_scale", None)
         if scale is not None and (equal := equal_to_target(scale, data)):
             results["dropped"] = equal
@@ -279,7 +286,8 @@ class Records:
                 results |= {name: before[name] for name in ORIGIN if name in before}
         if len(test):
             table = prediction_table(task, answers[test], data.subset(test))
-            table = public_columns(task, table, *data.target_names[:1])
+            name = [*data.target_names, "class"][0]
+            table = public_columns(task, table, name, fitted.predictor.half_widths)
             io.write_atomically(folder / PREDICTIONS, io.csv_table(table).encode())
         write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
         results["weights"] = io.file_digest(folder / "model" / WEIGHTS)

@@ -293,11 +293,16 @@ def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.Data
     return pd.DataFrame(columns)
 
 
-def public_columns(task: Task, table: pd.DataFrame, target: str = "class") -> pd.DataFrame:
+def public_columns(
+    task: Task,
+    table: pd.DataFrame,
+    target: str = "class",
+    half_widths: Sequence[float | None] = (),
+) -> pd.DataFrame:
     """:func:`prediction_table` as people get it: id, measured and predicted values, the rest.
 
-    Columns are called ``measured:T``, ``predicted:T`` and ``probability:T=CLASS``; ``target`` is
-    the name of T in classification.
+    Columns are called ``measured:T``, ``predicted:T``, ``lower:T`` and ``upper:T``, and
+    ``probability:T=CLASS``; ``target`` is the name of T in classification.
     """
     names = {f"truth:{name}": f"measured:{name}" for name in task.names}
     if task.kind == "classification":
@@ -307,6 +312,12 @@ def public_columns(task: Task, table: pd.DataFrame, target: str = "class") -> pd
         names |= {f"probability:{name}": f"probability:{name}=1" for name in task.names}
     else:
         names |= {name: f"predicted:{name}" for name in task.names}
+        table, ends = table.copy(), [*zip(task.names, half_widths, strict=False)]
+        for side, sign in (("lower", -1), ("upper", 1)):
+            for name, half in ends:
+                if half is not None:
+                    table[f"{side}:{name}"] = table[name] + sign * half
+                    names[f"{side}:{name}"] = f"{side}:{name}"
     first = ["id", *(name for name in names if name in table)]
     return table[[*first, *(c for c in table if c not in first)]].rename(columns=names)
 
