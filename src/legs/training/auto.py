@@ -23,7 +23,7 @@ from torch.nn.functional import one_hot
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataWarning
-from legs.data.features.molecule_features import Descriptors, with_molecule_features
+from legs.data.features.molecule_features import feature_names, with_molecule_features
 from legs.data.splits import (
     Indices,
     Split,
@@ -186,12 +186,14 @@ class Blend:
 
 
 def described(data: GraphDataset) -> GraphDataset:
-    """Molecules with descriptors and count fingerprints, unless there are graph-level features."""
+    """Molecules with descriptors and count fingerprints, unless there are graph-level features.
+
+    Without descriptors where a target has the name of one: the others would give it away.
+    """
     if data.graph_features is not None or not (data.smiles and all(data.smiles)):
         return data
-    # Targets of sets that are known by name (nci-5k, zinc) are made of RDKit's descriptors.
-    descriptors: Descriptors | None = None if data.info.get("named") else "rdkit"
-    return with_molecule_features(data, descriptors, "morgan-count")
+    given_away = set(feature_names("rdkit")).intersection(data.target_names)
+    return with_molecule_features(data, None if given_away else "rdkit", "morgan-count")
 
 
 def raw_features(data: GraphDataset) -> Tensor:
