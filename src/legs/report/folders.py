@@ -20,6 +20,7 @@ from legs import io
 from legs.report.theme import Floats
 
 RESULTS, EXPLAINED, DEMO = "results.json", "explained.json", "demo.json"
+PREDICTIONS = "test_predictions.csv"
 GRAPHS, MODEL, WEIGHTS = "shown.npz", "model.json", "weights.safetensors"
 # Of the graphs that are shown, see legs.training.shown.
 ARRAYS = {"numbers", "parts", "ptr", "edge_ptr", "edges", "places", "share", "best", "worst"}
@@ -229,7 +230,7 @@ def read_train(folder: Path) -> Run:
             folder,
             results,
             read_table(folder / "metrics.csv"),
-            _read_predictions(folder / "test_predictions.csv", results.get("task", {})),
+            _read_predictions(folder / PREDICTIONS, results.get("task", {})),
             read_scales(folder / "scales.jsonl"),
             read_shown(folder),
             read_explained(folder, model),

@@ -232,7 +232,7 @@ class Records:
         if self.folder is None:
             return
         # Imported here: it needs pandas, and a model can be fitted without.
-        from legs.training.shown import write_run_shown
+        from legs.training.shown import describe_data, write_run_shown
 
         folder, task, test = self.folder, fitted.predictor.task, fitted.split.test
         fitted.predictor.save(folder / "model")
@@ -248,6 +248,7 @@ class Records:
                 "edges": len(data.col) // 2,
                 "features": list(data.feature_names),
                 "molecules": bool(data.smiles),
+                **describe_data(data, fitted.split),
             },
             "task": {
                 "kind": task.kind,
