@@ -12,7 +12,10 @@ import legs
 from legs.cli import main
 from legs.data import from_objects
 from legs.data.splits import Split, scaffolds
+from legs.explain import attribute, explain_run
+from legs.explain.runs import drawn_graphs
 from legs.models.saving import ModelError, load_directory, save_directory
+from legs.report.page import write_page
 from legs.training import TrainingOptions, fit
 from legs.training.auto import blend_weights, inner_folds
 from legs.training.gaussian_process import Gram
@@ -162,6 +165,27 @@ def test_a_run_resumes_from_its_candidates(when, tmp_path, monkeypatch):
     assert weights == undisturbed.predictor.answerer.weights
     with pytest.raises(ModelError, match="other settings"):
         fit(data, "auto", options=OPTIONS, directory=tmp_path / "run", model_options={"minutes": 9})
+
+
+def test_a_blend_is_explained_by_its_networks(tmp_path, monkeypatch):
+    monkeypatch.setattr("legs.training.auto.blend_weights", lambda *_: [0.4, 0.2, 0.1, 0.3])
+    quality = {"draws": 1, "tolerance": 0.1, "most": 60}
+    monkeypatch.setattr("legs.explain.runs.QUALITY", quality)
+    fitted = fit(molecules("regression"), "auto", options=OPTIONS, directory=tmp_path)
+    file = explain_run(tmp_path)
+    (one,) = json.loads(file.read_text())["graphs"][0]["found"]
+    graph = drawn_graphs(tmp_path / "shown.npz")[0]
+    members = [
+        attribute(replace(fitted.predictor, answerer=network), graph, one["target"], **quality)
+        for network in fitted.predictor.answerer.networks
+    ]
+    assert one["value"] == pytest.approx(np.mean([each.value for each in members]), rel=1e-3)
+    mean = np.mean([each.nodes for each in members], axis=0)
+    np.testing.assert_allclose(one["nodes"], mean, rtol=1e-3, atol=1e-6)
+    assert len(one["nodes"]) == graph.num_nodes
+    page = write_page(tmp_path).read_text()
+    assert "by the networks of the blend (legs-deep, weight 0.30)" in page
+    assert "Candidates" in page
 
 
 def test_class_weights_shift_probabilities():
