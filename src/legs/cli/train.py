@@ -40,6 +40,13 @@ def train(
     ] = "random",
     group_by: opt.GroupBy = None,
     loop: opt.LoopOptions,
+    metric: Annotated[
+        str | None,
+        Option(
+            help="Validation score that decides when a network stops, such as roc_auc or mae:T.",
+            show_default="the loss",
+        ),
+    ] = None,
     precision: Annotated[opt.Precision, Option(help="Precision of training.")] = "float32",
     device: opt.Device = "auto",
     devices: Annotated[
@@ -67,7 +74,7 @@ def train(
 
     if model is not None:
         check_options(model, model_options)
-    training = TrainingOptions(precision=precision, **vars(loop))
+    training = TrainingOptions(precision=precision, metric=metric, **vars(loop))
     check_outputs([run], [data, split])
     place = choose_device(device)
     if processes_to_start(place, devices) > 1:

@@ -195,6 +195,8 @@ def _fit_method(
 ) -> tuple[Network | ScatteringSVM | Blend, State]:
     """Trains a method; ``model_options`` of ensembles are those of the head."""
     train_index = torch.as_tensor(split.train)
+    if options.metric is not None and name in (*BLENDS, "gs-svm"):
+        raise ValueError(f"a metric decides when a network stops; {name} has no epochs to choose")
     if name in BLENDS:
         if group.size > 1:
             raise ValueError(f"{name} is not trained in batches; use one process")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Tensors of a task, each with a value per class or target.
 SCALES = ("class_weights", "mean", "deviation")
+ERRORS = ("log_loss", "whitened_mse", "rmse:", "mae:")  # scores of which lower ones are better
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,14 @@ class Task:
             if tensor is not None and not bool(tensor.isfinite().all()):
                 raise ValueError(f"{name} must be finite")
         return task
+
+
+def to_minimize(metric: str, scores: Mapping[str, float]) -> float:
+    """A score by name, negated where higher is better."""
+    if metric not in scores:
+        names = ", ".join(name for name in scores if ":" not in name)
+        raise ValueError(f"no score is called {metric!r}; there are {names}")
+    return scores[metric] if metric.startswith(ERRORS) else -scores[metric]
 
 
 def label_terms(out: Tensor, target: Tensor, ones: Tensor | None) -> tuple[Tensor, Tensor]:
