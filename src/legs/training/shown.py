@@ -82,6 +82,8 @@ def describe_data(data: GraphDataset, split: Split) -> dict[str, Any]:
     about["reasons"] = [[str(cell)[:200] for cell in row] for row in bad[:MOST_REASONS]]
     groups = find_groups(data, "structure")
     about["structures"] = len(data) if groups is None else len(np.unique(groups))
+    if groups is not None:
+        about["copies"] = int(np.isin(groups[split.test], groups[split.train]).sum())
     targets = {}
     if data.task == "classification":
         counts = {n: data.y[p].bincount(minlength=len(data.class_names)) for n, p in parts.items()}
