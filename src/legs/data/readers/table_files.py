@@ -19,7 +19,7 @@ from zipfile import ZipFile
 
 from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
-from legs.io import plain_cell
+from legs.io import FileError, plain_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -513,8 +513,8 @@ def reading_errors(message: str, path: Path, most_bytes: int | None = None) -> I
         if most_bytes is not None and (size := path.stat().st_size) > most_bytes:
             raise DataError(f"{size / 2**20:.0f} MiB; files above {most_bytes >> 20} are not read")
         yield
-    except DataError:
-        raise
+    except (DataError, FileError) as error:
+        raise DataError(str(error)) from error
     except Exception as error:  # KeyError, RecursionError, …
         reason = " ".join(str(error).split())[:160]
         raise DataError(f"{message}: {type(error).__name__}: {reason}") from error
