@@ -127,7 +127,7 @@ def read_columns(files: TUFiles, part: str, dtype: Any, columns: int | None = No
         fault = next(texts, f": cannot be read ({error})")
         raise DataError(f"{files.path}: {files.file(part)}{fault}") from error
     if dtype.kind == "f":
-        files.refuse(part, ~np.isfinite(table).all(axis=1), "not a finite number")
+        files.refuse(part, (~np.isfinite(table)).max(axis=1), "not a finite number")
     return np.ascontiguousarray(table.T)
 
 
