@@ -47,16 +47,6 @@ MOST_ATOMS, MOST_RING_BONDS, MOST_RINGS = 20_000, 3_000, 500
 # in a close-packed metal.
 MANY_RINGS, MOST_NEIGHBORS = 100, 12
 
-# The ten that the paper predicts for molecules of ZINC. The information content Ipc grows
-# exponentially with the molecule, so its logarithm log(1 + Ipc) stands for it.
-ZINC_PROPERTIES = (
-    *("qed", "HeavyAtomMolWt", "MolWt", "BalabanJ", "BertzCT", "LogIpc", "TPSA"),
-    *("NumHAcceptors", "NumHDonors", "RingCount"),
-)
-# Ipc takes the fourth power of the atoms in time; above this it takes seconds and overflows.
-LARGEST_FOR_IPC = 300
-_PARALLEL_FROM, _CHUNK = 2_000, 250  # molecules
-
 # One-hot columns; everything else (metals, B, Si, …) is "other".
 ELEMENTS = {"C": 6, "N": 7, "O": 8, "S": 16, "F": 9, "Cl": 17, "Br": 35, "I": 53, "P": 15}
 NUMBERS = {"H": 1, **ELEMENTS}
@@ -313,32 +303,3 @@ def _of_elements() -> dict[str, NDArray[np.float64]]:
         "covalent_radius": np.array([0.0, *(table.GetRcovalent(z) for z in numbers)]),
         "outer_electrons": np.array([0.0, *(table.GetNOuterElecs(z) / 8 for z in numbers)]),
     }
-
-
-def properties(smiles: Sequence[str], *, workers: int | None = None) -> NDArray[np.float64]:
-    """:data:`ZINC_PROPERTIES` of molecules, ``[molecules, 10]``; NaN where none is finite."""
-    require_rdkit()
-    from joblib import Parallel, cpu_count, delayed
-
-    if workers is None:
-        workers = cpu_count() if len(smiles) >= _PARALLEL_FROM else 1
-    starts = range(0, max(len(smiles), 1), _CHUNK)
-    parts = Parallel(workers)(delayed(_properties)(smiles[s : s + _CHUNK], s) for s in starts)
-    return np.concatenate(parts)
-
-
-def _properties(smiles: Sequence[str], start: int) -> NDArray[np.float64]:
-    from rdkit import Chem, rdBase
-    from rdkit.Chem import Descriptors
-
-    functions = {**dict(Descriptors.descList), "LogIpc": lambda mol: np.log1p(Descriptors.Ipc(mol))}
-    values = np.full((len(smiles), len(ZINC_PROPERTIES)), np.nan)
-    with rdBase.BlockLogs(), np.errstate(all="ignore"):
-        for i, text in enumerate(smiles):
-            if (mol := Chem.MolFromSmiles(text)) is None:
-                raise DataError(f"molecule {start + i + 1} is not a SMILES string: {text!r:.80}")
-            for j, name in enumerate(ZINC_PROPERTIES):
-                if name != "LogIpc" or mol.GetNumAtoms() <= LARGEST_FOR_IPC:
-                    values[i, j] = functions[name](mol)
-    values[~np.isfinite(values)] = np.nan
-    return values
