@@ -136,7 +136,8 @@ def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
     """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
     atoms, bonds = np.repeat(mask, read.sizes), np.repeat(mask, read.bonds_of)
     masks = (atoms, mask, bonds, mask, mask, mask)
-    arrays = (array[chosen] for array, chosen in zip(read[:6], masks, strict=True))
+    arrays: list[Any] = list(read[:6])
+    arrays = [array[chosen] for array, chosen in zip(arrays, masks, strict=True)]
     return MoleculeArrays._make([*arrays, list(compress(read.smiles, mask)), read.bad])
 
 
