@@ -128,10 +128,8 @@ def measure_size(options: argparse.Namespace, file: Path) -> Results:
         data = load(name, features="structure")
         assert data.y is not None
         majority = 100 * float(torch.bincount(data.y).max()) / len(data)
-        scores = {
-            what: accuracies(data, features, options.seed)
-            for what, features in simple_descriptions(data).items()
-        }
+        described = simple_descriptions(data).items()
+        scores = {what: accuracies(data, x, options.seed) for what, x in described}
         rows.append({"data": name, "guess": majority, "scores": scores})
         print(accuracy_table(rows[-1:]).splitlines()[-1], flush=True)
     return {**provenance("cpu"), "seed": options.seed, "rows": rows}

@@ -78,9 +78,9 @@ def align(data: GraphDataset, wanted: tuple[str, ...]) -> GraphDataset:
     names = data.feature_names
     if data.in_channels == len(wanted) and (_anonymous(names) or _anonymous(wanted)):
         return replace(data, feature_names=wanted)
-    aligned = blocks.align(data, wanted)
+    unseen = [name for name in names if name not in wanted]
+    aligned = data if unseen else blocks.align(data, wanted)
     if aligned.feature_names != wanted:
-        unseen = [name for name in names if name not in wanted]
         missing = [name for name in wanted if name not in names]
         raise DataError(
             f"node features differ from those in fit, which were {listed(wanted)}: "
