@@ -24,7 +24,6 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,26 +214,25 @@ def trees(data: GraphDataset, split: Split, kind: str, seed: int) -> Any:
 
 def print_table(folder: Path) -> None:
     """Means and standard deviations over splits, differences from the best, mean ranks."""
-    cells = pd.DataFrame([json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))])
-    if cells.empty:
-        return
-    heads = f"{'set':10}{'split':10}{'method':18}{'score':>16}{'behind the first':>18}"
-    print(f"{heads}{'splits':>8}{'CPU s':>7}{'covered':>9}")
-    ranks = defaultdict(list)
-    for (name, kind), some in cells.groupby(["set", "split"]):
-        sign = 1 if (name in ("esol", "freesolv") or "-" in str(name)) else -1
-        wide = sign * some.pivot(index="seed", columns="method", values="score")
-        best = wide[wide.mean().idxmin()]
-        for method, rank in wide.mean().rank().items():
-            ranks[method].append(rank)
-            scores, behind = wide[method].dropna(), (wide[method] - best).dropna()
-            own = some[some["method"] == method]
-            line = f"{name:10}{kind:10}{method:18}{abs(scores.mean()):8.3f} ± {scores.std():.3f}"
-            line += f"{behind.mean():10.3f} ± {behind.sem():.3f}{len(scores):8}"
-            covered = own["coverage"].astype(float).mean() if "coverage" in own else np.nan
-            print(f"{line}{own['cpu_seconds'].mean():7.0f}{covered:9.3f}")
-    for method, values in sorted(ranks.items(), key=lambda each: float(np.mean(each[1]))):
-        print(f"mean rank {np.mean(values):5.2f} over {len(values)} cells  {method}")
+    cells = pd.DataFrame([json.loads(path.read_text()) for path in folder.glob("*.json")])
+    cells["covered"] = cells.get("coverage", pd.Series(dtype=float)).astype(float)
+    table = cells.groupby(["set", "split", "method"]).agg(
+        score=("score", "mean"),
+        deviation=("score", "std"),
+        splits=("score", "size"),
+        cpu_seconds=("cpu_seconds", "mean"),
+        covered=("covered", "mean"),
+    )
+    losses = cells["score"].where(~cells["set"].isin(["bbbp", "tox21"]), -cells["score"])
+    wide = cells.assign(score=losses).pivot(
+        index=["set", "split", "seed"], columns="method", values="score"
+    )
+    means = wide.groupby(level=[0, 1]).mean()
+    best = [wide.at[row, means.loc[row[:2]].idxmin()] for row in wide.index]
+    behind = wide.sub(best, axis=0).groupby(level=[0, 1])
+    table["behind"], table["standard error"] = behind.mean().stack(), behind.sem().stack()
+    print(table.round(3).to_string())
+    print("mean rank", means.rank(axis=1).mean().sort_values().round(2).to_string(), sep="\n")
 
 
 if __name__ == "__main__":
