@@ -106,16 +106,17 @@ class Task:
         return (y - self.mean.to(y)) / self.deviation.to(y)
 
     def terms(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and weight of each graph, ``[graphs]`` both; the loss is Σ loss / Σ weight."""
+        """Loss and weight of each graph, ``[..., graphs]``; the loss is Σ loss / Σ weight."""
+        ones = None if self.class_weights is None else self.class_weights.to(out)
         if self.kind == "classification":
-            loss = F.cross_entropy(out, target, reduction="none")
-            if self.class_weights is None:
+            place = target.expand(out.shape[:-1]).unsqueeze(-1)
+            loss = -out.log_softmax(-1).gather(-1, place).squeeze(-1)
+            if ones is None:
                 return loss, torch.ones_like(loss)
-            weight = self.class_weights.to(loss)[target]
+            weight = ones.expand(out.shape).gather(-1, place).squeeze(-1)
             return loss * weight, weight
         if self.kind == "multilabel":
-            ones = self.class_weights
-            return label_terms(out, target, None if ones is None else ones.to(out))
+            return label_terms(out, target, ones)
         present = ~target.isnan()
         error = torch.where(present, out - target.nan_to_num(), 0.0)
         return error.square().sum(-1), present.sum(-1).to(out.dtype)
