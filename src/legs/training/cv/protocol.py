@@ -23,10 +23,8 @@ from legs.data.splits import (
     stratified_folds,
     warn_about_leaks,
 )
-from legs.models import available
-from legs.models.catalogue import _BUILDERS, _options_of
 from legs.training.fit import SplitKind, default_split, main_smiles
-from legs.training.methods import BLENDS, ENSEMBLES, HEAD_OPTIONS, check_method, check_options
+from legs.training.methods import BLENDS, check_method, check_options, options_of
 from legs.training.options import TrainingOptions
 
 Setting = dict[str, Any]
@@ -131,16 +129,6 @@ def stacks(grid: Sequence[Setting]) -> list[list[int]]:
     return list(by_architecture.values())
 
 
-def options_of(method: str) -> list[str]:
-    """Options of a method that a grid can vary."""
-    if method in ENSEMBLES:
-        return ["lr", *HEAD_OPTIONS]
-    if method not in available():
-        return []
-    build, fixed = _BUILDERS[method]
-    return ["lr", *sorted(_options_of(build) - set(fixed))]
-
-
 def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
     """A clear error for settings that a method does not take, before anything is trained.
 
@@ -152,7 +140,7 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         check_method(method)
         if method in BLENDS:
             raise ValueError(f"{method} has inner folds of its own; use it with legs train")
-        options = options_of(method)
+        options = ["lr", *options_of(method)]
         for setting in () if method == "gs-svm" else grid:
             if unknown := [name for name in setting if name not in options]:
                 taken = ", ".join(options)
