@@ -68,16 +68,15 @@ class GNN(Network):
 
     def _embed(self, graphs: Graphs) -> Tensor:
         x, layer = graphs.x, self.description["layer"]
-        with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
-            rows = padded_rows(x)
-            states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
-            pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
-            adjacency = mp.adjacency_of(layer, graphs, rows, states.dtype)
-            compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
-            for conv, norm in zip(convs, self.layers.norms, strict=False):
-                states = mp.convolve(compute(conv, states, adjacency), norm)
-                states = self.layers.dropout(states)
-            return pool(compute(last, states, adjacency))
+        rows = padded_rows(x)
+        states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
+        pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
+        adjacency = mp.adjacency_of(layer, graphs, rows, states.dtype)
+        compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
+        for conv, norm in zip(convs, self.layers.norms, strict=False):
+            states = mp.convolve(compute(conv, states, adjacency), norm)
+            states = self.layers.dropout(states)
+        return pool(compute(last, states, adjacency))
 
     @property
     def counts_loops(self) -> bool:
@@ -130,19 +129,17 @@ class Snowball(Network):
         self.head = nn.Linear(hidden_channels, out_channels)
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        # Sums over neighbors are not rounded.
-        with torch.autocast(graphs.x.device.type, enabled=False):
-            states = self.scale(graphs.x)
-            adjacency = mp.adjacency_of("gcn", graphs, len(states), states.dtype)
-            # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
-            blocks = [adjacency @ states]
-            layers: list[Any] = [*self.layers, self.last]
-            for layer in layers:
-                inputs = torch.cat(blocks, dim=-1)
-                states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
-                if layer is not self.last:
-                    blocks.append(adjacency @ self.dropout(states))
-            return graphs.mean(states)
+        states = self.scale(graphs.x)
+        adjacency = mp.adjacency_of("gcn", graphs, len(states), states.dtype)
+        # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
+        blocks = [adjacency @ states]
+        layers: list[Any] = [*self.layers, self.last]
+        for layer in layers:
+            inputs = torch.cat(blocks, dim=-1)
+            states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
+            if layer is not self.last:
+                blocks.append(adjacency @ self.dropout(states))
+        return graphs.mean(states)
 
 
 class Baseline(Network):

@@ -245,9 +245,7 @@ class Records:
                 for part, scores in fitted.scores.items()
             },
             "command": command,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": machine_name(device),
-            "versions": versions(),
+            **origin(device),
         }
         if candidates := getattr(fitted.predictor.answerer, "candidates", None):
             results["candidates"] = candidates
@@ -284,8 +282,10 @@ def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
     return sorted(spread | ({best} & set(epochs)))
 
 
-def machine_name(device: str = "cpu") -> str:
-    """What computed: the GPU, or the processor and its threads."""
+def origin(device: str = "cpu") -> dict[str, Any]:
+    """When and by what something was computed: the GPU, or the processor and its threads."""
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
     if device.startswith("cuda"):
-        return str(torch.cuda.get_device_name(device))
-    return f"{platform.machine()}, {os.cpu_count()} cores"
+        machine = str(torch.cuda.get_device_name(device))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"date": date, "machine": machine, "versions": versions()}
