@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,8 +37,6 @@ SETTINGS_KEYS = ("model", "model_options", "training", "data", "split")
 # What a run that had ended before keeps of its results when it is scored again.
 ORIGIN = ("seconds", "command", "date", "machine", "versions")
 LOSSES = ("train_loss", "validation_loss")
-# Epochs whose scales are kept at the end: enough to see them move, few enough for a page.
-MOST_SCALES = 200
 DIGITS = 4
 
 
@@ -184,7 +181,7 @@ class Records:
             io.append(folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
 
     def finish(self, folder: Path, state: State) -> None:
-        """Writes the whole history, and scales of at most ``MOST_SCALES`` epochs, once each.
+        """Writes the whole history, and the scales of each epoch once.
 
         A run that was killed may have written some epochs twice.
         """
@@ -200,8 +197,7 @@ class Records:
                 with suppress(ValueError, TypeError, KeyError):  # half a line of a killed run
                     row = json.loads(line)
                     rows[row["epoch"]] = row
-            epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
-            _write_lines(scales, [rows[epoch] for epoch in epochs])
+            _write_lines(scales, [rows[epoch] for epoch in sorted(rows)])
 
     def write_results(
         self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str
@@ -272,14 +268,6 @@ def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def _rounded(tensor: Tensor) -> Any:
     # In float64: in float32 the digits would come back.
     return tensor.detach().double().cpu().numpy().round(DIGITS).tolist()
-
-
-def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
-    """Some of the epochs, evenly spread, with both ends and the best."""
-    if len(epochs) <= most:
-        return list(epochs)
-    spread = {epochs[round(place)] for place in np.linspace(0, len(epochs) - 1, most)}
-    return sorted(spread | ({best} & set(epochs)))
 
 
 def origin(device: str = "cpu") -> dict[str, Any]:

@@ -115,11 +115,15 @@ class Task:
                 return loss, torch.ones_like(loss)
             weight = ones.expand(out.shape).gather(-1, place).squeeze(-1)
             return loss * weight, weight
-        if self.kind == "multilabel":
-            return label_terms(out, target, ones)
-        present = ~target.isnan()
-        error = torch.where(present, out - target.nan_to_num(), 0.0)
-        return error.square().sum(-1), present.sum(-1).to(out.dtype)
+        present, target = ~target.isnan(), target.nan_to_num()
+        weight = present.to(out.dtype)
+        if self.kind == "regression":
+            loss = (out - target).square()
+        else:  # as F.binary_cross_entropy_with_logits, which does not broadcast
+            loss = F.softplus(out) - out * target
+            if ones is not None:
+                weight = weight * torch.where(target > 0, ones, 1.0)
+        return (loss * weight).sum(-1), weight.expand(out.shape).sum(-1)
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
         """Mean loss of a batch."""
@@ -227,19 +231,6 @@ class Task:
             if tensor is not None and not bool(tensor.isfinite().all()):
                 raise ValueError(f"{name} must be finite")
         return task
-
-
-def label_terms(out: Tensor, target: Tensor, ones: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Binary cross-entropy, summed over labels that are not NaN, and its weight, ``[..., graphs]``.
-
-    ``out`` are logits, ``[..., graphs, labels]``; ``ones`` are weights of the ones by label.
-    """
-    weight, target = (~target.isnan()).to(out.dtype), target.nan_to_num()
-    if ones is not None:
-        weight = weight * torch.where(target > 0, ones, 1.0)
-    # As F.binary_cross_entropy_with_logits, which does not broadcast.
-    loss = F.softplus(out) - out * target
-    return (loss * weight).sum(-1), weight.expand(out.shape).sum(-1)
 
 
 def spearman(answers: Tensor, y: Tensor) -> float:

@@ -11,18 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from legs.data import splits as partitions
 from legs.data.dataset import GraphDataset
-from legs.data.splits import (
-    GroupBy,
-    Indices,
-    Split,
-    balanced_group_folds,
-    find_groups,
-    rotations,
-    scaffold_folds,
-    stratified_folds,
-    warn_about_leaks,
-)
+from legs.data.splits import GroupBy, Indices, Split, find_groups, warn_about_leaks
 from legs.training.fit import SplitKind, default_split, main_smiles
 from legs.training.methods import BLENDS, check_method, check_options, options_of
 from legs.training.options import TrainingOptions
@@ -98,12 +89,12 @@ def _rotated_folds(
             f"the rarest class has {smallest} graphs, fewer than the {k} folds; choose fewer folds"
         )
     if kind == "scaffold":
-        parts = scaffold_folds(main_smiles(data), k, seed, np.array(data.class_names)[y])
+        parts = partitions.scaffold_folds(main_smiles(data), k, seed, np.array(data.class_names)[y])
     elif groups is not None:
-        parts = balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
+        parts = partitions.balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
     else:
-        parts = stratified_folds(y, k=k, seed=seed)
-    return rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
+        parts = partitions.stratified_folds(y, k=k, seed=seed)
+    return partitions.rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
 
 
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:

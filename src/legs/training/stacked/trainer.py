@@ -131,8 +131,8 @@ class Stack:
         dtype = state[next(iter(parameters))].dtype
         lr = torch.tensor([member.lr for member in members], device=device, dtype=dtype)
         trained = {k: t for k, t in state.items() if k in learned}
-        own = {name: options.scale_lr for name in trained if loop.is_scale(name)}
-        rates = {name: rate for name, rate in own.items() if rate is not None}
+        rate = options.scale_lr
+        rates = {name: rate for name in trained if rate is not None and loop.is_scale(name)}
         adamw = options.optimizer == "adamw"
         self.adam = StackedAdam(trained, lr, options.weight_decay, options.clip, adamw, rates)
         self.network = Mapped(networks[0], inputs)
