@@ -28,8 +28,7 @@ from legs.io import write_atomically
 from legs.models import LEGSNet
 from legs.nn import FCN, Moments, Scattering
 from legs.training import TrainingOptions
-from legs.training.inputs import Inputs, embed
-from legs.training.stacked.mapped import predict_stacked
+from legs.training.inputs import Inputs, embed, predict
 from legs.training.stacked.trainer import Member, train_stack
 from legs.training.task import Task
 
@@ -100,7 +99,7 @@ def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]
     inputs = Inputs(data, members[0].network, torch.device("cpu"), keep=False)
     inputs.features = features
     outcomes = train_stack(members, inputs, data.y, TrainingOptions(seed=seed))
-    outs = predict_stacked([m.network for m in members], inputs, [m.split.test for m in members])
+    outs = [predict(inputs, m.network, torch.as_tensor(m.split.test)) for m in members]
     test_scores = []
     for start in range(0, len(members), len(rates)):
         best = min(range(start, start + len(rates)), key=lambda k: outcomes[k].best_loss)

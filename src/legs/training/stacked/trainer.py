@@ -97,8 +97,7 @@ def train_stack(
         stack.restore(state)
     done, last_saved = (state.epoch if state else 0), time.monotonic()
     report(stack.standing(done))
-    recorded = replayable(stack.network.base, inputs)
-    step: Callable[[Tensor], None] = Replay(stack, inputs) if recorded else stack.step_on
+    step: Callable[[Tensor], None] = Replay(stack, inputs) if replayable(inputs) else stack.step_on
     with loop.matrix_products(options):
         for epoch in range(done + 1, options.max_epochs + 1):
             if not len(stack.running):
