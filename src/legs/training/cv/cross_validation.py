@@ -163,20 +163,18 @@ def cross_validate(
             raise ValueError("a metric chooses settings of single networks, not of ensembles")
         measures[VALIDATION] = partial(training.validation_score, metric)
         settings["metric"] = metric
-    if keep_features:
-        settings["features"] = True
     if measures:
         settings["measures"] = sorted(measures)
+    if keep_features:
+        settings["features"] = True
+        measures["features"] = partial(training.graph_features, data)
     folder = None if directory is None else Path(directory)
     with nullcontext() if folder is None else one_writer(folder, is_store):
         store = Store(folder, settings)
         if folder is not None and not (folder / "splits.json").exists():
             save_splits(folder / "splits.json", flat)
         processes = workers or os.cpu_count() or 1
-        every = dict(measures)
-        if keep_features:
-            every["features"] = partial(training.graph_features, data)
-        shared = Shared(data, options.training, device, every, processes)
+        shared = Shared(data, options.training, device, measures, processes)
         plan = (methods, planned, options, model_options or {})
         work = Work(*plan, store, shared, strategy, chunk, engine, progress)
         work.run()
