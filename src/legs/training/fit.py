@@ -195,10 +195,12 @@ def _fit_method(
     y, converted = data.y.to(device), data.with_x(data.x.to(options.dtype), data.feature_names)
 
     def fit_network(build: Callable[[], Network], part: str = "") -> tuple[Network, State]:
-        network = initialized(build, data, train_index, options.seed, device)
+        network = initialized(
+            build, data, train_index, options.seed, lambda net: embed(net, data.subset(train_index))
+        )
         if records.folder is not None:
             network.describe()  # raises for what cannot be saved, before it is trained
-        network.to(options.dtype)
+        network.to(device, options.dtype)
         inputs = Inputs(converted, network, device)
         records.watch(network)
         with unchecked(network):

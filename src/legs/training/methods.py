@@ -17,7 +17,6 @@ from legs.models.catalogue import cannot_build, nearest
 from legs.models.deep import DeepNetwork
 from legs.models.saving import check_sizes
 from legs.nn import FCN, RBF, FeatureScale
-from legs.training.inputs import embed
 
 # Ensembles: two networks are trained first, then frozen under a common head.
 ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
@@ -98,9 +97,12 @@ def initialized(
     data: GraphDataset,
     train_index: Tensor,
     seed: int,
-    device: torch.device | str = "cpu",
+    embedding: Callable[[Network], Tensor] | None = None,
 ) -> Network:
-    """A seeded network on a device, initialized from its training graphs."""
+    """A seeded network that is initialized from its training graphs.
+
+    ``embedding`` computes their features, for the anchors of RBF heads.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = build()
@@ -108,11 +110,10 @@ def initialized(
         training[train_index] = True
         x = data.x[torch.repeat_interleave(training, data.sizes)]
         network.initialize(x, graphs=len(train_index))
-        if isinstance(network, DeepNetwork) and network.graph_dim is not None:
-            _init_graph_scale(network.graph_scale, data, train_index)
-        network.to(device)
-        if isinstance(network.head, RBF):
-            network.head.init_anchors(embed(network, data.subset(train_index).to(device)))
+        if embedding is not None and isinstance(network.head, RBF):
+            network.initialize(x, embedding(network))
+    if isinstance(network, DeepNetwork) and network.graph_dim is not None:
+        _init_graph_scale(network.graph_scale, data, train_index)
     return network
 
 

@@ -74,6 +74,16 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
     Every network is seeded by its number and initialized from its own training graphs.
     """
     data, options, device = shared.data, shared.training, torch.device(shared.device)
+    cache: dict[bytes, Tensor] = {}  # one embedding of all graphs: many networks have the same
+
+    def features(index: Tensor, network: Network) -> Tensor:
+        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
+        key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
+        if key not in cache:
+            cache.clear()
+            cache[key] = embed(copy.deepcopy(network).to(device), data.to(device)).cpu()
+        return cache[key][index]
+
     members = []
     for job in jobs:
         train = torch.as_tensor(job.split.train)
@@ -81,8 +91,8 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
         own = with_dims(method, dict(job.options), data)
         lr = float(own.pop("lr", options.lr))
         build = partial(create, method, data.in_channels, len(task.names), **own)
-        network = initialized(build, data, train, shared.seed(job), device).to(options.dtype)
-        members.append(Member(network, job.split, task, lr))
+        network = initialized(build, data, train, shared.seed(job), partial(features, train))
+        members.append(Member(network.to(device, options.dtype), job.split, task, lr))
     converted = data.with_x(data.x.to(options.dtype), data.feature_names)
     assert data.y is not None
     return members, Inputs(converted, members[0].network, device), data.y.to(device)
@@ -143,8 +153,8 @@ def train_ensembles(
         outputs = len(member.task.names)
         build = partial(Ensemble, pair[0], pair[1], width, outputs, **head_options)
         train = torch.as_tensor(job.split.train)
-        network = initialized(build, data, train, shared.seed(job), y.device).to(options.dtype)
-        joint.append(member._replace(network=network))
+        network = initialized(build, data, train, shared.seed(job))
+        joint.append(member._replace(network=network.to(y.device, options.dtype)))
     # Every ensemble has its own features.
     inputs = Inputs(converted, joint[0].network, y.device, keep=strategy == "sequential")
     if strategy == "stacked":
