@@ -62,7 +62,6 @@ def train_view(run: Run, paper: Paper) -> View:
         "blend": blend,
         "candidates": _candidates(run),
         "table": _prediction_rows(run),
-        "intervals": _intervals(run),
         "file": _encoded(run.folder / PREDICTIONS),
         "title": f"Predicting {what} with {method_name(run.method)}",
         "run": run,
@@ -120,15 +119,6 @@ def _candidates(run: Run) -> View:
     }
 
 
-def _intervals(run: Run) -> View | None:
-    """Half-widths of intervals by target, and how many test values they hold."""
-    if not (intervals := run.results.get("intervals")):
-        return None
-    widths = [*zip(run.names, intervals["half_widths"], strict=True)]
-    ends = [f"{name} ± {width:.3g}" for name, width in widths if width is not None]
-    return {"ends": joined(ends, MOST_TARGETS), "coverage": intervals["coverage"]}
-
-
 def _prediction_rows(run: Run) -> View | None:
     """Test predictions that have a drawing: cells, and the number of the drawing."""
     if (shown := run.shown) is None or run.predictions is None:
@@ -161,16 +151,14 @@ def _encoded(path: Path) -> str:
 
 def _curves(table: pd.DataFrame, names: Sequence[str], figures: View) -> None:
     """Adds ROC curves of classes or labels that have test graphs of both kinds."""
-    truths, chances = {}, {}
-    for name in names[1:] if len(names) == 2 and "truth" in table else names[:MOST_CURVES]:
-        if f"probability:{name}" not in table:
-            continue
-        classes = "truth" in table
+    truths, chances, classes = {}, {}, "truth" in table
+    known = [name for name in names if f"probability:{name}" in table]
+    for name in known[1:] if len(names) == 2 and classes else known[:MOST_CURVES]:
         truth = table["truth"].astype(str) == name if classes else table[f"truth:{name}"]
         present = truth.notna()
-        truth = truth[present].astype(int)
-        if truth.nunique() == 2:
-            truths[name], chances[name] = truth, table[f"probability:{name}"][present]
+        if truth[present].nunique() == 2:
+            truths[name] = truth[present].astype(int)
+            chances[name] = table[f"probability:{name}"][present]
     if truths:
         figures["roc"] = plots.roc_plot(truths, chances)
 

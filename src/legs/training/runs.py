@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -40,8 +39,6 @@ SETTINGS_KEYS = ("model", "model_options", "training", "data", "split")
 # What a run that had ended before keeps of its results when it is scored again.
 ORIGIN = ("seconds", "command", "date", "machine", "versions")
 LOSSES = ("train_loss", "validation_loss")
-# Epochs whose scales are kept at the end: enough to see them move, few enough for a page.
-MOST_SCALES = 200
 DIGITS = 4
 
 
@@ -136,8 +133,7 @@ def choose_device(name: str) -> str:
 class Records:
     """What a run writes, for people and for other programs; nothing without a folder.
 
-    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to ``tensorboard/`` if it is
-    installed. Learned scales go to
+    Losses go to ``metrics.jsonl``, and at the end to ``metrics.csv``. Learned scales go to
     ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per epoch, from epoch 0, the start. A
     folder with other settings is refused.
     """
@@ -151,7 +147,6 @@ class Records:
         self.folder, self.settings, self.report = folder, settings, report
         self.epochs = 0  # of this process
         self.scattering: Scattering | None = None
-        self.board: Any = None
         if folder is None:
             return
         keep_settings(folder, settings)
@@ -160,10 +155,6 @@ class Records:
             whole = content[: content.rfind(b"\n") + 1]
             if whole != content:  # half a line of a killed run
                 io.write_atomically(path, whole)
-        with suppress(ImportError):
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str(folder / "tensorboard"))
 
     def watch(self, network: nn.Module) -> None:
         """Follows the scales of a network that is about to be trained, if it learns any.
@@ -187,8 +178,6 @@ class Records:
         if self.folder is not None:
             io.append(self.folder / METRICS, json.dumps(row) + "\n")
             self._add_scales(self.folder, int(row["epoch"]))
-            for name in row.keys() & set(LOSSES) if self.board else ():
-                self.board.add_scalar(name, row[name], int(row["epoch"]))
         self.report(row)
 
     def _add_scales(self, folder: Path, epoch: int) -> None:
@@ -201,14 +190,12 @@ class Records:
             io.append(folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
 
     def finish(self, folder: Path, state: State) -> None:
-        """Writes the whole history, and scales of at most ``MOST_SCALES`` epochs, once each.
+        """Writes the whole history, and the scales of each epoch once.
 
         A run that was killed may have written some epochs twice.
         """
         import pandas as pd  # a model can be fitted without
 
-        if self.board is not None:
-            self.board.close()
         table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
         io.write_atomically(folder / "metrics.csv", io.csv_table(table).encode())
         _write_lines(folder / METRICS, state.history)
@@ -219,8 +206,7 @@ class Records:
                 with suppress(ValueError, TypeError, KeyError):  # half a line of a killed run
                     row = json.loads(line)
                     rows[row["epoch"]] = row
-            epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
-            _write_lines(scales, [rows[epoch] for epoch in epochs])
+            _write_lines(scales, [rows[epoch] for epoch in sorted(rows)])
 
     def write_results(
         self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str
@@ -265,19 +251,15 @@ class Records:
                 for part, scores in fitted.scores.items()
             },
             "command": command,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": machine_name(device),
-            "versions": versions(),
+            **origin(device),
         }
         answerer: Any = fitted.predictor.answerer
         if candidates := getattr(answerer, "candidates", None):
             results["candidates"] = candidates
         if any(fitted.predictor.half_widths):
-            results["intervals"] = {
-                "level": LEVEL,
-                "half_widths": list(fitted.predictor.half_widths),
-                "coverage": fitted.coverage,
-            }
+            widths = dict(zip(task.names, fitted.predictor.half_widths, strict=True))
+            intervals = {"level": LEVEL, "half_widths": widths, "coverage": fitted.coverage}
+            results["intervals"] = intervals
         scale = getattr(answerer, "scale" if candidates else "graph_scale", None)
         if scale is not None and (equal := equal_to_target(scale, data)):
             results["dropped"] = equal
@@ -307,16 +289,10 @@ def _rounded(tensor: Tensor) -> Any:
     return tensor.detach().double().cpu().numpy().round(DIGITS).tolist()
 
 
-def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
-    """Some of the epochs, evenly spread, with both ends and the best."""
-    if len(epochs) <= most:
-        return list(epochs)
-    spread = {epochs[round(place)] for place in np.linspace(0, len(epochs) - 1, most)}
-    return sorted(spread | ({best} & set(epochs)))
-
-
-def machine_name(device: str = "cpu") -> str:
-    """What computed: the GPU, or the processor and its threads."""
+def origin(device: str = "cpu") -> dict[str, Any]:
+    """When and by what something was computed: the GPU, or the processor and its threads."""
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
     if device.startswith("cuda"):
-        return str(torch.cuda.get_device_name(device))
-    return f"{platform.machine()}, {os.cpu_count()} cores"
+        machine = str(torch.cuda.get_device_name(device))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"date": date, "machine": machine, "versions": versions()}
