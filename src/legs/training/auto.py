@@ -50,7 +50,7 @@ Floats = NDArray[np.float64]
 Report = Callable[[dict[str, float]], None]
 
 FOLDS = 5
-MINUTES = 3.0
+MINUTES = 2.5
 TREES, ROUNDS, EPOCHS = 200, 300, 80
 # Fewer are no model; a candidate that has no time for them is left out.
 FEWEST = 20
