@@ -16,6 +16,7 @@ from legs.explain import attribute, explain_run
 from legs.explain.runs import drawn_graphs
 from legs.models.saving import ModelError, load_directory, save_directory
 from legs.report.page import write_page
+from legs.sklearn import LEGSClassifier, LEGSRegressor
 from legs.training import TrainingOptions, fit
 from legs.training.auto import blend_weights, inner_folds
 from legs.training.gaussian_process import Gram
@@ -234,3 +235,18 @@ def test_command(tmp_path, capsys):
     main(["predict", str(run), str(path), "-o", str(out)])
     assert len(out.read_text().splitlines()) == 61
     main(["report", str(run)])
+
+
+def test_estimators_take_auto(monkeypatch):
+    for name in ("TREES", "ROUNDS"):
+        monkeypatch.setattr(f"legs.training.auto.{name}", 20)
+    table = rows(60)
+    smiles = [row["smiles"] for row in table]
+    y = np.array([[row["atoms"], row["weight"]] for row in table])
+    y[::7, 1] = np.nan
+    model = LEGSRegressor("auto", minutes=1, max_epochs=2).fit(smiles, y)
+    assert model.predict(smiles).shape == (60, 2)
+    assert model.score(smiles[1:7], y[1:7]) > 0.5
+    kinds = [row["kind"] for row in table]
+    model = LEGSClassifier("auto", minutes=1, max_epochs=2, class_weight="balanced")
+    assert model.fit(smiles, kinds).score(smiles, kinds) > 0.9

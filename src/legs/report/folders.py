@@ -102,6 +102,7 @@ class Run:
         task = self.results["task"]
         self.method = str(self.results["settings"]["model"])
         self.classes = bool(task["kind"] == "classification")
+        self.labels = bool(task["kind"] == "multilabel")
         self.names = [str(name) for name in task["names"]]
         self.molecules = bool(self.results["data"].get("molecules"))
         # The epoch whose weights were kept; 0 if unknown.

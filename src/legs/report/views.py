@@ -76,7 +76,7 @@ def train_view(run: Run, paper: Paper) -> View:
             for name in next(iter(parts.values()), {})
             if ":" not in name or name.startswith("recall:")
         ],
-        "targets": _target_rows(run) if test and not run.classes else [],
+        "targets": _target_rows(run) if test and not (run.classes or run.labels) else [],
         "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
         **run_graphs(run, figures),
@@ -136,7 +136,8 @@ def _prediction_rows(run: Run) -> View | None:
             truth, predicted = (table[c].astype(float) for c in (f"truth:{name}", ours))
             columns[f"measured {name}"] = truth.map(number)
             columns[f"predicted {name}"] = predicted.map(number)
-            columns[f"error {name}"] = (predicted - truth).map(number)
+            if name in table:
+                columns[f"error {name}"] = (predicted - truth).map(number)
     rows = zip(*(list(map(str, column)) for column in columns.values()), strict=True)
     cells = dict(enumerate(rows))
     return {"columns": [*columns], "rows": [(k, cells[k]) for k in tested.tolist()]}

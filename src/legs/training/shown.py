@@ -88,15 +88,14 @@ def describe_data(data: GraphDataset, split: Split) -> dict[str, Any]:
         counts = {n: data.y[p].bincount(minlength=len(data.class_names)) for n, p in parts.items()}
         at: Any = list(data.class_names)
         targets["class"] = {"at": at, **{name: count.tolist() for name, count in counts.items()}}
-    for name, column in zip(data.target_names, data.y.T, strict=False):
-        if data.task != "regression" or len(targets) == MOST_TARGETS:
-            break
-        edges = np.histogram_bin_edges(column[~column.isnan()].double(), bins=BINS)
-        counted = {
-            part: np.histogram(column[rows].double(), edges)[0].tolist()
-            for part, rows in parts.items()
-        }
-        targets[name] = {"at": ((edges[1:] + edges[:-1]) / 2).tolist(), **counted}
+    labels = data.task == "multilabel"
+    columns = () if data.task == "classification" else data.y.double().T[:MOST_TARGETS]
+    for name, column in zip(data.target_names, columns, strict=False):
+        bins: Any = [-0.5, 0.5, 1.5] if labels else BINS
+        edges = np.histogram_bin_edges(column[~column.isnan()], bins)
+        at = ["0", "1"] if labels else ((edges[1:] + edges[:-1]) / 2).tolist()
+        counted = {part: np.histogram(column[rows], edges)[0] for part, rows in parts.items()}
+        targets[name] = {"at": at, **{part: each.tolist() for part, each in counted.items()}}
     about["targets"] = targets
     if data.smiles and all(data.smiles) and find_spec("rdkit"):
         rings = np.array(scaffolds(canonical_smiles(data.smiles)))
