@@ -133,7 +133,8 @@ def choose_device(name: str) -> str:
 class Records:
     """What a run writes, for people and for other programs; nothing without a folder.
 
-    Losses go to ``metrics.jsonl``, and at the end to ``metrics.csv``. Learned scales go to
+    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to ``tensorboard/`` if it is
+    installed. Learned scales go to
     ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per epoch, from epoch 0, the start. A
     folder with other settings is refused.
     """
@@ -147,6 +148,7 @@ class Records:
         self.folder, self.settings, self.report = folder, settings, report
         self.epochs = 0  # of this process
         self.scattering: Scattering | None = None
+        self.board: Any = None
         if folder is None:
             return
         keep_settings(folder, settings)
@@ -155,6 +157,10 @@ class Records:
             whole = content[: content.rfind(b"\n") + 1]
             if whole != content:  # half a line of a killed run
                 io.write_atomically(path, whole)
+        with suppress(ImportError):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(folder / "tensorboard"))
 
     def watch(self, network: nn.Module) -> None:
         """Follows the scales of a network that is about to be trained, if it learns any.
@@ -178,6 +184,8 @@ class Records:
         if self.folder is not None:
             io.append(self.folder / METRICS, json.dumps(row) + "\n")
             self._add_scales(self.folder, int(row["epoch"]))
+            for name in row.keys() & set(LOSSES) if self.board else ():
+                self.board.add_scalar(name, row[name], int(row["epoch"]))
         self.report(row)
 
     def _add_scales(self, folder: Path, epoch: int) -> None:
@@ -196,6 +204,8 @@ class Records:
         """
         import pandas as pd  # a model can be fitted without
 
+        if self.board is not None:
+            self.board.close()
         table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
         io.write_atomically(folder / "metrics.csv", io.csv_table(table).encode())
         _write_lines(folder / METRICS, state.history)
