@@ -151,6 +151,8 @@ def fit(
             model, model_options, data, split, task, options, place, records, group, groups, start
         )
         seconds = time.monotonic() - began
+        if isinstance(answerer, Blend):  # with what was done before it resumed
+            seconds = answerer.candidates[-1]["seconds"]
         used = data.subset(np.concatenate([split.train, split.validation]))
         features = (tuple(data.info.get("features", ())), data.feature_names)
         keys = encode_keys(graph_keys(used))
