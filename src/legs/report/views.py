@@ -53,8 +53,7 @@ def train_view(run: Run, paper: Paper) -> View:
     test, base = run.scores("test"), run.scores("guess")
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
     _predictions(run.predictions, names, figures, run.shown)
-    counts = data.get("targets") or {}
-    if counts:
+    if counts := data.get("targets"):
         plotted = {name: plots.count_plot(each, name) for name, each in counts.items()}
         figures["counts"] = plots.with_frames(plotted)
     return {

@@ -425,8 +425,7 @@ def _empty(data: GraphDataset) -> Blend:
     """Without candidates, but with the scale of the table of the training graphs."""
     raw = raw_features(data)
     scale = FeatureScale(raw.shape[1])
-    own = replace(data, graph_features=raw)
-    init_graph_scale(scale, own, torch.arange(len(data)))
+    init_graph_scale(scale, replace(data, graph_features=raw), torch.arange(len(data)))
     imputed = torch.where(raw.isfinite(), raw, scale.median)
     differing = (imputed != scale.median).double().mean(0)
     columns = ((scale.reason == 0) & (differing >= RARE)).nonzero().flatten()
