@@ -19,8 +19,7 @@ from torch import Tensor
 from legs.functional.bank import OPERATORS, Operator
 from legs.functional.scattering import PathPolicy
 from legs.kernels.cpu import orders, threads
-from legs.kernels.cpu.filters import fill_filters
-from legs.kernels.cpu.graph import array_of, flat
+from legs.kernels.cpu.graph import flat
 from legs.kernels.cpu.jit import Constants, entry, inlined, inner
 from legs.kernels.cpu.orders import Order, Record, Workspace
 from legs.kernels.cpu.simd import at, pointer, put
@@ -72,7 +71,7 @@ def make_shape(
     steps: int,
     increasing: bool,
     itemsize: int,
-    operator: Operator = "walk",
+    operator: Operator,
 ) -> tuple[Shape, int, Any]:
     """Sizes of a kernel, the number of paths, and the kernel."""
     features = llvmlite.binding.get_host_cpu_features()
@@ -110,19 +109,17 @@ def forward(
     batch: Batch,
     filters: Tensor,
     policy: PathPolicy,
-    record: Any = None,
-    logits: Tensor | None = None,
+    record: list[Any] | None = None,
 ) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``.
 
-    What backward would compute again is appended to the list ``record``, unless it is large. With
-    ``logits``, ``[models, J, m]``, their filters are written first.
+    What backward would compute again is appended to the list ``record``, unless it is large.
     """
     (kernel, paths), args, parts = prepared = _prepare(batch, filters, policy, record is not None)
     sizes = (filters.shape[0], batch.ptr.shape[0] - 1, paths, filters.shape[1], 4)
-    out, scales = np.zeros(sizes, args[1].dtype), None if logits is None else array_of(logits)
+    out = np.zeros(sizes, args[1].dtype)
     target = out.reshape(-1)
-    threads.run([partial(kernel, *args, part, None, target, scales, None) for part in parts])
+    threads.run([partial(kernel, *args, part, None, target, None) for part in parts])
     if record is not None and args[-1].size:
         record.append(prepared)
     return torch.from_numpy(out)
@@ -134,7 +131,7 @@ def backward(
     grad: Tensor,
     out: Tensor,
     policy: PathPolicy,
-    record: Any = None,
+    record: list[Any] | None = None,
     by_x: Tensor | None = None,
 ) -> Tensor:
     """The gradient of the filters, from that of the moments (``out`` is not needed here).
@@ -148,7 +145,7 @@ def backward(
     source, signals = flat(grad), None if by_x is None else flat(by_x)
     shares = np.zeros((len(parts), filters.numel()), source.dtype)  # one per thread
     calls = zip(parts, shares, strict=True)
-    threads.run([partial(kernel, *args, part, source, to, None, signals) for part, to in calls])
+    threads.run([partial(kernel, *args, part, source, to, signals) for part, to in calls])
     return torch.from_numpy(reduce(np.add, shares)).view(filters.shape)
 
 
@@ -157,7 +154,7 @@ def _prepare(
 ) -> tuple[tuple[Any, int], tuple[Any, ...], list[tuple[int, int, int, int]]]:
     """The kernel and its paths; its arguments: those of all threads, and the part of each."""
     models, channels, scales, steps = filters.shape
-    sizes = (channels, scales, steps, policy == "increasing", filters.itemsize)
+    sizes = (channels, scales, steps, policy == "increasing", filters.itemsize, batch.operator)
     shape, paths, kernel = make_shape(models * channels, *sizes)
     graphs = make_graphs(batch.rowptr, batch.col, batch.weight, batch.ptr, batch.multiplicity)
     total, blocks = graphs.ptr.size - 1, -(-models * shape.padded // shape.units)
@@ -242,7 +239,7 @@ def _make_kernel(
     """The kernel, in which sizes and places are constants: as arguments they take time."""
 
     @entry
-    def scatter(graphs, x, filters, kept, part, grad, out, logits, by_x):
+    def scatter(graphs, x, filters, kept, part, grad, out, by_x):
         """Moments of some graphs and blocks.
 
         Args:
@@ -251,11 +248,8 @@ def _make_kernel(
             grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
             out: written, the moments; or, with ``grad``, what these graphs and units contribute to
                 the gradient of the filters ``[models, channels, scales, steps]``.
-            logits: ``None``, or those whose filters are written first.
             by_x: ``None``, or written, the gradient of the signals of one model.
         """
-        if logits is not None:  # every thread writes the same
-            fill_filters(logits, filters.reshape(logits.shape[0], -1, shape.scales, shape.steps))
         begin, end, low, high = part
         models = filters.size // (shape.channels * shape.scales * shape.steps)
         blocks = (models * shape.padded + shape.units - 1) // shape.units
