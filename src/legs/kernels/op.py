@@ -195,7 +195,7 @@ def scattering_moments(
             is given, signals get a gradient, too; on the CPU, and not under transforms.
 
     Returns:
-        ``[graphs, paths, channels, 4]``.
+        ``[graphs, columns]``: path by path, then channel, then moment.
     """
     if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
@@ -214,7 +214,7 @@ class _Memory:
 
 
 class _Scatter(Folded):
-    """Moments ``[models, graphs, paths, channels, 4]``, and what serves backward."""
+    """Moments ``[models, graphs, columns]``, and what serves backward."""
 
     once, first_output = False, 0
 
@@ -225,7 +225,7 @@ class _Scatter(Folded):
         kernels, bank = _kernels(filters.device.type)
         filters = bank.forward(filters, x.shape[1]) if logits else filters
         memory = _Memory(filters, [] if options[-1] else None)
-        return kernels.forward(batch, filters, policy, memory.record), memory
+        return kernels.forward(batch, filters, policy, memory.record).flatten(2), memory
 
     @staticmethod
     def gradients(grad: Tensor, needs: Any, filters: Tensor, x: Tensor, *rest: Any) -> list[Any]:
@@ -235,7 +235,7 @@ class _Scatter(Folded):
             again = reference(filters.squeeze(0), x)
             by_x, *by_filters = torch.autograd.grad(again, inputs, grad[0], create_graph=True)
             return [by_filters[0].unsqueeze(0) if needs[0] else None, by_x]
-        signals = torch.empty_like(x) if needs[1] else None
+        signals = torch.empty(x.shape, dtype=x.dtype) if needs[1] else None
         args = (grad, out, filters, *others, memory, signals)
         if torch.is_grad_enabled():
             return [_ScatterGrad.call(*args, stacked=True), signals]
