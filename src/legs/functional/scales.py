@@ -70,9 +70,7 @@ def check_scales(scales: Sequence[int], steps: int | None = None) -> tuple[int, 
     return checked
 
 
-def cumulative_of_scales(
-    scales: Sequence[int], steps: int, dtype: torch.dtype | None = None
-) -> Tensor:
+def cumulative_of_scales(scales: Sequence[int], steps: int) -> Tensor:
     """Cumulative form ``[J, steps]`` of fixed scales.
 
     >>> cumulative_of_scales([1, 3], steps=3)
@@ -80,7 +78,7 @@ def cumulative_of_scales(
             [0., 0., 0.]])
     """
     reached = torch.arange(steps) >= torch.tensor(list(scales)).unsqueeze(-1)
-    return reached.to(dtype or torch.get_default_dtype())
+    return reached.to(torch.get_default_dtype())
 
 
 def initial_logits(scales: Sequence[int], steps: int) -> Tensor:
