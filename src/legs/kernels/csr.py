@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     """Undirected graphs in compressed rows, and their signals: what the fused operator reads."""
 
     x: Tensor  # [nodes, channels]
-    powers: Tensor | None  # [nodes, steps, channels] walk powers of x; None: they are computed
+    powers: Tensor | None  # [nodes, steps, channels] walk powers of x, for GPUs
     rowptr: Tensor  # [nodes + 1]
     col: Tensor  # [edges]
     weight: Tensor | None  # [edges], None for ones
@@ -53,7 +53,8 @@ def make_batch(
         edge_weight: ``[edges]`` or ``None``.
         batch: the graph of each node, sorted; ``None`` for a single graph.
         num_graphs: number of graphs.
-        powers: :func:`~legs.functional.walk_powers` of ``x``, if they were computed before.
+        powers: :func:`~legs.functional.walk_powers` of ``x``, if they were computed before: GPUs
+            need not diffuse it then, and CPUs do that as fast as they could read them.
         multiplicity: of merged nodes, ``[nodes]`` (:func:`legs.data.merge_equivalent`).
         validate: whether to check weights and symmetry (default). On the CPU, indices are checked
             in any case: out of range, they would crash the process.
