@@ -147,6 +147,10 @@ class Scattering(nn.Module):
         self.aggr: Aggregation | None = (
             Moments() if aggr == "moments" else aggregation_resolver(aggr) if aggr else None
         )
+        # Whether the operator with the moments computes this, if ``x`` needs no gradient.
+        paths_of_two = self.selection.num_scales > 1 or path_policy == "all"
+        normalized = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
+        self._is_standard = normalized and order == 2 and not lowpass and paths_of_two
         self._aggr_name = aggr if isinstance(aggr, str) else None
         self._paths = fn.scattering_paths(self.selection.num_scales, order, path_policy, lowpass)
         self._columns = name_columns(self._paths, in_channels, self.selection.num_scales, self.aggr)
@@ -233,21 +237,13 @@ class Scattering(nn.Module):
             if self.append_graph_size:
                 sizes = (batch, len(x), num_graphs, edge_weight, multiplicity, out.dtype)
                 out = torch.cat([out, fn.graph_size(edge_index, *sizes)], dim=1)
-            return out.to(dtype)
+            return out if out.dtype == dtype else out.to(dtype)
 
     def scatter(self, *args: Any, **kwargs: Any) -> Tensor:
         """Deprecated: call the module."""
         _warn("Scattering.scatter()", "the module itself")
         out: Tensor = self(*args, **kwargs)
         return out
-
-    @property
-    def _is_standard(self) -> bool:
-        """Whether the operator with the moments computes this, if ``x`` needs no gradient."""
-        increasing = self.path_policy == "increasing"
-        has_paths = self.selection.num_scales > 1 or not increasing  # of order 2
-        moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
-        return moments and self.order == 2 and not self.lowpass and has_paths
 
     def _logits(self, dtype: torch.dtype) -> Tensor | None:
         """Logits, if the scales are those that the operator computes from them."""
@@ -270,8 +266,7 @@ class Scattering(nn.Module):
         if theta is not None:
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
-                out = self._cascade(x, *graph[1:], fn.select_scales(theta))
-                return out.view(-1, self.num_paths, self.in_channels, 4)
+                return self._cascade(x, *graph[1:], fn.select_scales(theta))
 
             again = reference if x.requires_grad else None
             out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
@@ -279,7 +274,9 @@ class Scattering(nn.Module):
             laziness = self._laziness(x.dtype)
             filters = mixed_filters(self.selection().to(x.dtype), laziness, self.in_channels)
             out = scattering_moments(batch, filters, self.path_policy)
-        return (out if self.aggr.order == 4 else out[..., : self.aggr.order]).flatten(1)
+        if self.aggr.order < 4:
+            out = out.unflatten(1, (-1, 4))[..., : self.aggr.order].flatten(1)
+        return out
 
     def _cascade(
         self,
