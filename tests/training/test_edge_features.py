@@ -14,7 +14,6 @@ from legs.data.catalog.cache import load_dataset, save_dataset
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
 from legs.data.merge import longest_first, merge_equivalent, without_loops
-from legs.data.readers.molecules import from_smiles
 from legs.explain import attribute
 from legs.models import create
 from legs.training import fit
@@ -98,13 +97,6 @@ def test_bonds_against_rdkit():
             wanted[kinds[str(bond.GetBondType())]] = 1
             wanted[4], wanted[5] = bond.GetIsConjugated(), bond.IsInRing()
             assert torch.equal(row, wanted)
-
-
-def test_bonds_of_many_molecules_read_in_parallel():
-    pytest.importorskip("rdkit")
-    many = SMILES * 300
-    alone, parallel = (from_smiles(many, workers=k).edge_attr for k in (1, 2))
-    assert torch.equal(alone, parallel)
 
 
 def test_reads_pyg_graphs():
