@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
 
 from matplotlib.image import imread
 
-from legs import report
+from legs import Scattering, report
 from legs.report import plots
 from legs.report.plots import MOST_CLASSES, SYMBOLS
 from legs.report.theme import MARKERS, THEMES, draw
