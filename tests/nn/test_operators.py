@@ -256,6 +256,72 @@ def module_spectrum(name):
     return np.exp(-2.0) if name == "heat" else 0.0
 
 
+# The table of docs/guarantee.md.
+
+
+def star(x):
+    """The bands of a star's signal, six leaves around node 0, for each operator that takes it."""
+    leaves = torch.arange(1, 7)
+    edge_index = torch.stack([torch.zeros_like(leaves), leaves])
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    x = torch.as_tensor(x, dtype=torch.float64).view(7, 1)
+    return {name: module_for(name, 1).bank(x, edge_index)[..., 0] for name in OPERATORS}
+
+
+def test_guarantees_of_mass_and_constants():
+    ones, leaves = star([1] * 7), star([0] + [1] * 6)
+    torch.testing.assert_close(leaves["walk"].sum(0), torch.tensor([0, 0, 0, 6.0]).double())
+    assert float(ones["row"][:, :-1].abs().max()) < 1e-15
+    for name in ("row", "symmetric", "heat"):
+        assert float(leaves[name][:, -1].sum()) != pytest.approx(6, abs=0.1)
+    for name in ("walk", "symmetric", "heat"):
+        assert float(ones[name][:, :-1].abs().max()) > 0.1
+
+
+def test_guarantees_of_the_plain_norm():
+    hub, leaves = star([1] + [0] * 6), star([0] + [1] * 6)
+    assert float((leaves["walk"] ** 2).sum()) > 6 + 1
+    assert float((hub["row"] ** 2).sum()) > 1 + 0.3
+    for name in ("symmetric", "heat", "directed"):
+        assert float((hub[name].abs() ** 2).sum()) <= 1 + 1e-12
+        assert float((leaves[name].abs() ** 2).sum()) <= 6 + 1e-12
+
+
+def test_guarantees_of_direction():
+    edge_index, weight = directed_graph()
+    x = torch.randn(9, 2, dtype=torch.float64)
+    one, turned = (
+        module_for("directed")(x, edges, weight) for edges in (edge_index, edge_index.flip(0))
+    )
+    torch.testing.assert_close(one, turned, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_guarantees_of_heat(dtype):
+    edge_index, weight = undirected_graph()
+    expected, _ = dense_operator("heat", edge_index.numpy(), weight.numpy(), 9)
+    operator = graph_operator("heat", edge_index, weight, 9, dtype)
+    error = operator.apply(torch.eye(9, dtype=dtype)).double().numpy() - expected
+    assert np.linalg.norm(error, 2) < 20 * torch.finfo(dtype).eps
+    assert operator.spectrum == (np.exp(-2), 1)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("nonlinearity", ["abs", "relu-pair", "none"])
+def test_guarantees_of_the_cascade(name, nonlinearity):
+    edge_index, weight = graph_for(name)
+    x, y = torch.randn(2, 9, 2, dtype=torch.float64, generator=torch.manual_seed(11))
+    options = {"nonlinearity": nonlinearity, "path_policy": "all", "aggr": None, "flatten": False}
+    module = module_for(name, **options)
+    metric = graph_operator(option(name), edge_index, weight, 9, torch.float64).metric
+    difference = module(x, edge_index, weight) - module(y, edge_index, weight)
+    energy = (metric.view(-1, 1, 1) * difference**2).sum((0, 2))
+    orders = [len(column.path) for column in module.columns()[::2]]
+    for order in (1, 2):
+        own = torch.tensor([k == order for k in orders])
+        assert float(energy[own].sum()) <= float(energy[0])
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_inverse(name, dtype):
