@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import copy
 import hashlib
 import json
 import math
@@ -32,8 +33,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, one_hot, pad
 from legs.models import create
 
 TRAINING: dict[str, Any] = {"epochs": 200, "lr": 1e-3, "weight_decay": 0.0, "batch_size": 128}
+# ``average`` (default 0): weights are scored as their exponential moving average of this decay.
 WALK = 20  # steps of the random walk whose return probabilities are node features
 WARMUP, CHECK_EVERY = 5, 5  # epochs
+FREQUENT = 0.02  # share of training molecules that have a substructure which networks read
 PADDING = 64  # graphs that fill a batch up
 LIMIT = 500_000  # parameters, as in the published comparison
 
@@ -58,6 +61,7 @@ def pack(table: Path, split: Path, file: Path) -> None:
                 for b in around
             ]
         sizes.append(mol.GetNumAtoms())
+    counts = _fingerprints(rows["smiles"])
     part = np.zeros(len(rows), np.uint8)
     for number, index in enumerate(parts.values()):  # train, validation, test
         part[index] = number
@@ -70,7 +74,17 @@ def pack(table: Path, split: Path, file: Path) -> None:
         degrees=np.array(degrees, np.uint8),
         labels=np.array([ast.literal_eval(text) for text in rows["labels"]], np.uint8),
         part=part,
+        counts=counts[:, (counts[part == 0] > 0).mean(0) >= FREQUENT],
     )
+
+
+def _fingerprints(smiles: Any) -> Any:
+    """Morgan counts of radius 2, ``[molecules, 2048]``."""
+    from rdkit import Chem
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+    count = GetMorganGenerator(radius=2, fpSize=2048).GetCountFingerprintAsNumPy
+    return np.stack([count(Chem.MolFromSmiles(text)) for text in smiles]).clip(0, 255).astype("u1")
 
 
 class Molecules:
@@ -92,6 +106,7 @@ class Molecules:
         self.x = pad(x, (0, 0, 0, 1))
         self.edge_attr = pad(_one_hot(arrays["bonds"]), (0, 0, 0, 1)).to(device)
         self.y = arrays["labels"].float().to(device)
+        self.counts = arrays["counts"].float().to(device)
         self.parts = [(arrays["part"] == k).nonzero().flatten() for k in range(3)]
 
     def rows(self, index: Tensor, nodes: int = 0, edges: int = 0) -> Tensor:
@@ -113,29 +128,32 @@ class Molecules:
             shift = torch.cat([shift, loops])
         return torch.cat([node, graph, edge, shift])
 
-    def gather(self, rows: Tensor, nodes: int, batch_size: int) -> dict[str, Any]:
-        """Arguments of a network."""
+    def gather(self, rows: Tensor, nodes: int, index: Tensor, fillers: int = 0) -> dict[str, Any]:
+        """Arguments of a network, for the molecules ``index`` and graphs that fill the batch up."""
         node, graph = rows[: 2 * nodes].view(2, -1)
         edge, shift = rows[2 * nodes :].view(2, -1)
         return {
             "x": self.x[node],
             "edge_index": self.local[:, edge] + shift,
             "batch": graph,
-            "batch_size": batch_size,
+            "batch_size": len(index) + fillers,
             "edge_attr": self.edge_attr[edge],
+            "graph_features": pad(self.counts[index], (0, 0, 0, fillers)),
         }
 
     def batch(self, index: Tensor) -> dict[str, Any]:
         """Arguments of a network, for the molecules ``index`` (on the host)."""
         nodes = int((self.ptr[index + 1] - self.ptr[index]).sum())
-        return self.gather(self.rows(index).to(self.x.device), nodes, len(index))
+        device = self.x.device
+        return self.gather(self.rows(index).to(device), nodes, index.to(device))
 
 
 class Recorded:
     """A training step on batches padded to one size, as a CUDA graph."""
 
-    def __init__(self, data: Molecules, model: Any, optimizer: Any, size: int) -> None:
+    def __init__(self, data: Molecules, model: Any, optimizer: Any, size: int, follow: Any) -> None:
         self.data, self.model, self.optimizer, self.size = data, model, optimizer, size
+        self.follow = follow
         self.nodes, self.edges = (_capacity(ptr.diff(), size) for ptr in (data.ptr, data.edge_ptr))
         self.index = torch.zeros(size, dtype=torch.long, device="cuda")
         self.rows = torch.zeros(2 * (self.nodes + self.edges), dtype=torch.long, device="cuda")
@@ -144,12 +162,13 @@ class Recorded:
         self.loss = torch.zeros((), device="cuda")
 
     def _step(self) -> Tensor:
-        args = self.data.gather(self.rows, self.nodes, self.size + PADDING)
+        args = self.data.gather(self.rows, self.nodes, self.index, PADDING)
         out = self.model(**args, mask=self.mask)[: self.size]
         loss = binary_cross_entropy_with_logits(out, self.data.y[self.index])
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.follow()
         return loss.detach()
 
     def __call__(self, index: Tensor) -> Tensor:
@@ -217,9 +236,13 @@ def train(data: Molecules, network: str, seed: int, options: Any, training: Any)
     """Trains one network; returns its scores."""
     settings = {**TRAINING, **training}
     torch.manual_seed(seed)
-    bonds = {"edge_dim": data.edge_attr.shape[1], **options}
-    model = create(network, data.x.shape[1], data.y.shape[1], **bonds)
+    dims = {"edge_dim": data.edge_attr.shape[1], **options}
+    if dims.pop("fingerprint", False):
+        dims["graph_dim"] = data.counts.shape[1]
+    model: Any = create(network, data.x.shape[1], data.y.shape[1], **dims)
     model.initialize(data.x.cpu())
+    if "graph_dim" in dims:
+        model.graph_scale.init_scale(data.counts[data.parts[0]].cpu())
     model.to(data.x.device)
     for module in model.modules():
         if hasattr(module, "is_sorted"):
@@ -228,24 +251,36 @@ def train(data: Molecules, network: str, seed: int, options: Any, training: Any)
     count, epochs = model.num_parameters(), settings["epochs"]
     if count > LIMIT:
         raise ValueError(f"{network} {options} has {count} parameters, more than {LIMIT}")
-    rate, decay = settings["lr"], settings["weight_decay"]
+    rate = settings["lr"]
     fast = {"fused": True, "capturable": True} if data.x.is_cuda else {}
     lr = torch.tensor(rate, device=data.x.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr, weight_decay=decay, **fast)
-    size = settings["batch_size"]
-    recorded = Recorded(data, model, optimizer, size) if data.x.is_cuda else None
+    weight_decay = settings["weight_decay"]
+    optimizer = torch.optim.AdamW(model.parameters(), lr, weight_decay=weight_decay, **fast)
+    size, decay = settings["batch_size"], settings.get("average", 0.0)
+    scored = copy.deepcopy(model) if decay else model
+    averages, sources = (
+        [t for t in m.state_dict().values() if t.is_floating_point() and t.isfinite().all()]
+        for m in (scored, model)
+    )
+
+    def follow() -> None:
+        if decay:
+            torch._foreach_lerp_(averages, sources, 1 - decay)
+
+    recorded = Recorded(data, model, optimizer, size, follow) if data.x.is_cuda else None
 
     def step(index: Tensor) -> Tensor:
         loss = binary_cross_entropy_with_logits(model(**data.batch(index)), data.y[index])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        follow()
         return loss
 
     def scores(part: Tensor) -> Tensor:
-        model.eval()
+        scored.eval()
         with torch.no_grad():
-            return torch.cat([model(**data.batch(index)) for index in part.split(512)])
+            return torch.cat([scored(**data.batch(index)) for index in part.split(512)])
 
     def precision(part: Tensor) -> float:
         out = scores(part).cpu()
@@ -308,15 +343,12 @@ def run(file: Path, plan: Path, folder: Path, seconds: float) -> None:
 
 def boost(table: Path, split: Path, folder: Path) -> None:
     """Gradient boosting on Morgan counts of radius 2; its learning rate by validation molecules."""
-    from rdkit import Chem
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     rows, parts = pd.read_csv(table), json.loads(split.read_text())[0]
     y = np.array([ast.literal_eval(text) for text in rows["labels"]])
-    count = GetMorganGenerator(radius=2, fpSize=2048).GetCountFingerprintAsNumPy
-    x = np.stack([count(Chem.MolFromSmiles(smiles)) for smiles in rows["smiles"]])
-    x = x[:, x.any(0)].clip(0, 255).astype(np.uint8)
+    x = _fingerprints(rows["smiles"])
+    x = x[:, x.any(0)]
     train, validation, test = parts.values()
     best: dict[str, Any] = {"validation_ap": -1.0}
     for rate in (0.05, 0.1):
