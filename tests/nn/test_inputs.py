@@ -20,7 +20,7 @@ from tests.nn.test_operators import directed_graph, undirected_graph
 def forms(edge_index, weight):
     """The same graph in every form, with what else a call takes."""
     matrix = scipy.sparse.coo_array((weight.numpy(), edge_index.numpy()), (9, 9))
-    coo = torch.sparse_coo_tensor(edge_index, weight, (9, 9))
+    coo = torch.sparse_coo_tensor(edge_index, weight, (9, 9), check_invariants=True)
     return {
         "tensor": (edge_index, weight),
         "EdgeIndex": (EdgeIndex(edge_index, sparse_size=(9, 9)), weight),

@@ -16,6 +16,7 @@ interpolated.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,22 +69,11 @@ def infogain_scales(
     lost = [
         graph_sum(p * (p.clamp_min(1e-30) / last).log(), graph, num_graphs).mean(0) for p in states
     ]
-    information = torch.stack(lost, dim=1)
-    information = torch.cat([information, information.mean(0, keepdim=True)])
-    return torch.stack([_crossings(curve, num_scales) for curve in information]).cpu()
-
-
-def _crossings(curve: Tensor, num_scales: int) -> Tensor:
-    """Where a curve has fallen by each of ``num_scales`` equal parts, 1 to its length."""
-    steps = len(curve)
-    if float(curve[0]) < 1e-12:
-        return torch.linspace(1, steps, num_scales, dtype=torch.float64)
-    # A slope of 1e-9 makes the fall strict where the curve is flat.
-    fallen = torch.cummax(1 - curve / curve[0], dim=0).values
-    fallen = fallen + 1e-9 * torch.arange(steps, dtype=fallen.dtype, device=fallen.device)
-    fallen = fallen / fallen[-1]
-    parts = torch.linspace(0, 1, num_scales, dtype=fallen.dtype, device=fallen.device)
-    above = torch.searchsorted(fallen, parts[1:-1]).clamp(1, steps - 1)
-    low, high = fallen[above - 1], fallen[above]
-    inner = above + (parts[1:-1] - low) / (high - low)
-    return torch.cat([inner.new_ones(1), inner, inner.new_full((1,), steps)])
+    information = torch.stack(lost, dim=1).cpu().numpy()
+    curves = np.vstack([information, information.mean(0)])
+    fallen = 1 - curves / curves[:, :1].clip(1e-12)
+    # A slope of 1e-9 keeps times apart where nothing is lost.
+    fallen = np.maximum.accumulate(fallen, axis=1) + 1e-9 * np.arange(steps)
+    fallen = (fallen - fallen[:, :1]) / (fallen[:, -1:] - fallen[:, :1])
+    parts, times = np.linspace(0, 1, num_scales), np.arange(1.0, steps + 1)
+    return torch.from_numpy(np.stack([np.interp(parts, own, times) for own in fallen]))

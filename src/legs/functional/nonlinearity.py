@@ -38,6 +38,14 @@ def part_names(nonlinearity: Nonlinearity, is_complex: bool = False) -> tuple[st
     return tuple(part + sign for part in (("re", "im") if is_complex else ("",)) for sign in signs)
 
 
+def band_parts(
+    nonlinearity: Nonlinearity, is_complex: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the parts of a wavelet and of a low-pass."""
+    low = low_nonlinearity(nonlinearity, is_complex)
+    return part_names(nonlinearity, is_complex), part_names(low, is_complex)
+
+
 def low_nonlinearity(nonlinearity: Nonlinearity, is_complex: bool) -> Nonlinearity:
     """What is done to a low-pass: nothing, but for making complex ones real."""
     one = is_complex and len(part_names(nonlinearity, True)) == 1

@@ -233,6 +233,12 @@ def operator_spectrum(operator: OperatorLike, laziness: float = 0.5) -> tuple[fl
     return spectrum
 
 
+def check_name(operator: OperatorLike) -> None:
+    """Raises :class:`ValueError` for an unknown name."""
+    if isinstance(operator, str) and operator not in OPERATORS:
+        raise ValueError(f"operator must be one of {', '.join(OPERATORS)}; got {operator!r}")
+
+
 def is_complex(operator: OperatorLike) -> bool:
     """Whether signals become complex: of ``"directed"``, and where ``operator.is_complex``."""
     return operator == "directed" or bool(getattr(operator, "is_complex", False))

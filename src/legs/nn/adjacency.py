@@ -10,6 +10,18 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import from_scipy_sparse_matrix, to_edge_index
 
+from legs.functional.bank import OPERATORS as WALKS
+from legs.functional.diffusion import Walk
+from legs.functional.operators import (
+    DiffusionOperator,
+    OperatorLike,
+    graph_operator,
+    walk_operator,
+)
+from legs.kernels.bank import Graph, prepare
+from legs.kernels.csr import check_graphs
+from legs.kernels.op import Backend, use_fused
+
 
 def read_edges(
     edge_index: Any, edge_weight: Tensor | None, x: Tensor
@@ -46,3 +58,33 @@ def read_edges(
     read = to_edge_index if isinstance(matrix, Tensor) else from_scipy_sparse_matrix
     edges, weight = read(matrix)
     return edges.to(x.device), weight.to(x.device, x.dtype)
+
+
+def prepare_operator(
+    operator: OperatorLike,
+    laziness: Tensor | float,
+    backend: Backend,
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+    *,
+    validate: bool = True,
+    **options: Any,
+) -> Graph | Walk | DiffusionOperator:
+    """What diffuses: graphs for the fused bank, the paper's walk, or another operator.
+
+    Options are those of :func:`legs.kernels.bank.prepare`.
+    """
+    graph = (edge_index, edge_weight)
+    if operator in WALKS:
+        walk = prepare(backend, x, *graph, batch, batch_size, validate=validate, **options)
+        if isinstance(walk, Graph) or operator == "walk":
+            return walk
+        return walk_operator(walk, str(operator), laziness)
+    use_fused(backend, x, edge_weight, unsupported="the operator has no compiled kernels")
+    if validate and not torch.compiler.is_compiling():
+        may_be_directed = operator != "heat"
+        check_graphs(*graph, batch, len(x), batch_size, merged=may_be_directed)
+    return graph_operator(operator, *graph, len(x), x.dtype, laziness)

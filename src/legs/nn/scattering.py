@@ -14,19 +14,12 @@ from torch_geometric.nn.resolver import aggregation_resolver
 from legs import functional as fn
 from legs.functional.bank import OPERATORS as WALKS
 from legs.functional.diffusion import BASE
-from legs.functional.nonlinearity import Nonlinearity, check_nonlinearity, low_nonlinearity
-from legs.functional.operators import (
-    OPERATORS,
-    DiffusionOperator,
-    OperatorLike,
-    graph_operator,
-    is_complex,
-    operator_spectrum,
-    walk_operator,
-)
+from legs.functional.nonlinearity import Nonlinearity, band_parts, check_nonlinearity
+from legs.functional.operators import OperatorLike, check_name, graph_operator, is_complex
+from legs.functional.operators import operator_spectrum as spectrum_of
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
-from legs.kernels.bank import Graph, prepare, signal_energy, wavelet_transform
+from legs.kernels.bank import Graph, signal_energy, wavelet_transform
 from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
@@ -36,7 +29,7 @@ from legs.kernels.op import (
     scattering_moments,
     use_fused,
 )
-from legs.nn.adjacency import read_edges
+from legs.nn.adjacency import prepare_operator, read_edges
 from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import Scales, ScaleSelection
@@ -159,8 +152,7 @@ class Scattering(nn.Module):
         if in_channels == -1 and learn_laziness == "channel":
             raise ValueError('in_channels must be given where learn_laziness="channel"')
         check_nonlinearity(nonlinearity)
-        if isinstance(operator, str) and operator not in OPERATORS:
-            raise ValueError(f"operator must be one of {', '.join(OPERATORS)}; got {operator!r}")
+        check_name(operator)
         if operator not in (*WALKS, "directed") and (learn_laziness or laziness != BASE):
             raise ValueError("laziness is that of walks; heat and operators of one's own have none")
         if order < 0:
@@ -186,12 +178,8 @@ class Scattering(nn.Module):
         self.flatten = bool(flatten)
         self.operator: Any = operator
         self.nonlinearity = nonlinearity
-        self._complex = is_complex(operator)
-        parts = fn.part_names(nonlinearity, self._complex)
-        low_pass = low_nonlinearity(nonlinearity, self._complex)
-        low = fn.part_names(low_pass, self._complex)
-        self._parts = (parts, low)
-        policy: Any = (order, path_policy, lowpass, len(parts), len(low))
+        self._parts = band_parts(nonlinearity, is_complex(operator))
+        policy: Any = (order, path_policy, lowpass, *map(len, self._parts))
         self._paths = fn.scattering_paths(self.selection.num_scales, *policy)
         self.append_graph_size = append_graph_size
         self._columns: list[Column] | None = None
@@ -377,7 +365,10 @@ class Scattering(nn.Module):
             # the backward graph; a tensor is not.
             laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
         graphs = (x, edge_index, edge_weight, batch, None if batch is None else num_graphs)
-        walk = self._diffusion(backend, validate, laziness, *graphs)
+        options: Any = {"validate": validate, "is_sorted": self.is_sorted}
+        options["bands"] = self.selection.num_scales + self.lowpass
+        options["states"] = self.selection.steps + 1
+        walk = prepare_operator(self.operator, laziness, backend, *graphs, **options)
         cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
         cascade["nonlinearity"] = self.nonlinearity
         if isinstance(walk, Graph):
@@ -403,35 +394,9 @@ class Scattering(nn.Module):
             energy = signal_energy(x, walk, batch, num_graphs, self.operator)
         else:
             energy = fn.signal_energy(x, walk, batch, num_graphs, counts)
-        options: Any = {"kind": self.aggr.kind, "order": self.aggr.order}
+        options = {"kind": self.aggr.kind, "order": self.aggr.order}
         options["energy"] = energy.unsqueeze(1)
         return fn.moments(coefficients, batch, num_graphs, **options, multiplicity=counts)
-
-    def _diffusion(
-        self,
-        backend: Backend,
-        validate: bool,
-        laziness: Tensor | float,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Graph | fn.Walk | DiffusionOperator:
-        """What diffuses: graphs for the fused bank, the paper's walk, or another operator."""
-        graph = (edge_index, edge_weight)
-        if self.operator in WALKS:
-            sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
-            sizes |= {"states": self.selection.steps + 1, "is_sorted": self.is_sorted}
-            walk = prepare(backend, x, *graph, batch, batch_size, **sizes, validate=validate)
-            if isinstance(walk, Graph) or self.operator == "walk":
-                return walk
-            return walk_operator(walk, str(self.operator), laziness)
-        use_fused(backend, x, edge_weight, unsupported="the operator has no compiled kernels")
-        if validate and not torch.compiler.is_compiling():
-            directed = self.operator != "heat"
-            check_graphs(*graph, batch, len(x), batch_size, merged=directed)
-        return graph_operator(self.operator, *graph, len(x), x.dtype, laziness)
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
@@ -465,16 +430,21 @@ class Scattering(nn.Module):
         theta, cumulative = self.selection.theta, self.selection()
         if theta is not None:
             cumulative = fn.select_scales(theta.detach().double(), self.selection.ordering)
-        laziness = torch.as_tensor(self.walk.laziness).detach()
-        shape = torch.broadcast_shapes(laziness.shape, cumulative.shape[:-2])
-        banks = cumulative.expand(*shape, *cumulative.shape[-2:]) if shape else [cumulative]
-        each = laziness.expand(shape).flatten().tolist()
+        shape, banks = self._banks(cumulative.detach())
         bounds = [
-            fn.frame_bounds(bank, spectrum=operator_spectrum(self.operator, a))
-            for bank, a in zip(banks, each, strict=True)
+            fn.frame_bounds(bank, spectrum=spectrum_of(self.operator, float(laziness)))
+            for bank, laziness in banks
         ]
         lower, upper = torch.tensor(bounds, dtype=torch.float64).unbind(1)
         return lower.view(shape), upper.view(shape)
+
+    def _banks(self, cumulative: Tensor) -> tuple[torch.Size, list[tuple[Tensor, Tensor]]]:
+        """Scales and laziness of each channel, or of all: ``[channels]`` or ``[]``."""
+        laziness = torch.as_tensor(self.walk.laziness, dtype=torch.float64)
+        size = cumulative.shape[-2:]
+        shape = torch.broadcast_shapes(laziness.shape, cumulative.shape[:-2])
+        banks = cumulative.expand(*shape, *size).reshape(-1, *size)
+        return shape, list(zip(banks, laziness.expand(shape).reshape(-1), strict=True))
 
     def fit_scales(
         self,
@@ -499,17 +469,13 @@ class Scattering(nn.Module):
         edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         if batch is not None and batch_size is None:
             batch_size = int(batch[-1]) + 1
-        operator = self._operator(len(x), x.dtype, edge_index, edge_weight)
+        laziness = self._laziness(x.dtype)
+        graph = (edge_index, edge_weight, len(x), x.dtype)
+        operator = graph_operator(self.operator, *graph, laziness)
         sizes = (self.selection.num_scales, self.selection.steps, batch, batch_size or 1)
         times = fn.infogain_scales(x, operator, *sizes).tolist()
         self.selection.fix(times[:-1] if per_channel else times[-1], self.selection.steps)
         return self
-
-    def _operator(
-        self, num_nodes: int, dtype: torch.dtype, edge_index: Tensor, edge_weight: Tensor | None
-    ) -> DiffusionOperator:
-        laziness = self._laziness(dtype)
-        return graph_operator(self.operator, edge_index, edge_weight, num_nodes, dtype, laziness)
 
     def bank(
         self, x: Tensor, edge_index: Tensor | Any, edge_weight: Tensor | None = None
@@ -527,7 +493,9 @@ class Scattering(nn.Module):
         """
         graph, laziness = read_edges(edge_index, edge_weight, x), self._laziness(x.dtype)
         cumulative = self.selection().to(x.dtype)
-        walk = self._diffusion(self.backend, self.validate, laziness, x, *graph)
+        sizes: Any = {"bands": cumulative.shape[-2] + 1, "states": cumulative.shape[-1] + 1}
+        sizes["validate"] = self.validate
+        walk = prepare_operator(self.operator, laziness, self.backend, x, *graph, **sizes)
         bank: Any = (x, walk, laziness, cumulative)
         if not isinstance(walk, Graph):
             return fn.wavelet_transform(*bank, lowpass=True).movedim(0, 1)
@@ -549,18 +517,12 @@ class Scattering(nn.Module):
         nodes = int(edge_index.max()) + 1 if num_nodes is None else num_nodes
         one = torch.eye(nodes).to(cumulative)
         graph = read_edges(edge_index, edge_weight, one)
-        laziness = self._laziness(cumulative.dtype)
-        each = laziness if isinstance(laziness, Tensor) and laziness.dim() else None
-        channels = (
-            len(each) if each is not None else len(cumulative) if cumulative.dim() == 3 else 0
-        )
+        shape, banks = self._banks(cumulative)
         parts = []
-        for c in range(max(channels, 1)):
-            alpha = laziness if each is None else each[c]
-            operator = graph_operator(self.operator, *graph, nodes, cumulative.dtype, alpha)
-            own = cumulative[c] if cumulative.dim() == 3 else cumulative
-            parts.append(fn.wavelet_transform(one, operator, None, own, lowpass=True))
-        return torch.stack(parts) if channels else parts[0]
+        for bank, laziness in banks:
+            operator = graph_operator(self.operator, *graph, nodes, one.dtype, laziness)
+            parts.append(fn.wavelet_transform(one, operator, None, bank, lowpass=True))
+        return torch.stack(parts) if shape else parts[0]
 
     def responses(self, eigenvalues: Tensor) -> Tensor:
         r"""Frequency responses of the bank, ``[num_scales + 1, points]``.
@@ -591,16 +553,17 @@ class Scattering(nn.Module):
         """
         cumulative = self.selection().to(bands.real.dtype)
         graph = read_edges(edge_index, edge_weight, bands.real[:, 0])
-        operator = self._operator(len(bands), cumulative.dtype, *graph)
+        dtype = cumulative.dtype
+        operator = graph_operator(self.operator, *graph, len(bands), dtype, self._laziness(dtype))
         return fn.invert_bank(bands, operator, cumulative, **options)
 
     def harden(self) -> Scattering:
         r"""A copy with fixed scales: increasing ones that maximise :math:`\sum_j \log F_{jt_j}`."""
         weights = self.scale_weights().detach()
         hardened = copy.deepcopy(self)
-        several = weights.dim() == 3
-        times: Any = [fn.harden_scales(each) for each in (weights if several else [weights])]
-        fixed = ScaleSelection(times if several else times[0], steps=self.selection.steps)
+        several, harden = weights.dim() == 3, fn.harden_scales
+        times: Any = [harden(each) for each in weights] if several else harden(weights)
+        fixed = ScaleSelection(times, steps=self.selection.steps)
         hardened.selection = fixed.to(weights)
         return hardened
 
@@ -636,17 +599,12 @@ class Scattering(nn.Module):
         }
 
     def __repr__(self) -> str:
+        usual = {"operator": "walk", "nonlinearity": "abs", "flatten": True}
+        usual["append_graph_size"] = False
+        others = [(name, getattr(self, name)) for name in usual]
+        unusual = [f", {name}={value!r}" for name, value in others if value != usual[name]]
         return (
             f"{type(self).__name__}({self.in_channels}, {self.selection!r}, order={self.order}, "
             f"path_policy={self.path_policy}, lowpass={self.lowpass}, {self.walk!r}, "
-            f"{self._unusual()}aggr={self.aggr!r}"
-            f"{', append_graph_size=True' if self.append_graph_size else ''})"
-        )
-
-    def _unusual(self) -> str:
-        usual = {"operator": "walk", "nonlinearity": "abs", "flatten": True}
-        return "".join(
-            f"{name}={getattr(self, name)!r}, "
-            for name, value in usual.items()
-            if getattr(self, name) != value
+            f"aggr={self.aggr!r}{''.join(unusual)})"
         )

@@ -9,7 +9,7 @@ from legs.nn.scattering import Scattering
 
 
 @functional_transform("add_scattering")
-class AddScattering(BaseTransform):  # type: ignore[misc]
+class AddScattering(BaseTransform):
     r"""Adds the scattering features of ``data.x``, computed once for a data set.
 
     Args:

@@ -8,22 +8,19 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn import Linear
 
 from legs import functional as fn
-from legs.functional.bank import OPERATORS as WALKS
-from legs.functional.diffusion import Walk
-from legs.functional.nonlinearity import Nonlinearity, check_nonlinearity, low_nonlinearity
-from legs.functional.operators import (
-    OPERATORS,
-    DiffusionOperator,
-    OperatorLike,
-    graph_operator,
-    is_complex,
+from legs.functional.diffusion import BASE, Walk
+from legs.functional.nonlinearity import (
+    Nonlinearity,
+    band_parts,
+    check_nonlinearity,
+    low_nonlinearity,
 )
-from legs.kernels.bank import Graph, difference_bank, prepare
-from legs.kernels.csr import check_graphs
+from legs.functional.operators import DiffusionOperator, OperatorLike, check_name, is_complex
+from legs.kernels.bank import Graph, difference_bank
 from legs.kernels.gpu import launch
 from legs.kernels.gpu.stacked import mix
-from legs.kernels.op import Backend, bank_filters, check_backend, use_fused
-from legs.nn.adjacency import read_edges
+from legs.kernels.op import Backend, bank_filters, check_backend
+from legs.nn.adjacency import prepare_operator, read_edges
 from legs.nn.scale_selection import Scales, ScaleSelection
 
 
@@ -94,8 +91,7 @@ class WaveletConv(nn.Module):
     ) -> None:
         super().__init__()
         check_backend(backend)
-        if isinstance(operator, str) and operator not in OPERATORS:
-            raise ValueError(f"operator must be one of {', '.join(OPERATORS)}; got {operator!r}")
+        check_name(operator)
         if scales == "infogain":
             raise ValueError("pass the scales of Scattering(scales='infogain') as a list")
         check_nonlinearity(nonlinearity)
@@ -117,10 +113,8 @@ class WaveletConv(nn.Module):
         fixed = None if self.selection.learned else self._filters()
         self.fixed_filters: Tensor | None
         self.register_buffer("fixed_filters", fixed, persistent=False)
-        complex_ = is_complex(operator)
-        many = self.num_wavelets * len(fn.part_names(nonlinearity, complex_))
-        low = len(fn.part_names(low_nonlinearity(nonlinearity, complex_), complex_))
-        self.num_bands = 1 + many + low * self.lowpass + (edge_dim is not None)
+        parts, low = map(len, band_parts(nonlinearity, is_complex(operator)))
+        self.num_bands = 1 + parts * self.num_wavelets + low * self.lowpass + (edge_dim is not None)
         width = self.num_bands if mixing == "full" else 1
         self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
@@ -170,17 +164,12 @@ class WaveletConv(nn.Module):
         self, x: Tensor, edge_index: Tensor, *graphs: Any
     ) -> Graph | Walk | DiffusionOperator:
         """The graphs for :meth:`convolve`, of all layers with the same scales."""
-        if self.operator not in WALKS:
-            weight, batch, size = (*graphs, None, None, None)[:3]
-            use_fused(self.backend, x, weight, unsupported="the operator has no compiled kernels")
-            if self.validate and not torch.compiler.is_compiling():
-                directed = self.operator != "heat"
-                check_graphs(edge_index, weight, batch, len(x), size, merged=directed)
-            return graph_operator(self.operator, edge_index, weight, len(x), x.dtype)
         options: dict[str, Any] = {"validate": self.validate, "is_sorted": self.is_sorted}
         options |= {"bands": self.num_wavelets + self.lowpass, "states": self.selection.steps + 1}
         options["largest"] = self.largest
-        return prepare(self.backend, x, edge_index, *graphs, **options)
+        return prepare_operator(
+            self.operator, BASE, self.backend, x, edge_index, *graphs, **options
+        )
 
     def convolve(
         self,
@@ -190,9 +179,9 @@ class WaveletConv(nn.Module):
         edge_attr: Tensor | None = None,
     ) -> Tensor:
         """What the linear map reads, on graphs of :meth:`prepared`."""
-        if not isinstance(graph, Graph | Walk):
+        if not isinstance(graph, Graph):
             options: Any = {"wavelets": self.wavelets, "lowpass": self.lowpass}
-            bands = fn.wavelet_transform(x, graph, None, self.selection().to(x.dtype), **options)
+            bands = fn.wavelet_transform(x, graph, BASE, self.selection().to(x.dtype), **options)
             return self._mix(x, bands.movedim(0, 1), edge_index, edge_attr)
         filters = self.fixed_filters
         if filters is None:

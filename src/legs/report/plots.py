@@ -348,13 +348,14 @@ def filter_bank(weights: Any, laziness: float = 0.5, points: int = 101) -> Bank:
     """
     operator: Any = "walk"
     if hasattr(weights, "scale_weights"):
-        laziness = torch.as_tensor(weights.walk.laziness).detach()
+        each = torch.as_tensor(weights.walk.laziness)
         weights, operator = weights.scale_weights(), weights.operator
-        if weights.dim() > 2 or laziness.dim():
+        if weights.dim() > 2 or each.dim():
             raise ValueError("channels have their own scales or laziness; pass those of one")
+        laziness = float(each)
     weights = np.asarray(torch.as_tensor(weights).detach().cpu(), dtype=np.float64)
     cumulative = cumulative_scales(weights)
-    spectrum = operator_spectrum(operator, float(laziness))
+    spectrum = operator_spectrum(operator, laziness)
     frequency = np.linspace(1 - spectrum[1], 1 - spectrum[0], points)
     responses = filter_responses(cumulative, torch.from_numpy(1 - frequency))
     lower, upper = frame_bounds(cumulative, spectrum=spectrum)
