@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
-from torch_geometric.transforms import LineGraph
+from torch_geometric.transforms import LineGraph, ToSparseTensor
 
 from legs import Scattering
 from legs.data import hypergraph, point_graph
@@ -80,6 +80,7 @@ def test_unflattened():
         torch.testing.assert_close(out.flatten(1), flat)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse C")
 def test_transform():
     edge_index, weight = undirected_graph()
     data = Data(x=torch.rand(9, 2), edge_index=edge_index, edge_weight=weight.float())
@@ -88,6 +89,8 @@ def test_transform():
     torch.testing.assert_close(out.scattering, module(data.x, edge_index, data.edge_weight))
     assert "scattering" not in data and not out.scattering.requires_grad
     assert Batch.from_data_list([out, out]).scattering.shape == (2, module.out_channels)
+    sparse = ToSparseTensor(attr="edge_weight", layout=torch.sparse_csr)(data)
+    torch.testing.assert_close(AddScattering(module)(sparse).scattering, out.scattering)
     nodes = Scattering(2, scales="dyadic", aggr=None)
     wide = AddScattering(nodes, attr_name=None)(data)
     expected = nodes(data.x, edge_index, data.edge_weight)

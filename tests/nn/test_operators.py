@@ -139,7 +139,7 @@ def option(name):
 
 
 def module_for(name, channels=2, **options):
-    options = {"scales": [1, 2.25, 5], **options}
+    options = {"scales": [1, 2.3, 5], **options}
     return Scattering(channels, operator=option(name), **options).double()
 
 
@@ -172,7 +172,7 @@ def test_scattering_is_its_definition(name, nonlinearity, order):
     module = module_for(name, flatten=False, **options)
     out = module(x, edge_index, weight)
     matrix, _ = dense_operator(name, edge_index.numpy(), weight.numpy(), 9)
-    bank = dense_bank(matrix, [1, 2.25, 5])
+    bank = dense_bank(matrix, [1, 2.3, 5])
     for channel in range(2):
         expected = dense_scattering(nonlinearity, bank, x[:, channel].numpy(), order)
         actual = out[..., channel].T
@@ -191,7 +191,7 @@ def test_moments_and_lowpass_are_those_of_the_definition(name, nonlinearity):
     module = module_for(name, 1, aggr=Moments("mean", 2), flatten=False, **options)
     out = module(x, edge_index, weight)[0, :, 0]
     matrix, _ = dense_operator(name, edge_index.numpy(), weight.numpy(), 9)
-    bank = dense_bank(matrix, [1, 2.25, 5])
+    bank = dense_bank(matrix, [1, 2.3, 5])
     signals = dense_scattering(nonlinearity, bank, x[:, 0].numpy(), 2)
     low = "abs" if nonlinearity == "abs" else "none"
     signals = np.stack([*signals, *(p for s in signals for p in parts_of(low, bank[-1] @ s))])
@@ -339,7 +339,7 @@ def test_inverse(name, dtype):
 def test_inverse_of_perturbed_bands_is_the_pseudo_inverse(name):
     edge_index, weight = graph_for(name)
     matrix, metric = dense_operator(name, edge_index.numpy(), weight.numpy(), 9)
-    bank = dense_bank(matrix, [1, 2.25, 5])
+    bank = dense_bank(matrix, [1, 2.3, 5])
     rng = np.random.default_rng(4)
     bands = np.einsum("bij,jc->ibc", bank, rng.normal(size=(9, 2)))
     bands = bands + 0.2 * rng.normal(size=bands.shape)
@@ -445,11 +445,11 @@ def test_fused_bank_is_the_reference(operator):
 def test_wavelet_conv_is_its_definition(name, nonlinearity):
     edge_index, weight = graph_for(name)
     x = torch.randn(9, 2, dtype=torch.float64, generator=torch.manual_seed(10))
-    options = {"scales": [1, 2.5], "operator": option(name), "nonlinearity": nonlinearity}
+    options = {"scales": [1, 2.7], "operator": option(name), "nonlinearity": nonlinearity}
     conv = WaveletConv(2, 4, mixing="full", **options).double()
     out = conv(x, edge_index, weight)
     matrix, _ = dense_operator(name, edge_index.numpy(), weight.numpy(), 9)
-    bank = dense_bank(matrix, [1, 2.5])
+    bank = dense_bank(matrix, [1, 2.7])
     parts = []
     each = [parts_of(nonlinearity, wavelet @ x.numpy()) for wavelet in bank[:-1]]
     parts += [part for same in zip(*each, strict=True) for part in same]
@@ -502,6 +502,31 @@ def test_infogain_scales_share_the_information(batch):
         np.testing.assert_allclose(at, [1, 2 / 3, 1 / 3, 0], atol=1e-6)
 
 
+def test_infogain_scales_where_nothing_is_lost():
+    ring = torch.stack([torch.arange(6), torch.arange(6).roll(1)])
+    operator = graph_operator("walk", torch.cat([ring, ring.flip(0)], dim=1), None, 6)
+    for x in (torch.full((6, 1), 0.1), torch.zeros(6, 1)):
+        times = infogain_scales(x, operator, 4, 16)
+        torch.testing.assert_close(times[0], torch.tensor([1.0, 6, 11, 16]).double())
+    with pytest.raises(ValueError, match="between 2 and steps=3"):
+        infogain_scales(torch.ones(6, 1), operator, 4, 3)
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")
+@pytest.mark.parametrize("operator", ["row", "heat", "directed"])
+def test_compiled_and_mapped(operator):
+    edge_index, weight = undirected_graph()
+    x = torch.rand(9, 2, dtype=torch.float64)
+    module = module_for(operator, nonlinearity="relu-pair", validate=False)
+    many = torch.func.vmap(lambda x: module(x, edge_index, weight))(torch.stack([x, 2 * x]))
+    expected = module(x, edge_index, weight)
+    torch.testing.assert_close(many[0], expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(many[1], module(2 * x, edge_index, weight), rtol=0, atol=1e-10)
+    if operator != "directed":  # the compiler knows no complex numbers
+        compiled = torch.compile(module, backend="aot_eager")
+        torch.testing.assert_close(compiled(x, edge_index, weight), expected, rtol=0, atol=1e-10)
+
+
 def test_infogain_modules():
     edge_index, weight = undirected_graph()
     x = torch.rand(9, 2, generator=torch.manual_seed(0))
@@ -546,7 +571,7 @@ def test_operators_of_ones_own():
     fixed = Neighborhood(edge_index, weight, 9, torch.float64)
     x = torch.rand(9, 2, dtype=torch.float64)
     expected = module_for("own")(x, edge_index, weight)
-    module = Scattering(2, scales=[1, 2.25, 5], operator=fixed)
+    module = Scattering(2, scales=[1, 2.3, 5], operator=fixed)
     torch.testing.assert_close(module(x, edge_index), expected)
     with pytest.raises(ValueError, match="metric has 9 entries for 8 nodes"):
         graph_operator(fixed, edge_index, None, 8)
@@ -596,7 +621,7 @@ def test_names_of_columns():
 def test_functional_scattering_takes_operators():
     edge_index, weight = undirected_graph()
     x = torch.rand(9, 2, dtype=torch.float64)
-    bank = cumulative_of_scales([1, 2.25, 5], 5, torch.float64)
+    bank = cumulative_of_scales([1, 2.3, 5], 5, torch.float64)
     for name, policy in product(("row", "heat"), ("increasing", "all")):
         operator = graph_operator(name, edge_index, weight, 9)
         out = scattering(x, operator, None, bank, policy=policy, nonlinearity="relu-pair")

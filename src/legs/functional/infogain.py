@@ -71,6 +71,7 @@ def infogain_scales(
     ]
     information = torch.stack(lost, dim=1).cpu().numpy()
     curves = np.vstack([information, information.mean(0)])
+    curves[curves[:, 0] < 1e-12] = 0  # rounding errors
     fallen = 1 - curves / curves[:, :1].clip(1e-12)
     # A slope of 1e-9 keeps times apart where nothing is lost.
     fallen = np.maximum.accumulate(fallen, axis=1) + 1e-9 * np.arange(steps)

@@ -87,9 +87,14 @@ class ScaleSelection(nn.Module):
         self.num_scales = len(rows[0])
         self.steps = steps or math.ceil(max(row[-1] for row in rows))
         self.initial = tuple(rows) if several else rows[0]
-        where = self.fixed
-        fixed = fn.cumulative_of_scales(self.initial, self.steps)
-        self.fixed = fixed if where is None else fixed.to(where)
+        like = torch.empty(()) if self.fixed is None else self.fixed
+        self.fixed = fn.cumulative_of_scales(self.initial, self.steps, like.dtype).to(like.device)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
+        if self.initial and self.fixed is not None:  # not rounded twice
+            self.fix(self.initial, self.steps)
+        return self
 
     def forward(self) -> Tensor:
         """The scales in cumulative form, ``[num_scales, steps]``; of channels, where they differ,

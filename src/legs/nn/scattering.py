@@ -475,6 +475,7 @@ class Scattering(nn.Module):
         sizes = (self.selection.num_scales, self.selection.steps, batch, batch_size or 1)
         times = fn.infogain_scales(x, operator, *sizes).tolist()
         self.selection.fix(times[:-1] if per_channel else times[-1], self.selection.steps)
+        self.selection.to(x)
         return self
 
     def bank(

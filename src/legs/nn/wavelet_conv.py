@@ -110,7 +110,9 @@ class WaveletConv(nn.Module):
         self.is_sorted = False
         self.largest: int | None = None
         self.selection = ScaleSelection(scales, num_scales, steps)
-        fixed = None if self.selection.learned else self._filters()
+        # Of times between integers they are computed in the precision of the signals.
+        whole = all(isinstance(t, int) for t in self.selection.initial or ())
+        fixed = self._filters() if whole and not self.selection.learned else None
         self.fixed_filters: Tensor | None
         self.register_buffer("fixed_filters", fixed, persistent=False)
         parts, low = map(len, band_parts(nonlinearity, is_complex(operator)))
