@@ -16,11 +16,11 @@ import argparse
 import json
 import time
 import warnings
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -141,15 +141,11 @@ def trees(data: GraphDataset, split: Split, kind: str, seed: int) -> Any:
 
 def print_table(folder: Path) -> None:
     """Means and standard deviations over splits."""
-    cells = defaultdict(list)
-    for path in sorted(folder.glob("*.json")):
-        cell = json.loads(path.read_text())
-        cells[cell["set"], cell["split"], cell["method"]].append((cell["score"], cell["seconds"]))
-    print(f"{'set':10}{'split':10}{'method':18}{'score':>16}{'splits':>8}{'seconds':>9}")
-    for key, values in sorted(cells.items()):
-        scores, seconds = np.array(values).T
-        score = f"{scores.mean():.3f} ± {scores.std():.3f}"
-        print(f"{key[0]:10}{key[1]:10}{key[2]:18}{score:>16}{len(scores):8}{seconds.mean():9.0f}")
+    cells = pd.DataFrame([json.loads(path.read_text()) for path in folder.glob("*.json")])
+    groups = cells.groupby(["set", "split", "method"])
+    table = groups.agg(score=("score", "mean"), splits=("score", "size"))
+    table.insert(1, "deviation", groups["score"].std(ddof=0))
+    print(table.assign(seconds=groups["seconds"].mean().round()).round(3).to_string())
 
 
 if __name__ == "__main__":

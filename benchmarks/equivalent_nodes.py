@@ -2,7 +2,7 @@
 
 Merged nodes come in an order that suits loops; what the order alone brings is measured, too.
 
-``python -m benchmarks.equivalent_nodes`` writes ``docs/results/alike``; ``page`` the page
+``python -m benchmarks.equivalent_nodes`` writes ``docs/results/alike``; ``--page`` the page
 alone. Times are ratios in one run, of one training step (forward and backward) on the same 256
 graphs with precomputed walk powers, as in training.
 """
@@ -19,14 +19,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.provenance import provenance
-from benchmarks.results_page import Results, origin, run
+from benchmarks.results_page import Results, Study, origin, run
 from legs.data import GraphDataset, load, merge_equivalent
 from legs.data.merge import longest_first
 from legs.models import LEGSNet, create
 from legs.training.inputs import MERGED_FROM, walk_powers
 from reproduction.plan import experiment
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "alike"
 GRAPHS, REPEATS = 256, 7
 WORDS = """\
 Nodes of a graph are *equivalent* if they have the same features and equally many neighbours of
@@ -118,4 +117,4 @@ def measure(options: argparse.Namespace, file: Path) -> Results:
 
 
 if __name__ == "__main__":
-    run(__doc__, RESULTS, experiment("classification")["datasets"], measure, page)
+    run(__doc__, {"alike": Study(experiment("classification")["datasets"], measure, page)})

@@ -385,15 +385,11 @@ def page(folder: Path) -> None:
         sizes = (group.parameters.iloc[0] or "", len(group), *scores, round(group.seconds.mean()))
         lines.append("| " + " | ".join(map(str, (network, *sizes))) + " |")
         texts.append(f"- {network}: `{settings}`")
-    where = ", ".join(sorted(set(rows.machine))), ", ".join(sorted(set(rows.date)))
-    text = [
-        "# Peptides-func",
-        "",
-        "Macro average precision on the official split, mean ± standard deviation",
-    ]
-    text[-1] += " over seeds; the epoch is chosen by the validation molecules."
-    text += ["", *lines, "", *texts, "", "; ".join(where) + "."]
-    text[-1] += " Again with `python -m benchmarks.peptides`."
+    words = "Macro average precision on the official split, mean ± standard deviation over seeds; "
+    words += "the epoch is chosen by the validation molecules."
+    end = "; ".join(", ".join(sorted(set(rows[name]))) for name in ("machine", "date"))
+    end += ". Again with `python -m benchmarks.peptides`."
+    text = ["# Peptides-func", "", words, "", *lines, "", *texts, "", end]
     (folder / "results.md").write_text("\n".join(text) + "\n")
 
 

@@ -6,9 +6,10 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Results = dict[str, Any]
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def origin(results: Results, command: str) -> str:
@@ -21,26 +22,28 @@ def origin(results: Results, command: str) -> str:
     return f"{'; '.join(parts)}. Again with `python -m {command}`.\n"
 
 
-def run(
-    words: str | None,
-    folder: Path,
-    datasets: Sequence[str],
-    measure: Callable[[argparse.Namespace, Path], Results],
-    page: Callable[[Results], str],
-) -> None:
-    """Measures, and writes results and page; with ``page`` on the command line, the page alone.
+class Study(NamedTuple):
+    """Some measurements, whose results are in the folder of their name."""
 
-    ``measure`` takes the command line and the file that results will be in.
-    """
+    datasets: Sequence[str]  # by default
+    measure: Callable[[argparse.Namespace, Path], Results]  # of the options; the file of results
+    page: Callable[[Results], str]
+
+
+def run(words: str | None, studies: dict[str, Study]) -> None:
+    """Measures, and writes results and page; with ``--page``, the page alone."""
     parser = argparse.ArgumentParser(description=words)
-    parser.add_argument("what", nargs="?", choices=("run", "page"), default="run")
-    parser.add_argument("--output", type=Path, default=folder)
-    parser.add_argument("--datasets", nargs="+", default=list(datasets))
+    parser.add_argument("study", nargs="?", choices=studies, default=next(iter(studies)))
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--output", type=Path, help="folder; default: docs/results/STUDY")
+    parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    file = options.output / "results.json"
-    if options.what == "run":
-        file.write_text(json.dumps(measure(options, file), indent=1) + "\n")
-    (options.output / "results.md").write_text(page(json.loads(file.read_text())))
+    study, folder = studies[options.study], options.output or RESULTS / options.study
+    options.datasets = options.datasets or study.datasets
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "results.json"
+    if not options.page:
+        file.write_text(json.dumps(study.measure(options, file), indent=1) + "\n")
+    (folder / "results.md").write_text(study.page(json.loads(file.read_text())))

@@ -85,12 +85,8 @@ def main() -> None:
                 f"{value / rates['gcn']:6.2f} × gcn"
             )
     if args.output:
-        result = {
-            "data": data.name,
-            "threads": torch.get_num_threads(),
-            **provenance(args.device),
-            "rows": rows,
-        }
+        facts = {"data": data.name, "threads": torch.get_num_threads()}
+        result = {**facts, **provenance(args.device), "rows": rows}
         args.output.write_text(json.dumps(result, indent=1))
 
 

@@ -170,7 +170,7 @@ def test_defaults_are_those_of_training():
 
 FACTS = {
     "method": "gcn", "method_number": 2, "methods": 3, "settings": (0, 2), "grid": 4,
-    "step": "networks", "first": 1, "last": 90, "method_models": 360, "epoch": 120,
+    "step": "networks", "epoch": 120,
     "max_epochs": 1000, "models": 1080, "done": 360, "running": 80, "stopped": 10,
     "best_loss": 0.43215,
 }  # fmt: skip

@@ -56,9 +56,9 @@ def test_they_are_saved(data: GraphDataset, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"graph_features": torch.zeros(3, 2)}, "not a row of float32 per graph"),
-        ({"graph_features": torch.zeros(4, 2).long()}, "not a row of float32 per graph"),
-        ({"graph_features": torch.full((4, 2), torch.inf)}, "or infinite"),
+        ({"graph_features": torch.zeros(3, 2)}, "no tensor of torch.float32 and shape"),
+        ({"graph_features": torch.zeros(4, 2).long()}, "no tensor of torch.float32 and shape"),
+        ({"graph_features": torch.full((4, 2), torch.inf)}, "are infinite"),
         ({"graph_feature_names": ("one",)}, "there are 1 graph_feature_names, not 2"),
         ({"graph_features": None}, "there are 2 graph_feature_names, not 0"),
     ],

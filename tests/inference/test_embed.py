@@ -11,7 +11,6 @@ from legs.data import DataError, load
 from legs.inference.embed import (
     embed_file,
     fixed_embedder,
-    network_names,
     open_embedder,
     trained_embedder,
 )
@@ -114,7 +113,8 @@ def test_names_of_every_kind_of_model(method, mutag):
 
 def test_names_of_aggregations():
     mean = create("legs-fcn", 2, 2, aggr="mean", order=1)
-    assert network_names(mean, ["a", "b"], 12)[:3] == ["a.mean", "b.mean", "a.psi0.mean"]
+    names = fixed_embedder(Reading(), aggr="mean", order=1).names_of(["a", "b"], 12)
+    assert names[:3] == ["a.mean", "b.mean", "a.psi0.mean"]
     assert columns_of_features(mean.scattering.columns(), ["x1", "x0"])[0] == "x1.mean"
 
 

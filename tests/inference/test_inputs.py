@@ -12,9 +12,10 @@ import torch
 import legs
 from legs.data import DataError, load
 from legs.data.errors import DataWarning
+from legs.data.features.blocks import align
 from legs.data.loading import load_training, reading_options
 from legs.inference import inputs
-from legs.inference.inputs import Reading, align, iter_batches, read_batch
+from legs.inference.inputs import Reading, iter_batches, read_batch
 from legs.training import TrainingOptions, fit, load_predictor
 from tests.training.made import made_data
 

@@ -9,7 +9,7 @@ import pytest
 from legs.models import ModelError, create
 from legs.training import fit
 from legs.training.checkpoint import State
-from legs.training.runs import Records, thinned
+from legs.training.runs import Records
 from tests.training.made import QUICK, made_data, made_split
 
 ROWS = [{"epoch": 1, "train_loss": 0.5}, {"epoch": 2, "train_loss": 0.25, "validation_loss": 1.0}]
@@ -131,13 +131,3 @@ def test_nothing_is_kept_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fit(made_data(), "legs-fcn", made_split(), QUICK)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_long_runs_are_thinned():
-    kept = thinned(range(1001), 200, best=501)
-    assert kept[0] == 0
-    assert kept[-1] == 1000
-    assert 501 in kept
-    assert len(kept) in (200, 201)
-    assert max(np.diff(kept)) <= 6
-    assert thinned([0, 1, 2], 200, best=2) == [0, 1, 2]

@@ -141,7 +141,6 @@ def test_a_cross_validation(tmp_path, task):
     assert about["lead"] == better(means, key=means.get)
     assert len(about["scales"]["legs-fcn"]) == len(result.splits)
     assert table["id"].tolist() == [data.ids[k] for k in found["numbers"]]
-    assert str(found["source"]) == "legs-fixed"
     if task == "classification":
         lead = next(method for method in result.methods if method.method == about["lead"])
         wrong = np.zeros(60, dtype=bool)

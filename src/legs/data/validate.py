@@ -100,13 +100,6 @@ def graph_of(ptr: Array, node: int) -> tuple[int, int]:
     return graph, int(node - ptr[graph])
 
 
-_KINDS = {
-    "x": (torch.float32, 2),
-    "ptr": (torch.int64, 1),
-    "rowptr": (torch.int64, 1),
-    "col": (torch.int32, 1),
-    "edge_weight": (torch.float32, 1),
-}
 NAMES = (
     *("feature_names", "class_names", "target_names", "ids", "smiles", "groups"),
     "graph_feature_names",
@@ -122,46 +115,42 @@ def check_dataset(data: GraphDataset) -> GraphDataset:
 
 def _misfit(data: GraphDataset) -> str:
     """The part of a data set that does not fit the others, or an empty string."""
-    for name, (dtype, dimensions) in _KINDS.items():
+    nodes, edges, float32, int64 = len(data.x), len(data.col), torch.float32, torch.int64
+    for name, dtype, *shape in (
+        ("x", float32, nodes, None),
+        ("ptr", int64, len(data) + 1),
+        ("rowptr", int64, nodes + 1),
+        ("col", torch.int32, edges),
+        ("edge_weight", float32, edges),
+        ("edge_attr", float32, edges, None),
+        ("graph_features", float32, len(data), None),
+    ):
         tensor: Tensor | None = getattr(data, name)
-        if tensor is None and name == "edge_weight":
+        if tensor is None and name in ("edge_weight", "edge_attr", "graph_features"):
             continue
-        if not isinstance(tensor, Tensor) or (tensor.dtype, tensor.dim()) != (dtype, dimensions):
-            return f"{name} is no tensor of {dtype} with {dimensions} dimensions"
-    nodes, edges, weight, attr = len(data.x), len(data.col), data.edge_weight, data.edge_attr
-    if attr is not None and (
-        not isinstance(attr, Tensor)
-        or attr.dtype not in (torch.uint8, torch.float32)
-        or (attr.dim(), len(attr)) != (2, edges)
-        or not bool(attr.isfinite().all())
-    ):
-        return "edge features are not a row of finite numbers per edge, float32 or uint8"
-    table = data.graph_features
-    if table is not None and (
-        not isinstance(table, Tensor)
-        or table.dtype != torch.float32
-        or (table.dim(), len(table)) != (2, len(data))
-        or bool(table.isinf().any())
-    ):
-        return "graph-level features are not a row of float32 per graph, or infinite"
+        if name == "edge_attr" and isinstance(tensor, Tensor) and tensor.dtype == torch.uint8:
+            dtype = torch.uint8
+        good = isinstance(tensor, Tensor) and (tensor.dtype, tensor.dim()) == (dtype, len(shape))
+        sizes = zip(shape, getattr(tensor, "shape", ()), strict=False)
+        if not good or any(expected not in (None, size) for expected, size in sizes):
+            return f"{name} is no tensor of {dtype} and shape {shape}"
     for name, total, least in (("ptr", nodes, 1), ("rowptr", edges, 0)):
         offsets = getattr(data, name)
         good = len(offsets) > least and int(offsets[0]) == 0 and int(offsets[-1]) == total
         if not good or bool((offsets.diff() < least).any()):
             return f"{name} does not count up to {total}"
-    if len(data.rowptr) != nodes + 1:
-        return f"rowptr has {len(data.rowptr)} entries for {nodes} nodes"
     # Each neighbour lies between the first and the last node of the graph of its row.
     counts = data.rowptr[data.ptr].diff()
     first, end = (part.repeat_interleave(counts) for part in (data.ptr[:-1], data.ptr[1:]))
     if bool(((data.col < first) | (data.col >= end)).any()):
         return "edges lead out of their graphs"
-    if weight is not None and (
-        len(weight) != edges or not bool((torch.isfinite(weight) & (weight >= 0)).all())
-    ):
-        return "edge weights are not one per edge, or negative, or not finite"
-    if not bool(torch.isfinite(data.x).all()):
-        return "node features are NaN or infinite"
+    for values in (data.x, data.edge_weight, data.edge_attr):
+        if values is not None and not bool(values.isfinite().all()):
+            return "features or edge weights are NaN or infinite"
+    if data.edge_weight is not None and bool((data.edge_weight < 0).any()):
+        return "edge weights are negative"
+    if data.graph_features is not None and bool(data.graph_features.isinf().any()):
+        return "graph-level features are infinite"
     per_graph = dict.fromkeys(("ids", "smiles", "groups"), len(data))
     lengths = {"feature_names": data.in_channels, **per_graph}
     lengths["graph_feature_names"] = data.graph_dim or 0

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from legs.models import MPLEGS, Ensemble, LEGSNet, Network
 from legs.nn import Scattering
@@ -154,18 +154,14 @@ def attribute(
 
 def _copies(graph: Data, x: Tensor) -> dict[str, Any]:
     """Copies of a graph with node features ``x``, ``[copies, nodes, channels]``, as one batch."""
-    count, nodes = x.shape[:2]
-    edges = graph.edge_index.unsqueeze(1) + (torch.arange(count) * nodes).view(1, -1, 1)
-    weight, attr = graph.get("edge_weight"), graph.get("edge_attr")
-    own = graph.get("graph_features")
+    batch = Batch.from_data_list([graph] * len(x))
+    more = {name: batch.get(name) for name in ("edge_weight", "edge_attr", "graph_features")}
     return {
-        "x": x.reshape(-1, x.shape[-1]),
-        "edge_index": edges.flatten(1),
-        "edge_weight": None if weight is None else weight.double().repeat(count),
-        "batch": torch.arange(count).repeat_interleave(nodes),
-        "batch_size": count,
-        "edge_attr": None if attr is None else attr.double().repeat(count, 1),
-        "graph_features": None if own is None else own.double().repeat(count, 1),
+        "x": x.flatten(0, 1),
+        "edge_index": batch.edge_index,
+        "batch": batch.batch,
+        "batch_size": len(x),
+        **{name: None if values is None else values.double() for name, values in more.items()},
     }
 
 

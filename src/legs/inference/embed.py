@@ -65,20 +65,33 @@ class Embedder:
     identity: dict[str, Any] = field(default_factory=dict)
     appends: bool = False  # whether graph-level features follow, as they are
 
-    def names_of(self, names: Sequence[str], width: int) -> list[str]:
-        """Names of ``width`` features, from those of the node features."""
-        return network_names(self.network_of(len(names)), names, width)
+    def names_of(self, features: Sequence[str], width: int) -> list[str]:
+        """Names of ``width`` features, paths and node features in scattering, else numbers.
+
+        Those that come again, or are ``id``, get a number: ``a``, ``a#2``.
+        """
+        names = [f"embed{i}" for i in range(width)]
+        network = self.network_of(len(features))
+        last = network.second if isinstance(network, Ensemble) else network
+        if isinstance(last, LEGSNet):
+            named = columns_of_features(last.scattering.columns(), features)
+            names[width - len(named) :] = named
+        counts = Counter(["id"])
+        for place, name in enumerate(names):
+            counts[name] += 1
+            names[place] = name if counts[name] == 1 else f"{name}#{counts[name]}"
+        return names
 
     def columns_of(self, data: GraphDataset, features: Tensor) -> list[str]:
         """Names of the columns of a table, less its ids."""
         more = data.graph_feature_names if self.appends else ()
         return [*self.names_of(data.feature_names, features.shape[1]), *more]
 
-    def complete(self, part: InputPart, features: Tensor | None) -> Tensor | None:
+    def complete(self, part: InputPart, features: Tensor) -> Tensor:
         """Features of a part with those that follow, NaN where they are missing."""
-        if not self.appends or part.data is None or features is None:
+        if not self.appends:
             return features
-        assert part.data.graph_features is not None
+        assert part.data is not None and part.data.graph_features is not None
         return torch.cat([features, part.data.graph_features], dim=1)
 
 
@@ -196,35 +209,16 @@ def embed_file(
         ):
             writer.add_bad(part.bad())
             if part.data is not None and features is not None:
-                data = part.data
-                names = names or embedder.columns_of(data, features)
+                names = names or embedder.columns_of(part.data, features)
                 values = embedder.complete(part, features)
-                assert values is not None
                 table = pd.DataFrame(values.numpy(), columns=names)
-                table.insert(0, "id", pd.Series(data.ids, dtype="string"))
+                table.insert(0, "id", pd.Series(part.data.ids, dtype="string"))
                 writer.table.add(table)
             done += len(part)
             report(done)
         if not writer.table.rows:
             raise DataError(f"{path} holds no row that can be used")
     return Embedded(writer.table.rows, len(names), writer.skipped, writer.bad_file)
-
-
-def network_names(network: Network, features: Sequence[str], width: int) -> list[str]:
-    """Names of ``width`` graph features: paths and node features in scattering, else numbers.
-
-    Those that come again, or are ``id``, get a number: ``a``, ``a#2``.
-    """
-    names = [f"embed{i}" for i in range(width)]
-    last = network.second if isinstance(network, Ensemble) else network
-    if isinstance(last, LEGSNet):
-        named = columns_of_features(last.scattering.columns(), features)
-        names[width - len(named) :] = named
-    counts = Counter(["id"])
-    for place, name in enumerate(names):
-        counts[name] += 1
-        names[place] = name if counts[name] == 1 else f"{name}#{counts[name]}"
-    return names
 
 
 class Part(NamedTuple):
@@ -339,7 +333,8 @@ def make_part(shared: Shared, part: Part) -> Made:
         for piece in part.rows.pieces(CHUNK):
             rows = inputs.read_batch(shared.embedder.reading, piece)
             rows, features = finite_part(rows, shared.embedder.features_of, shared.on_error)
-            features = shared.embedder.complete(rows, features)
+            if features is not None:
+                features = shared.embedder.complete(rows, features)
             first = part.first + writer.rows
             places = enumerate(zip(rows.where, rows.errors, strict=True), first)
             bad += [(number, where, reason) for number, (where, reason) in places if reason]

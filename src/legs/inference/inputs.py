@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from legs.data.catalog.specs import Source, resolve
 from legs.data.dataset import GraphDataset
-from legs.data.errors import BadRows, DataError, DataWarning, OnError, listed
-from legs.data.features.blocks import assemble
+from legs.data.errors import BadRows, DataError, OnError
+from legs.data.features.blocks import align, assemble
 from legs.data.features.molecule_features import with_molecule_features
 from legs.data.loading import load
 from legs.data.readers.base import Rows
@@ -141,36 +139,6 @@ def read_batch(reading: Reading, batch: TableRows | Rows) -> InputPart:
         data = _fitting(reading, assemble(rows.build(range(len(rows.index))), reading.features))
     # Without what builds graphs, which cannot be sent to another process.
     return InputPart(**{**vars(rows), "build": None}, data=data)
-
-
-def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
-    """The same graphs with the node features ``wanted``, in that order; any if it is empty.
-
-    A one-hot column (``label=C``) that no graph has is a column of zeros. One that is not wanted is
-    dropped with a :class:`~legs.data.errors.DataWarning` if others of its block are wanted: its
-    nodes have no label then. Other differences are left for
-    :meth:`legs.training.Predictor.check`.
-    """
-    names = data.feature_names
-    blocks = {name.partition("=")[0] for name in wanted if "=" in name}
-    unseen = [name for name in names if name not in wanted]
-    changed = [name for name in wanted if name not in names] + unseen
-    fits = all("=" in name and name.partition("=")[0] in blocks for name in changed)
-    if names == tuple(wanted) or not fits or len(set(wanted)) < len(wanted):
-        return data
-    if unseen:
-        counts = (data.x[:, [name in unseen for name in names]] != 0).sum(0).tolist()
-        columns = [f"{n} ({c:,} node{'s' * (c != 1)})" for n, c in zip(unseen, counts, strict=True)]
-        warnings.warn(
-            f"{data.name}: {listed(columns)} did not occur in training; these nodes have no label "
-            "for the model",
-            DataWarning,
-            stacklevel=2,
-        )
-    x = torch.zeros(data.num_nodes, len(wanted))
-    shared = [name for name in wanted if name in names]
-    x[:, list(map(wanted.index, shared))] = data.x[:, list(map(names.index, shared))]
-    return data.with_x(x, tuple(wanted))
 
 
 def iter_results(

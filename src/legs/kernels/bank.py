@@ -84,7 +84,9 @@ def prepare(
         batch_size = int(batch[-1]) + 1 if len(batch) else 0
     graphs = 1 if batch is None else batch_size or 0
     many = f"there are more than {MAX_BANDS} bands" if bands > MAX_BANDS else None
-    if use_fused(backend, x, edge_weight, graphs, unsupported=many):
+    # Who knows the largest graph trains on it: a batch of merged nodes may be small.
+    options: dict[str, Any] = {"unsupported": many, "repeated": largest is not None}
+    if use_fused(backend, x, edge_weight, graphs, **options):
         with torch._C._DisableFuncTorch():  # x may be mapped over: its shape and dtype serve alone
             like = torch.empty(x.shape, dtype=x.dtype, device=x.device)
             csr = make_batch(

@@ -92,6 +92,7 @@ def use_fused(
     num_graphs: int = 1,
     multiplicity: Tensor | None = None,
     unsupported: str | None = None,
+    repeated: bool = False,
 ) -> bool:
     """Whether to use the fused operator: the one place where that is decided.
 
@@ -106,6 +107,7 @@ def use_fused(
         num_graphs: number of graphs (default 1).
         multiplicity: of merged nodes, ``[nodes]``: they are computed as all of them would be.
         unsupported: what the module computes that the operator cannot.
+        repeated: whether many batches follow, for which it pays to compile (default ``False``).
     """
     choice = _default if backend == "auto" else backend
     if choice == "reference":
@@ -119,8 +121,8 @@ def use_fused(
     least, largest = CROSSOVERS[device]
     if nodes > largest * max(num_graphs, 1):
         return False
-    if multiplicity is None:
-        return nodes >= least
+    if multiplicity is None or repeated:
+        return repeated or nodes >= least
     # Reading a number back from a GPU takes longer than compiling its kernels is worth.
     return device != "cpu" or float(multiplicity.sum()) >= least
 

@@ -93,23 +93,28 @@ def create(name: str, in_channels: int, out_channels: int, **options: Any) -> Ne
     if name not in _BUILDERS:
         raise ValueError(f"no network is called {name!r}{nearest(name, available())}")
     build, fixed = _BUILDERS[name]
-    accepted = _options_of(build) - set(fixed)
+    accepted = options_of(name)
     for option in options:
         if option not in accepted:
-            raise ValueError(f"{name} has no option {option!r}{nearest(option, sorted(accepted))}")
+            raise ValueError(f"{name} has no option {option!r}{nearest(option, accepted)}")
     try:
         return build(in_channels=in_channels, out_channels=out_channels, **fixed, **options)
     except (TypeError, RuntimeError, AttributeError, AssertionError, IndexError) as error:
         raise ValueError(cannot_build(name, options, error)) from error
 
 
-def takes(name: str, option: str) -> bool:
-    """Whether a network has an option.
+def options_of(name: str) -> list[str]:
+    """Options that :func:`create` takes for a network.
 
-    >>> takes("legs-deep", "edge_dim"), takes("gcn", "edge_dim")
-    (True, False)
+    >>> options_of("gcn")
+    ['dropout', 'hidden_channels', 'num_layers']
     """
-    return name in _BUILDERS and option in _options_of(_BUILDERS[name][0])
+    build, fixed = _BUILDERS[name]
+    names = set(inspect.signature(build).parameters)
+    for module, keyword in ((Scattering, "scattering"), (WaveletConv, "conv")):
+        if keyword in names:
+            names |= set(inspect.signature(module).parameters)
+    return sorted(names - {"in_channels", "out_channels", "scattering", "conv", *fixed})
 
 
 def cannot_build(name: str, options: dict[str, Any], error: Exception) -> str:
@@ -122,11 +127,3 @@ def nearest(name: str, names: list[str]) -> str:
     """The end of an error message: the nearest name, or all of them."""
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"
-
-
-def _options_of(build: Callable[..., Network]) -> set[str]:
-    names = set(inspect.signature(build).parameters)
-    for module, keyword in ((Scattering, "scattering"), (WaveletConv, "conv")):
-        if keyword in names:
-            names |= set(inspect.signature(module).parameters)
-    return names - {"in_channels", "out_channels", "scattering", "conv"}

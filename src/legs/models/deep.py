@@ -82,10 +82,6 @@ class DeepNetwork(Network):
         return self.dropout.p > 0
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
-            return self._states(graphs)
-
-    def _states(self, graphs: Graphs) -> Tensor:
         (batch, size), multiplicity = graphs.segments(), graphs.multiplicity
         states = self.first(self.scale(graphs.x))
         if multiplicity is not None:

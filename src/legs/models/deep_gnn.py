@@ -85,24 +85,14 @@ class DeepGNN(DeepNetwork):
     @property
     def counts_loops(self) -> bool:
         """Whether a self-loop makes a node one of its own neighbors."""
-        return self.description["layer"] not in ("gcn", "gat")
+        return self.description["layer"] not in mp.LOOPED
 
     def _prepared(self, states: Tensor, graphs: Graphs) -> Any:
-        layer, edge_attr = self.description["layer"], graphs.edge_attr
+        edge_attr = graphs.edge_attr
         if self.edge_dim is not None and edge_attr is None:
             raise ValueError(f"edge_attr is missing: the network has edge_dim={self.edge_dim}")
-        merged = graphs.multiplicity is not None
-        # Of merged nodes, weights are numbers of neighbors; else they count in GCN alone.
-        weight = graphs.edge_weight if layer == "gcn" or merged else None
-        loops: mp.Loops = "edges"
-        if not self.counts_loops:
-            loops = "more" if merged else "every"
-        size = (len(states), states.dtype)
-        adjacency = mp.Adjacency.build(graphs.edge_index, weight, *size, loops)
-        if layer == "gcn":
-            adjacency = adjacency.symmetric_norm()
-        elif layer == "sage":
-            adjacency = adjacency.mean_norm()
+        layer = self.description["layer"]
+        adjacency = mp.adjacency_of(layer, graphs, len(states), states.dtype)
         if self.edge_dim is None or edge_attr is None:
             return adjacency, None
         return adjacency, adjacency.in_order(edge_attr.to(states.dtype))

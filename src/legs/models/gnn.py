@@ -67,34 +67,21 @@ class GNN(Network):
         self.head = nn.Linear(hidden_channels, out_channels)
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        x, layer, merged = graphs.x, self.description["layer"], graphs.multiplicity is not None
-        # Of merged nodes, weights are numbers of neighbors; else they count in GCN alone.
-        weight = graphs.edge_weight if layer == "gcn" or merged else None
-        loops: mp.Loops = "edges" if layer == "graphsage" else "more"
-        if not self.counts_loops and not merged:
-            loops = "every"
-        with torch.autocast(x.device.type, enabled=False):  # sums over neighbors are not rounded
-            rows = padded_rows(x)
-            states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
-            pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
-            adjacency = mp.Adjacency.build(graphs.edge_index, weight, rows, states.dtype, loops)
-            if layer == "gcn":
-                adjacency = adjacency.symmetric_norm()
-            elif layer == "graphsage":
-                adjacency = adjacency.mean_norm()
-            compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
-            for conv, norm in zip(convs, self.layers.norms, strict=False):
-                states = mp.convolve(compute(conv, states, adjacency), norm)
-                states = self.layers.dropout(states)
-            return pool(compute(last, states, adjacency))
+        x, layer = graphs.x, self.description["layer"]
+        rows = padded_rows(x)
+        states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
+        pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
+        adjacency = mp.adjacency_of(layer, graphs, rows, states.dtype)
+        compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
+        for conv, norm in zip(convs, self.layers.norms, strict=False):
+            states = mp.convolve(compute(conv, states, adjacency), norm)
+            states = self.layers.dropout(states)
+        return pool(compute(last, states, adjacency))
 
     @property
     def counts_loops(self) -> bool:
-        """Whether a self-loop makes a node one of its own neighbors.
-
-        In GCN and GAT every node is its own neighbor, with a self-loop or without.
-        """
-        return self.description["layer"] not in ("gcn", "gat")
+        """Whether a self-loop makes a node one of its own neighbors."""
+        return self.description["layer"] not in mp.LOOPED
 
 
 class Snowball(Network):
@@ -142,23 +129,17 @@ class Snowball(Network):
         self.head = nn.Linear(hidden_channels, out_channels)
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        loops: mp.Loops = "every" if graphs.multiplicity is None else "more"
-        # Sums over neighbors are not rounded.
-        with torch.autocast(graphs.x.device.type, enabled=False):
-            states = self.scale(graphs.x)
-            edges = (graphs.edge_index, graphs.edge_weight)
-            adjacency = mp.Adjacency.build(
-                *edges, len(states), states.dtype, loops
-            ).symmetric_norm()
-            # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
-            blocks = [adjacency @ states]
-            layers: list[Any] = [*self.layers, self.last]
-            for layer in layers:
-                inputs = torch.cat(blocks, dim=-1)
-                states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
-                if layer is not self.last:
-                    blocks.append(adjacency @ self.dropout(states))
-            return graphs.mean(states)
+        states = self.scale(graphs.x)
+        adjacency = mp.adjacency_of("gcn", graphs, len(states), states.dtype)
+        # L [H_0, …, H_l] W_l: every block is multiplied by L once, not once per layer.
+        blocks = [adjacency @ states]
+        layers: list[Any] = [*self.layers, self.last]
+        for layer in layers:
+            inputs = torch.cat(blocks, dim=-1)
+            states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
+            if layer is not self.last:
+                blocks.append(adjacency @ self.dropout(states))
+        return graphs.mean(states)
 
 
 class Baseline(Network):

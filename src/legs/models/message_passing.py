@@ -25,6 +25,8 @@ from legs.kernels.gpu.stacked import linear, norm_relu
 from legs.models.network import Graphs
 
 Loops = Literal["edges", "every", "more"]
+# Layers in which every node is its own neighbor, with a self-loop or without.
+LOOPED = ("gcn", "gat")
 
 
 class Adjacency(NamedTuple):
@@ -103,6 +105,18 @@ class Adjacency(NamedTuple):
         return multiply(self.pattern, self.values, states)
 
 
+def adjacency_of(layer: str, graphs: Graphs, nodes: int, dtype: torch.dtype) -> Adjacency:
+    """The matrix by which a layer multiplies node states; edge weights count in GCN alone."""
+    merged = graphs.multiplicity is not None
+    # Of merged nodes, weights are numbers of neighbors.
+    weight = graphs.edge_weight if layer == "gcn" or merged else None
+    loops: Loops = "edges" if layer not in LOOPED else "more" if merged else "every"
+    matrix = Adjacency.build(graphs.edge_index, weight, nodes, dtype, loops)
+    if layer == "gcn":
+        return matrix.symmetric_norm()
+    return matrix.mean_norm() if layer in ("sage", "graphsage") else matrix
+
+
 class Pooling(NamedTuple):
     """Weighted sums over the nodes of graphs."""
 
@@ -177,9 +191,10 @@ def sage(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
 
 
 def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
-    """:class:`~torch_geometric.nn.GINConv`; the matrix has the node's own weight, 1."""
+    """:class:`~torch_geometric.nn.GINConv`."""
     first, last = conv.nn.lins
-    hidden = normed(linear(adjacency @ states, first.weight), first.bias, conv.nn.norms[0])
+    sums = adjacency @ states + states
+    hidden = normed(linear(sums, first.weight), first.bias, conv.nn.norms[0])
     return [(None, hidden, last.weight)], last.bias
 
 

@@ -90,7 +90,8 @@ class Network(nn.Module, ABC):
                 raise ValueError(f"{type(self).__name__} does not take merged nodes")
             if self.training and self.drops_nodes:
                 raise ValueError("merged nodes would be dropped together: no dropout with these")
-        return self._embed(graphs)
+        with torch.autocast(x.device.type, enabled=False):  # sums over nodes are not rounded
+            return self._embed(graphs)
 
     @property
     def takes_multiplicity(self) -> bool:

@@ -19,15 +19,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from legs.io import (
-    FileError,
-    digest_of,
-    parse_json,
-    read_file,
-    sync_folder,
-    write_together,
-    writing,
-)
+from legs import io
 from legs.models.network import Network
 
 FORMAT = 1
@@ -45,7 +37,7 @@ _MOST_COLUMNS = 2_000_000
 _OPTIONAL = {"reach"}  # absent from older models
 
 
-class ModelError(FileError):
+class ModelError(io.FileError):
     """A model directory that cannot be used; the message says why."""
 
 
@@ -67,19 +59,19 @@ def save_directory(
     """
     folder = Path(directory)
     _check_finite(folder, tensors)
-    with writing(folder):
+    with io.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     content = save_tensors({k: v.detach().cpu().contiguous() for k, v in tensors.items()})
     # As a reader finds it: tuples are lists there.
     plain = json.loads(json.dumps({"format": FORMAT, **description, "versions": versions()}))
-    digests = {WEIGHTS: _digest(content), DESCRIPTION: digest_of(plain)}
+    digests = {WEIGHTS: _digest(content), DESCRIPTION: io.digest_of(plain)}
     text = json.dumps({**plain, "sha256": digests}, indent=1).encode()
     staged = folder / f"weights.{digests[WEIGHTS][:16]}.safetensors"
     # The description decides which weights are read: the old ones stay until it is replaced.
-    write_together({staged: content, folder / DESCRIPTION: text})
-    with writing(folder):
+    io.write_together({staged: content, folder / DESCRIPTION: text})
+    with io.writing(folder):
         os.replace(staged, folder / WEIGHTS)
-        sync_folder(folder)
+        io.sync_folder(folder)
         for path in [*folder.iterdir()]:  # what a killed save left
             match = _STAGED.fullmatch(path.name)
             if match and path.is_file() and _digest(path.read_bytes()).startswith(match[1]):
@@ -92,7 +84,7 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
     if not (folder / DESCRIPTION).is_file():
         raise ModelError(f"{folder} holds no model: {DESCRIPTION} is missing")
     with _reading(folder / DESCRIPTION):
-        description = parse_json(read_file(folder / DESCRIPTION, LARGEST_DESCRIPTION))
+        description = io.parse_json(io.read_file(folder / DESCRIPTION, LARGEST_DESCRIPTION))
         file_format, digests = description["format"], description["sha256"]
         expected = digests[WEIGHTS]
     if file_format != FORMAT:
@@ -104,7 +96,7 @@ def load_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
         )
     rest = {name: value for name, value in description.items() if name != "sha256"}
     # Models saved before the description had a checksum have none.
-    if digests.get(DESCRIPTION, digest := digest_of(rest)) != digest:
+    if digests.get(DESCRIPTION, digest := io.digest_of(rest)) != digest:
         raise ModelError(f"{folder / DESCRIPTION} is damaged: its checksum is wrong")
     content = _read_weights(folder, str(expected))
     with _reading(folder / WEIGHTS):
@@ -118,7 +110,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Raises :class:`ModelError` for whatever is wrong with a file."""
     try:
         yield
-    except FileError as error:
+    except io.FileError as error:
         raise ModelError(str(error)) from error
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(f"{path} is damaged: {_short(error)}") from error
@@ -149,7 +141,7 @@ def _read_weights(folder: Path, digest: str) -> bytes:
         raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
     for path in files:
         with _reading(path):
-            content = read_file(path)
+            content = io.read_file(path)
         if _digest(content) == digest:
             return content
     raise ModelError(f"{files[0]} is damaged: its checksum is wrong")

@@ -39,14 +39,11 @@ class Attention(Head):
         hidden_channels: int = 128,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.description = arguments(locals())
+        super().__init__(arguments(locals()))
         if in_channels % num_paths:
             raise ValueError(
                 f"in_channels must be a multiple of num_paths; got {in_channels} and {num_paths}"
             )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
         self.num_paths = num_paths
         self.norm = GraphBatchNorm(in_channels)
         self.project = nn.Linear(in_channels // num_paths, token_channels)
@@ -56,16 +53,10 @@ class Attention(Head):
         self.head = FCN(num_paths * token_channels, out_channels, hidden_channels, dropout)
 
     def reset_parameters(self) -> None:
-        """Draws all weights again."""
-        for module in (self.norm, self.project, self.place, self.token_norm, self.head):
-            module.reset_parameters()
+        super().reset_parameters()
         self.attention._reset_parameters()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
-
-        ``mask`` (``[graphs]``): the graphs whose statistics batch norm may see; default all.
-        """
         features = self.norm(x, mask).unflatten(-1, (self.num_paths, -1))
         tokens = self.project(features) + self.place.weight
         out: Tensor = self.head(self.token_norm(tokens + self._attend(tokens)).flatten(1), mask)

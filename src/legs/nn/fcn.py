@@ -23,26 +23,14 @@ class FCN(Head):
     def __init__(
         self, in_channels: int, out_channels: int, hidden_channels: int = 128, dropout: float = 0.0
     ) -> None:
-        super().__init__()
-        self.description = arguments(locals())
-        self.in_channels = in_channels
-        self.out_channels = out_channels
+        super().__init__(arguments(locals()))
         self.norm = GraphBatchNorm(in_channels)
         self.hidden = nn.Linear(in_channels, hidden_channels)
         self.activation = nn.LeakyReLU()
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(hidden_channels, out_channels)
 
-    def reset_parameters(self) -> None:
-        """Draws all weights again."""
-        for module in (self.norm, self.hidden, self.out):
-            module.reset_parameters()
-
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
-
-        ``mask`` (``[graphs]``): the graphs whose statistics batch norm may see; default all.
-        """
         hidden = self.activation(self.hidden(self.norm(x, mask)))
         out: Tensor = self.out(self.dropout(hidden))
         return out

@@ -50,15 +50,12 @@ class RBF(Head):
         gamma: float | Sequence[float] | None = None,
         learn_gamma: bool = True,
     ) -> None:
-        super().__init__()
-        self.description = arguments(locals())
+        super().__init__(arguments(locals()))
         if gamma is None:
             gamma = (1 / in_channels, WIDEST / in_channels)
         ends = tuple(gamma) if isinstance(gamma, Sequence) else (gamma, gamma)
         if len(ends) != 2 or not all(g > 0 for g in ends):
             raise ValueError(f"gamma must be a positive number, or two; got {gamma}")
-        self.in_channels = in_channels
-        self.out_channels = out_channels
         self.initial_gamma = (float(ends[0]), float(ends[1]))
         self.description["gamma"] = list(self.initial_gamma)
         self.norm = GraphBatchNorm(in_channels)
@@ -101,10 +98,6 @@ class RBF(Head):
         return {**super().describe(), "learn_gamma": self.log_gamma.requires_grad}
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """From ``[graphs, in_channels]`` to ``[graphs, out_channels]``.
-
-        ``mask`` (``[graphs]``): the graphs whose statistics batch norm may see; default all.
-        """
         x = self.norm(x, mask)
         # ‖x - c‖² expanded: the differences would be a tensor of graphs × anchors × features. After
         # batch norm the squares are about in_channels, so γ times the rounding is 1e-6.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, listed
-from legs.data.features.blocks import assemble
+from legs.data.features import blocks
 from legs.data.readers.objects import _columns, read_objects
 from legs.data.readers.targets import encode_targets
 from legs.data.validate import Array
@@ -65,33 +65,29 @@ def read_graphs(X: Graphs, features: str | Sequence[str] | None = None) -> Graph
     if isinstance(X, GraphDataset):
         if not len(X):
             raise DataError("the data set holds no graphs")
-        blocks = tuple(X.info.get("features", ("attributes",)))
+        own = tuple(X.info.get("features", ("attributes",)))
         asked = features.split("+") if isinstance(features, str) else features
-        fits = asked is None or tuple(name.strip() for name in asked) == blocks
+        fits = asked is None or tuple(name.strip() for name in asked) == own
         if fits and X.feature_names:  # columns without names get some below
-            return replace(X, info={**X.info, "features": blocks})
-    return assemble(read_objects(X), features)
+            return replace(X, info={**X.info, "features": own})
+    return blocks.assemble(read_objects(X), features)
 
 
 def align(data: GraphDataset, wanted: tuple[str, ...]) -> GraphDataset:
     """The columns of ``data.x`` in the order of the names in ``fit``."""
     names = data.feature_names
-    if names == wanted:
-        return data
     if data.in_channels == len(wanted) and (_anonymous(names) or _anonymous(wanted)):
         return replace(data, feature_names=wanted)
     unseen = [name for name in names if name not in wanted]
-    missing = [name for name in wanted if name not in names]
-    # One-hot columns are named "label=C"; one that no graph has is a column of zeros.
-    if unseen or any("=" not in name for name in missing):
+    aligned = data if unseen else blocks.align(data, wanted)
+    if aligned.feature_names != wanted:
+        missing = [name for name in wanted if name not in names]
         raise DataError(
             f"node features differ from those in fit, which were {listed(wanted)}: "
             f"there are {data.in_channels} instead of {len(wanted)}; "
             f"missing: {listed(missing) or 'none'}; new: {listed(unseen) or 'none'}"
         )
-    x = torch.zeros(data.num_nodes, len(wanted))
-    x[:, [wanted.index(name) for name in names]] = data.x
-    return replace(data, x=x, feature_names=wanted)
+    return aligned
 
 
 def _anonymous(names: Sequence[str]) -> bool:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.multiprocessing import (  # type: ignore[attr-defined]
+    ProcessExitedException,
+    ProcessRaisedException,
+    start_processes,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from legs.io import write_atomically
@@ -196,28 +200,18 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
     Output of process 0 goes where ours goes; the others are silent. All end well, or all end: an
     error of one is raised here, as ``ValueError`` if it is one for people, else ``RuntimeError``.
     """
-    context: Any = get_context(START)
     with tempfile.TemporaryDirectory(prefix="legs-train-", ignore_cleanup_errors=True) as folder:
-        running: list[Any] = []
+        own = (processes, folder, work, dict(arguments))
+        running = start_processes(_work, own, processes, False, True, START)
         try:
-            for rank in range(processes):
-                own = (rank, processes, folder, work, dict(arguments))
-                running.append(context.Process(target=_work, args=own, daemon=True))
-                running[-1].start()
-            waiting = {process.sentinel: process for process in running}
-            while waiting and not any(process.exitcode for process in running):
-                for sentinel in wait([*waiting]):
-                    waiting.pop(sentinel).join()  # until joined it may have no exit code
-            until = time.monotonic() + GRACE
-            for process in running:
-                process.join(max(until - time.monotonic(), 0))
-            codes = [process.exitcode for process in running]
+            while not running.join(grace_period=GRACE):
+                pass
+        except (ProcessExitedException, ProcessRaisedException):
+            _raise_first(Path(folder), [process.exitcode for process in running.processes])
         finally:
-            for process in running:
+            for process in running.processes:
                 process.kill()
                 process.join()
-        if any(codes):
-            _raise_first(Path(folder), codes)
 
 
 def _work(
@@ -265,7 +259,8 @@ def _raise_first(folder: Path, codes: list[int | None]) -> None:
             error.add_note(trace)
             raise error
     for rank, code in enumerate(codes):
-        if code and not files[rank].exists():
+        # Those that had not ended were sent SIGTERM.
+        if code and code != -signal.SIGTERM and not files[rank].exists():
             how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
             why = "; it may have been short of memory" if code == -9 else ""
             raise RuntimeError(f"process {rank} of {len(codes)} {how}{why}")

@@ -144,16 +144,13 @@ def with_read_features(
     data: GraphDataset, edge_dim: int | None, graph_dim: int | None
 ) -> GraphDataset:
     """The data set for a network that reads so many edge and graph-level features, or none."""
-    without: tuple[dict[str, Any], ...] = (
-        {"edge_attr": None},
-        {"graph_features": None, "graph_feature_names": ()},
-    )
+    if edge_dim is None:
+        data = replace(data, edge_attr=None)
+    if graph_dim is None:
+        data = replace(data, graph_features=None, graph_feature_names=())
     own = (("edge", "edge_dim", edge_dim), ("graph-level", "graph_dim", graph_dim))
-    for (kind, option, dim), fields in zip(own, without, strict=True):
-        there = getattr(data, option)
-        if dim is None and there is not None:
-            data = replace(data, **fields)
-        elif there != dim:
+    for kind, option, dim in own:
+        if (there := getattr(data, option)) != dim:
             raise DataError(
                 f"the model reads {dim} {kind} features ({option}={dim}), but "
                 f"{data.name or 'the data set'} has {there or 'none'}"

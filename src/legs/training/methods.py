@@ -12,8 +12,8 @@ from torch.nn.functional import one_hot
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataWarning, listed
-from legs.models import Network, available, create
-from legs.models.catalogue import cannot_build, nearest, takes
+from legs.models import Network, available, catalogue, create
+from legs.models.catalogue import cannot_build, nearest
 from legs.models.deep import DeepNetwork
 from legs.models.saving import check_sizes
 from legs.nn import FCN, RBF, FeatureScale
@@ -43,6 +43,13 @@ def check_method(name: str) -> None:
         raise ValueError(f"no model is called {name!r}{nearest(name, methods())}")
 
 
+def options_of(method: str) -> list[str]:
+    """Options of a method."""
+    if method in available():
+        return catalogue.options_of(method)
+    return ["minutes"] if method in BLENDS else HEAD_OPTIONS if method in ENSEMBLES else []
+
+
 def check_options(model: str, options: dict[str, Any]) -> None:
     """A clear error for a method that does not exist, or options that it cannot be built with."""
     check_names(model, options)
@@ -62,18 +69,14 @@ def check_options(model: str, options: dict[str, Any]) -> None:
 def check_names(model: str, options: dict[str, Any]) -> None:
     """A clear error for a method that does not exist, or has no such options or level."""
     check_method(model)
-    for name in () if model in available() else options:
-        if model == "gs-svm":
-            raise ValueError(f"gs-svm has no option {name!r}; it has none")
-        if model in BLENDS and name == "minutes":
-            minutes = options[name]
-            if isinstance(minutes, bool) or not isinstance(minutes, int | float) or minutes <= 0:
-                raise ValueError(f"minutes must be a positive number; got {minutes!r}")
-            continue
-        if model in BLENDS:
-            raise ValueError(f"{model} has no option {name!r}; it has minutes")
-        if name not in HEAD_OPTIONS:
-            raise ValueError(f"{model} has no option {name!r}{nearest(name, HEAD_OPTIONS)}")
+    names = options_of(model)
+    for name in options:
+        if name not in names:
+            choice = nearest(name, names) if names else "; it has none"
+            raise ValueError(f"{model} has no option {name!r}{choice}")
+    minutes = options.get("minutes", 1)
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or minutes <= 0:
+        raise ValueError(f"minutes must be a positive number; got {minutes!r}")
     if options.get("level", "graph") != "graph" or options.get("aggr", "") is None:
         raise ValueError("fit predicts for graphs; use legs.training.fit_nodes for nodes")
 
@@ -84,7 +87,8 @@ def with_dims(model: str, options: dict[str, Any], data: GraphDataset) -> dict[s
     Models that cannot read them have neither. ``None`` among the options stays: none are read.
     """
     dims = {"edge_dim": data.edge_dim, "graph_dim": data.graph_dim}
-    used = {name: dim for name, dim in dims.items() if dim is not None and takes(model, name)}
+    read = options_of(model)
+    used = {name: dim for name, dim in dims.items() if dim is not None and name in read}
     return {**used, **options}
 
 

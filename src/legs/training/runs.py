@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,8 +37,6 @@ SETTINGS_KEYS = ("model", "model_options", "training", "data", "split")
 # What a run that had ended before keeps of its results when it is scored again.
 ORIGIN = ("seconds", "command", "date", "machine", "versions")
 LOSSES = ("train_loss", "validation_loss")
-# Epochs whose scales are kept at the end: enough to see them move, few enough for a page.
-MOST_SCALES = 200
 DIGITS = 4
 
 
@@ -192,7 +189,7 @@ class Records:
             io.append(folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
 
     def finish(self, folder: Path, state: State) -> None:
-        """Writes the whole history, and scales of at most ``MOST_SCALES`` epochs, once each.
+        """Writes the whole history, and the scales of each epoch once.
 
         A run that was killed may have written some epochs twice.
         """
@@ -210,8 +207,7 @@ class Records:
                 with suppress(ValueError, TypeError, KeyError):  # half a line of a killed run
                     row = json.loads(line)
                     rows[row["epoch"]] = row
-            epochs = thinned(sorted(rows), MOST_SCALES, state.best_epoch)
-            _write_lines(scales, [rows[epoch] for epoch in epochs])
+            _write_lines(scales, [rows[epoch] for epoch in sorted(rows)])
 
     def write_results(
         self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str
@@ -255,9 +251,7 @@ class Records:
                 for part, scores in fitted.scores.items()
             },
             "command": command,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": machine_name(device),
-            "versions": versions(),
+            **origin(device),
         }
         if candidates := getattr(fitted.predictor.answerer, "candidates", None):
             results["candidates"] = candidates
@@ -286,16 +280,10 @@ def _rounded(tensor: Tensor) -> Any:
     return tensor.detach().double().cpu().numpy().round(DIGITS).tolist()
 
 
-def thinned(epochs: Sequence[int], most: int, best: int) -> list[int]:
-    """Some of the epochs, evenly spread, with both ends and the best."""
-    if len(epochs) <= most:
-        return list(epochs)
-    spread = {epochs[round(place)] for place in np.linspace(0, len(epochs) - 1, most)}
-    return sorted(spread | ({best} & set(epochs)))
-
-
-def machine_name(device: str = "cpu") -> str:
-    """What computed: the GPU, or the processor and its threads."""
+def origin(device: str = "cpu") -> dict[str, Any]:
+    """When and by what something was computed: the GPU, or the processor and its threads."""
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
     if device.startswith("cuda"):
-        return str(torch.cuda.get_device_name(device))
-    return f"{platform.machine()}, {os.cpu_count()} cores"
+        machine = str(torch.cuda.get_device_name(device))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"date": date, "machine": machine, "versions": versions()}

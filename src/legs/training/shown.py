@@ -22,7 +22,7 @@ from legs.io import csv_table, file_digests, with_digest, write_atomically
 from legs.models import create
 from legs.training.inputs import embed
 from legs.training.predictor import Predictor
-from legs.training.task import Task, label_terms, prediction_table
+from legs.training.task import Task, prediction_table
 
 if TYPE_CHECKING:
     from legs.training.cv.results import CVResult, MethodResult
@@ -66,7 +66,6 @@ def write_run_shown(
         numbers=numbers,
         parts=parts[numbers],
         aligned=np.array([graph is not None for graph in again], dtype=bool),
-        source=predictor.method,
     )
 
 
@@ -92,7 +91,6 @@ def write_cv_shown(folder: str | Path, result: CVResult) -> None:
         numbers=numbers,
         parts=np.full(len(numbers), PARTS.index("test"), dtype=np.int8),  # each is tested once
         aligned=np.zeros(len(drawn), dtype=bool),
-        source=CV_SOURCE,
     )
     about = {
         "lead": lead.method,
@@ -116,7 +114,7 @@ def _write(
     """Writes ``shown.csv``, and ``shown.npz`` with these arrays.
 
     ``numbers`` of the graphs; ``parts`` as places in ``PARTS``; of the best and worst predictions,
-    which come first, whether nodes are ``aligned`` with the SMILES; ``source`` of the features.
+    which come first, whether nodes are ``aligned`` with the SMILES.
     """
     places, share = principal_components(features.double().numpy(), COMPONENTS)
     drawn = len(arrays["aligned"])
@@ -152,14 +150,13 @@ def _wrongness(result: CVResult) -> tuple[MethodResult, Floats]:
 
 
 def losses(task: Task, answers: Tensor, y: Tensor) -> Tensor:
-    """How wrong each answer is, ``[graphs]``: -log p of the true class, or mean squared error."""
-    if task.kind == "classification":
-        return -answers[torch.arange(len(y)), y].clamp_min(1e-12).log()
-    if task.kind == "multilabel":
-        total, weight = label_terms(answers.logit(1e-6), y, None)
-        return total / weight
-    assert task.deviation is not None
-    return ((answers - y) / task.deviation).square().nanmean(1)
+    """The loss of each answer, ``[graphs]``."""
+    if task.kind == "regression":
+        out = task.targets(answers)
+    else:
+        out = answers.logit(1e-6) if task.kind == "multilabel" else answers.clamp_min(1e-12).log()
+    total, weight = task.terms(out, task.targets(y))
+    return total / weight
 
 
 def extremes(loss: npt.NDArray[Any], most: int) -> Numbers:

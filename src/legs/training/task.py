@@ -106,19 +106,24 @@ class Task:
         return (y - self.mean.to(y)) / self.deviation.to(y)
 
     def terms(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and weight of each graph, ``[graphs]`` both; the loss is Σ loss / Σ weight."""
+        """Loss and weight of each graph, ``[..., graphs]``; the loss is Σ loss / Σ weight."""
+        ones = None if self.class_weights is None else self.class_weights.to(out)
         if self.kind == "classification":
-            loss = F.cross_entropy(out, target, reduction="none")
-            if self.class_weights is None:
+            place = target.expand(out.shape[:-1]).unsqueeze(-1)
+            loss = -out.log_softmax(-1).gather(-1, place).squeeze(-1)
+            if ones is None:
                 return loss, torch.ones_like(loss)
-            weight = self.class_weights.to(loss)[target]
+            weight = ones.expand(out.shape).gather(-1, place).squeeze(-1)
             return loss * weight, weight
-        if self.kind == "multilabel":
-            ones = self.class_weights
-            return label_terms(out, target, None if ones is None else ones.to(out))
-        present = ~target.isnan()
-        error = torch.where(present, out - target.nan_to_num(), 0.0)
-        return error.square().sum(-1), present.sum(-1).to(out.dtype)
+        present, target = ~target.isnan(), target.nan_to_num()
+        weight = present.to(out.dtype)
+        if self.kind == "regression":
+            loss = (out - target).square()
+        else:  # as F.binary_cross_entropy_with_logits, which does not broadcast
+            loss = F.softplus(out) - out * target
+            if ones is not None:
+                weight = weight * torch.where(target > 0, ones, 1.0)
+        return (loss * weight).sum(-1), weight.expand(out.shape).sum(-1)
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
         """Mean loss of a batch."""
@@ -226,19 +231,6 @@ class Task:
             if tensor is not None and not bool(tensor.isfinite().all()):
                 raise ValueError(f"{name} must be finite")
         return task
-
-
-def label_terms(out: Tensor, target: Tensor, ones: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Binary cross-entropy, summed over labels that are not NaN, and its weight, ``[..., graphs]``.
-
-    ``out`` are logits, ``[..., graphs, labels]``; ``ones`` are weights of the ones by label.
-    """
-    weight, target = (~target.isnan()).to(out.dtype), target.nan_to_num()
-    if ones is not None:
-        weight = weight * torch.where(target > 0, ones, 1.0)
-    # As F.binary_cross_entropy_with_logits, which does not broadcast.
-    loss = F.softplus(out) - out * target
-    return (loss * weight).sum(-1), weight.expand(out.shape).sum(-1)
 
 
 def spearman(answers: Tensor, y: Tensor) -> float:

@@ -206,7 +206,7 @@ def test_broken_regression_targets(tmp_path, text):
 
 def test_a_very_long_line(tmp_path):
     parts = {**TWO_GRAPHS, "A": b"1, 2\n" + b"7" * 20_000_000}
-    with pytest.raises(DataError, match=r"SET_A.txt line 2: is 20,000,000 characters long"):
+    with pytest.raises(DataError, match=r"SET_A.txt line 2 .*has 1 values, not 2"):
         read_tu(write_folder(tmp_path, parts))
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from legs.data.features.atom_table import (
     COLUMNS,
     LONGEST_SMILES,
-    concatenate,
     read_molecules,
     select,
     too_large,
@@ -94,21 +93,10 @@ def test_rdkits_log_is_silent_meanwhile_and_back_afterwards(
     assert "C1CC" in capfd.readouterr().err
 
 
-def test_parts_put_together_are_the_whole() -> None:
-    whole = read_molecules(SMILES, hydrogens=True)
-    parts = [SMILES[:1], SMILES[1:4], SMILES[4:]]
-    joined = concatenate(
-        [read_molecules(p, hydrogens=True) for p in parts], [len(p) for p in parts]
-    )
-    for one, other in zip(whole, joined, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert [row for row, _ in joined.bad] == [2, 4]
-
-
 def test_selected_molecules_are_those_read_alone() -> None:
     chosen = select(read_molecules(SMILES), np.array([False, True, False, True]))
     alone = read_molecules([SMILES[1], SMILES[5]])
-    for name in ("atoms", "sizes", "bonds", "orders", "bonds_of", "smiles"):
+    for name in ("atoms", "sizes", "bonds", "bonds_of", "smiles"):
         np.testing.assert_array_equal(getattr(chosen, name), getattr(alone, name))
     assert chosen.position.tolist() == [1, 5]
 

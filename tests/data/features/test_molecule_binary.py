@@ -70,7 +70,7 @@ def test_another_format_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_molecules_give_empty_arrays() -> None:
     read = read_molecules([])
-    assert (read.atoms.shape, read.bonds.shape, read.bond_attr.shape) == ((0, 8), (0, 2), (0, 6))
+    assert (read.atoms.shape, read.bonds.shape) == ((0, 8), (0, 5))
 
 
 def test_the_molecules_of_tox21_equal_listed_ones(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from legs.data.errors import DataError
-from legs.data.features.atom_table import ZINC_PROPERTIES, properties
+from legs.data.features.molecule_features import ZINC_PROPERTIES, properties
 
 Chem = pytest.importorskip("rdkit.Chem")
 
@@ -39,7 +39,7 @@ def test_what_overflows_is_missing() -> None:
 
 
 def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legs.data.features.atom_table._CHUNK", 1)
+    monkeypatch.setattr("legs.data.features.molecule_features._CHUNK", 1)
     smiles = [ASPIRIN, "CCO", "c1ccccc1"]
     np.testing.assert_array_equal(properties(smiles, workers=2), properties(smiles, workers=1))
 

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,30 +98,3 @@ def test_a_data_set_can_be_assembled() -> None:
     assert len(data) == 5
     assert data.x.isfinite().all()
     assert data.feature_names[-2:] == ("eccentricity", "clustering")
-
-
-def test_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legs.data.readers.molecules.CHUNK", 2)
-    smiles = [*SMILES[:2], "xx", *SMILES[2:]]
-    bad = BadRows("skip"), BadRows("skip")
-    one = from_smiles(smiles, hydrogens=True, workers=1, bad=bad[0])
-    two = from_smiles(smiles, hydrogens=True, workers=2, bad=bad[1])
-    assert list(bad[0]) == list(bad[1])
-    assert bad[0].rows[0].where == "molecule 3"
-    assert torch.equal(one.edge_index, two.edge_index)
-    assert torch.equal(one.blocks["chem"]().x, two.blocks["chem"]().x)
-    mols = [Chem.MolFromSmiles(s) for s in SMILES]
-    assert torch.equal(from_smiles(mols, workers=2).edge_index, from_smiles(mols).edge_index)
-
-
-def test_a_plain_script_may_use_processes(tmp_path: Path) -> None:
-    """No ``if __name__ == "__main__"`` around it, and nothing of it runs twice."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from legs.data.readers.molecules import from_smiles\n"
-        "print(from_smiles(['CO'] * 4001, workers=2).ptr[-1].item())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert done.stdout.split() == ["8002"]

@@ -77,7 +77,7 @@ def test_interrupted_and_cut_otherwise(tmp_path, monkeypatch):
     seen.clear()
     found = cross_validate(data(), [METHOD], options, progress=seen.append, **given)
     assert seen[0].done == kept == 4
-    assert (seen[0].step, seen[0].first, seen[0].last, seen[0].models) == ("ensemble", 5, 8, 8)
+    assert (seen[0].step, seen[0].running, seen[0].done, seen[0].models) == ("ensemble", 4, 4, 8)
     assert found.methods[0].scores == calm.methods[0].scores
     assert found.methods[0].chosen == calm.methods[0].chosen
     assert len(list(tmp_path.glob("models/*.bin"))) == 8

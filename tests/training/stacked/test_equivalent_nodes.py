@@ -6,10 +6,10 @@ import torch
 from legs.training import inputs
 from legs.training.inputs import Inputs
 from legs.training.options import TrainingOptions
-from legs.training.stacked.mapped import predict_stacked
 from legs.training.stacked.trainer import train_stack
 from tests.backends import prefer
 from tests.training.stacked.test_trainer import made_data, members
+from tests.training.stacked.together import predict_stacked
 
 SCATTERING = ["legs-fcn", "legs-rbf"]
 NAMES = [*SCATTERING, "gcn", "graphsage", "gat", "gin", "snowball"]

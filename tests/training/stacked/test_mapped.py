@@ -9,9 +9,10 @@ from legs.kernels import csr
 from legs.models import available
 from legs.training.inputs import Inputs, predict
 from legs.training.stacked import mapped
-from legs.training.stacked.mapped import passes, predict_stacked
+from legs.training.stacked.mapped import passes
 from tests.training.stacked.test_fast import ensembles
 from tests.training.stacked.test_trainer import made_data, members
+from tests.training.stacked.together import predict_stacked
 
 CPU = torch.device("cpu")
 

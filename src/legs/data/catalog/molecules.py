@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from legs.data.catalog import fetch
 from legs.data.catalog.specs import NAMED, locate
 from legs.data.errors import STRICT, BadRows, DataError
-from legs.data.features.atom_table import ZINC_PROPERTIES, properties, require_rdkit
+from legs.data.features.atom_table import require_rdkit
+from legs.data.features.molecule_features import ZINC_PROPERTIES, properties
 from legs.data.readers.base import RawGraphs, Reader
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.table_files import ParquetTable, SmilesLines, read_parquet, read_whole
@@ -108,7 +109,7 @@ def read_nci5k(*, limit: int | None = None) -> RawGraphs:
         name="nci-5k",
         task="regression",
         target_names=ZINC_PROPERTIES,
-        y=torch.from_numpy(properties(raw.smiles).astype(np.float32)),
+        y=torch.from_numpy(properties(raw.smiles)),
         info={**raw.info, "bad_rows": len(bad), "bad": list(bad)},
     )
 

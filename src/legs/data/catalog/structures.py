@@ -23,10 +23,10 @@ from legs.data.readers.structures import (
     score,
     structure_graphs,
 )
-from legs.data.readers.table_files import read_parquet
+from legs.data.readers.table_files import read_parquet, reading_errors
 from legs.data.readers.targets import encode_targets, parse_number
 from legs.data.validate import Array
-from legs.io import FileError, read_arrays
+from legs.io import read_arrays
 
 
 def read_rna_puzzles(*, k: int = NEIGHBOURS) -> RawGraphs:
@@ -66,12 +66,10 @@ def _read(
 
 def _coordinates(path: Path, size: str) -> tuple[Array, Array]:
     """Number of residues of each structure, and all coordinates in Å."""
-    try:
+    with reading_errors(f"{path} cannot be read", path):
         arrays = read_arrays(path)
         sizes = arrays[size].astype(np.int64).reshape(-1)
         coords = arrays["xyz_cA"].astype(np.float64) / 100
-    except (FileError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} cannot be read: {str(error)[:160]}") from error
     if sizes.min(initial=1) < 1 or coords.shape != (sizes.sum(), 3):
         raise DataError(f"{path}: {coords.shape} coordinates for {sizes.sum()} residues")
     return sizes, coords

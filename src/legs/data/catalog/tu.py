@@ -6,7 +6,6 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -18,13 +17,12 @@ from scipy import sparse
 from legs.data.dataset import Task
 from legs.data.errors import STRICT, BadRows, DataError
 from legs.data.readers.base import Features, RawGraphs, Reader
-from legs.data.readers.table_files import MISSING
+from legs.data.readers.table_files import MISSING, reading_errors
 from legs.data.readers.targets import encode_targets
-from legs.io import FileError, check_archive, iter_member, read_file
+from legs.io import check_archive, iter_member, read_file
 
 LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest known, are 0.36 GB
 LARGEST_BLOCK = 8 << 30  # bytes of one-hot labels
-_BLOCK = 8 << 20  # bytes parsed at a time, and the longest line
 _WHOLE = re.compile(rb"-?\d+")
 _DECIMAL = re.compile(rb"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
 _IGNORED = ("edge_labels", "edge_attributes")
@@ -47,7 +45,7 @@ class TUFiles(NamedTuple):
         if part not in self.members:
             raise DataError(f"{self.path}: {self.file(part)} is missing")
         member = self.members[part]
-        with _reading(f"{self.path}: {self.file(part)} cannot be read"):
+        with reading_errors(f"{self.path}: {self.file(part)} cannot be read", self.path):
             if self.path.is_dir():
                 return read_file(self.path / member, LARGEST)
             with zipfile.ZipFile(self.path) as archive:
@@ -65,16 +63,6 @@ class TUFiles(NamedTuple):
             number, text = next((line for i, line in lines if i == row), (row + 1, b""))
             place = f"{self.file(part)} line {number} ({_shown(text)})"
             raise DataError(f"{self.path}: {place}: {reason}")
-
-
-@contextmanager
-def _reading(message: str) -> Iterator[None]:
-    try:
-        yield
-    except (DataError, FileError) as error:
-        raise DataError(str(error)) from error
-    except Exception as error:  # zipfile, zlib and lzma raise errors of many classes
-        raise DataError(f"{message} ({error})") from error
 
 
 def is_tu(path: Path) -> bool:
@@ -105,7 +93,8 @@ def _listing(path: Path) -> list[str]:
         return sorted(p.relative_to(path).as_posix() for p in files if p.is_file())
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    with _reading(f"{path}: not a zip file, or a damaged one"), zipfile.ZipFile(path) as archive:
+    message = f"{path}: not a zip file, or a damaged one"
+    with reading_errors(message, path), zipfile.ZipFile(path) as archive:
         check_archive(archive, path)
         names = archive.namelist()
     for name in names:
@@ -115,74 +104,52 @@ def _listing(path: Path) -> list[str]:
     return sorted(n for n in names if n.endswith(".txt") and not n.startswith("__MACOSX/"))
 
 
-def read_columns(files: TUFiles, part: str, dtype: Any, columns: int | None = None) -> list[_Array]:
-    """The columns of a comma-separated file: so many, or as many as in the first line.
+def read_columns(files: TUFiles, part: str, dtype: Any, columns: int | None = None) -> _Array:
+    """The columns of a comma-separated file, ``[columns, lines]``, as many as in its first line.
 
-    ``dtype`` is an integer or floating type, or ``object`` for text.
+    ``dtype`` is an integer or floating type, or ``object`` for text; ``columns`` how many there
+    must be.
     """
     data, dtype = files.read(part), np.dtype(dtype)
     first = next((line for _, line in _lines(data)), b"")
     columns = 1 + first.count(b",") if columns is None else columns
     if not first:
-        return [np.empty(0, dtype)] * columns
+        return np.empty((columns, 0), dtype)
+    options: dict[str, Any] = {"comments": None, "encoding": "utf-8"}
     try:
-        table = _parse(data, dtype, columns)
-        if dtype.kind == "i" and re.search(rb"[xX]", data):
-            raise ValueError("hexadecimal numbers")  # which Arrow takes
-    except ValueError as error:  # pyarrow's errors and UnicodeDecodeError among them
-        # The fast parsers do not say what is wrong with which line.
-        faults = (f" line {n}{_fault(line, dtype, columns)}" for n, line in _lines(data))
-        fault = next((text for text in faults if ":" in text), f": cannot be read ({error})")
+        table = np.loadtxt(io.BytesIO(data), dtype, delimiter=",", ndmin=2, **options)
+        if table.shape[1] != columns:
+            raise ValueError("lines of another length")
+    except ValueError as error:  # UnicodeDecodeError among them
+        # NumPy counts no empty lines.
+        faults = ((n, line, _fault(line, dtype, columns)) for n, line in _lines(data))
+        texts = (f" line {n} ({_shown(line)}): {fault}" for n, line, fault in faults if fault)
+        fault = next(texts, f": cannot be read ({error})")
         raise DataError(f"{files.path}: {files.file(part)}{fault}") from error
-    for column in table if dtype.kind == "f" else ():
-        files.refuse(part, ~np.isfinite(column), "not a finite number")
-    return table
-
-
-def _parse(data: bytes, dtype: np.dtype[Any], columns: int) -> list[_Array]:
-    try:
-        import pyarrow as pa
-        from pyarrow import csv
-    except ImportError:  # NumPy's parser is slower
-        text: dict[str, Any] = {"delimiter": ",", "comments": None, "encoding": "utf-8"}
-        values = np.loadtxt(io.BytesIO(data), dtype, ndmin=2, **text)
-        if values.shape[1] != columns:
-            raise ValueError("lines of different lengths") from None
-        return list(np.ascontiguousarray(values.T))
-    names = [str(i) for i in range(columns)]
-    arrow = pa.string() if dtype.kind == "O" else pa.from_numpy_dtype(dtype)
-    table = csv.read_csv(
-        pa.BufferReader(data),
-        read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK),
-        parse_options=csv.ParseOptions(quote_char=False),
-        convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(names, arrow), null_values=[], strings_can_be_null=False
-        ),
-    )
-    return [column.to_numpy() for column in table.columns]
+    if dtype.kind == "f":
+        files.refuse(part, (~np.isfinite(table)).max(axis=1), "not a finite number")
+    return np.ascontiguousarray(table.T)
 
 
 def _fault(line: bytes, dtype: np.dtype[Any], columns: int) -> str:
     """What is wrong with a line, or an empty text."""
-    if len(line) >= _BLOCK:
-        return f": is {len(line):,} characters long"
-    fields, reason = [field.strip(b" \t") for field in line.split(b",")], ""
+    fields = [field.strip(b" \t") for field in line.split(b",")]
     if len(fields) != columns:
-        reason = f"has {len(fields)} values, not {columns}"
-    elif dtype.kind == "O" and line.decode("utf-8", "replace").encode() != line:
-        reason = "is not UTF-8 text"
-    for field in () if reason or dtype.kind == "O" else fields:
-        if dtype.kind == "f" and not _DECIMAL.fullmatch(field):
-            reason = f"{_shown(field)} is not a number"
-        elif dtype.kind == "i" and not _WHOLE.fullmatch(field):
-            reason = f"{_shown(field)} is not a whole number"
-        elif dtype.kind == "i" and (len(field) > 20 or abs(int(field)) > np.iinfo(dtype).max):
-            reason = f"{_shown(field)} is too large a number"
-    return f" ({_shown(line)}): {reason}" if reason else ""
+        return f"has {len(fields)} values, not {columns}"
+    if dtype.kind == "O":
+        same = line.decode("utf-8", "replace").encode() == line
+        return "" if same else "is not UTF-8 text"
+    pattern, what = (_DECIMAL, "number") if dtype.kind == "f" else (_WHOLE, "whole number")
+    for field in fields:
+        if not pattern.fullmatch(field):
+            return f"{_shown(field)} is not a {what}"
+        if dtype.kind == "i" and (len(field) > 20 or abs(int(field)) > np.iinfo(dtype).max):
+            return f"{_shown(field)} is too large a number"
+    return ""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers, empty ones left out, as the fast parsers leave them out."""
+    """Lines with their numbers, empty ones left out, as NumPy leaves them out."""
     for number, line in enumerate(io.BytesIO(data), 1):
         if line := line.rstrip(b"\r\n"):
             yield number, line
@@ -304,11 +271,8 @@ def _adjacency(
     matrix = _pattern(target, source, count)
     one_way = (matrix.astype(np.int8) - matrix.T).count_nonzero() > 0
     if one_way and not symmetrize:
-        codes, back = (
-            a.astype(np.int64) * count + b for a, b in ((source, target), (target, source))
-        )
         reason = "the edge is listed in one direction only (directed='symmetrize' adds the other)"
-        files.refuse("A", ~np.isin(back, codes), reason)
+        files.refuse("A", ~np.asarray(matrix[source, target]).ravel(), reason)
     if one_way:
         matrix = _pattern(np.append(source, target), np.append(target, source), count)
     return matrix, {
@@ -326,15 +290,15 @@ def _pattern(rows: _Array, columns: _Array, count: int) -> sparse.csr_matrix:
     return matrix
 
 
-def _node_columns(files: TUFiles, part: str, dtype: Any, count: int, nodes: _Array) -> list[_Array]:
-    """The values of ``nodes``, of ``count``."""
+def _node_columns(files: TUFiles, part: str, dtype: Any, count: int, nodes: _Array) -> _Array:
+    """The values of ``nodes``, of ``count``, ``[columns, nodes]``."""
     columns = read_columns(files, part, dtype)
-    if len(columns[0]) != count:
+    if columns.shape[1] != count:
         raise DataError(
-            f"{files.path}: {files.file(part)} has {len(columns[0])} lines, but "
+            f"{files.path}: {files.file(part)} has {columns.shape[1]} lines, but "
             f"{files.file('graph_indicator')} has {count}; both have a line per node"
         )
-    return [column[nodes] for column in columns]
+    return columns[:, nodes]
 
 
 def _labels(files: TUFiles, count: int, nodes: _Array) -> Features:
@@ -359,8 +323,8 @@ def _labels(files: TUFiles, count: int, nodes: _Array) -> Features:
 
 def _attributes(files: TUFiles, count: int, nodes: _Array) -> Features:
     columns = _node_columns(files, "node_attributes", np.float32, count, nodes)
-    x = torch.from_numpy(np.stack(columns, axis=1))
-    return Features(x, tuple(f"attribute_{i}" for i in range(1, len(columns) + 1)))
+    names = tuple(f"attribute_{i}" for i in range(1, len(columns) + 1))
+    return Features(torch.from_numpy(columns.T), names)
 
 
 READER = Reader(read_tu, frozenset({"task", "directed", "bad"}))

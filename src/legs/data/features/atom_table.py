@@ -1,6 +1,6 @@
 """Molecules as integers, a row per atom and per bond, and the node features made of them.
 
-Kept free of PyTorch, so that worker processes that only parse molecules start quickly. The
+Kept free of PyTorch, so that the command and processes that compute descriptors start quickly. The
 vocabularies of features are fixed, so that the molecules a model is shown later get the same
 columns as the ones it was trained on.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legs.data.errors import DataError
+from legs.data.errors import DataError, require
 from legs.data.features.molecule_binary import Tables, decodes
 
 if TYPE_CHECKING:
@@ -47,16 +47,6 @@ MOST_ATOMS, MOST_RING_BONDS, MOST_RINGS = 20_000, 3_000, 500
 # in a close-packed metal.
 MANY_RINGS, MOST_NEIGHBORS = 100, 12
 
-# The ten that the paper predicts for molecules of ZINC. The information content Ipc grows
-# exponentially with the molecule, so its logarithm log(1 + Ipc) stands for it.
-ZINC_PROPERTIES = (
-    *("qed", "HeavyAtomMolWt", "MolWt", "BalabanJ", "BertzCT", "LogIpc", "TPSA"),
-    *("NumHAcceptors", "NumHDonors", "RingCount"),
-)
-# Ipc takes the fourth power of the atoms in time; above this it takes seconds and overflows.
-LARGEST_FOR_IPC = 300
-_PARALLEL_FROM, _CHUNK = 2_000, 250  # molecules
-
 # One-hot columns; everything else (metals, B, Si, …) is "other".
 ELEMENTS = {"C": 6, "N": 7, "O": 8, "S": 16, "F": 9, "Cl": 17, "Br": 35, "I": 53, "P": 15}
 NUMBERS = {"H": 1, **ELEMENTS}
@@ -84,9 +74,9 @@ class MoleculeArrays(NamedTuple):
 
     atoms: NDArray[np.int16]  # [atoms, len(COLUMNS)]
     sizes: NDArray[np.int64]  # [molecules], atoms of each
-    bonds: NDArray[np.int32]  # [bonds, 2], atoms numbered within their molecule, each bond once
-    orders: NDArray[np.float32]  # [bonds], 1.5 for aromatic ones
-    bond_attr: NDArray[np.uint8]  # [bonds, len(BONDS)]
+    # [bonds, 5], each bond once: atoms, numbered within their molecule, order (1.5 for aromatic
+    # ones), whether it is conjugated, and in a ring.
+    bonds: NDArray[np.float32]
     bonds_of: NDArray[np.int64]  # [molecules], bonds of each
     position: NDArray[np.int64]  # [molecules], in the input
     parted: NDArray[np.bool_]  # [molecules], whether smaller fragments were left out
@@ -101,6 +91,7 @@ def read_molecules(
 
     Without ``keep_salts``, only the largest fragment of salts and mixtures.
     """
+    require_rdkit()
     from rdkit import rdBase
 
     tables = Tables(binary=decodes())
@@ -123,14 +114,11 @@ def read_molecules(
             smiles.append(text)
             parted.append(not whole)
     counts = np.array(tables.counts, dtype=np.int64).reshape(-1, 4)
-    atoms, table = tables.arrays()
-    orders = table[:, 2:3] == np.array(list(BOND_ORDERS.values()), dtype=np.float32)
+    atoms, bonds = tables.arrays()
     return MoleculeArrays(
         atoms,
         counts[:, 0],
-        table[:, :2].astype(np.int32),
-        table[:, 2].copy(),
-        np.concatenate([orders, table[:, 3:]], axis=1).astype(np.uint8),
+        bonds,
         counts[:, 1],
         np.array(positions, dtype=np.int64),
         np.array(parted, dtype=np.bool_),
@@ -141,25 +129,14 @@ def read_molecules(
 
 def require_rdkit() -> None:
     """Raises :class:`DataError` with the remedy where RDKit is not installed."""
-    try:
-        import rdkit  # noqa: F401
-    except ImportError as error:
-        raise DataError("molecules need RDKit: pip install 'torch-legs[chem]'") from error
-
-
-def concatenate(parts: Sequence[MoleculeArrays], lengths: Sequence[int]) -> MoleculeArrays:
-    """Puts the results of several inputs of these lengths one after another."""
-    starts = np.cumsum([0, *lengths[:-1]])
-    bad = [(int(s) + row, why) for p, s in zip(parts, starts, strict=True) for row, why in p.bad]
-    shifted = [p._replace(position=p.position + s) for p, s in zip(parts, starts, strict=True)]
-    arrays: list[Any] = [np.concatenate(c) for c in zip(*(p[:8] for p in shifted), strict=True)]
-    return MoleculeArrays._make([*arrays, [text for p in parts for text in p.smiles], bad])
+    require("molecules need RDKit: pip install 'torch-legs[chem]'", "rdkit")
 
 
 def select(read: MoleculeArrays, mask: NDArray[np.bool_]) -> MoleculeArrays:
     """The molecules that ``mask`` (``[molecules]``) marks; ``bad`` stays as it is."""
     atoms, bonds = np.repeat(mask, read.sizes), np.repeat(mask, read.bonds_of)
-    masks, arrays = (atoms, mask, bonds, bonds, bonds, mask, mask, mask), list[Any](read[:8])
+    masks = (atoms, mask, bonds, mask, mask, mask)
+    arrays: list[Any] = list(read[:6])
     arrays = [array[chosen] for array, chosen in zip(arrays, masks, strict=True)]
     return MoleculeArrays._make([*arrays, list(compress(read.smiles, mask)), read.bad])
 
@@ -313,32 +290,3 @@ def _of_elements() -> dict[str, NDArray[np.float64]]:
         "covalent_radius": np.array([0.0, *(table.GetRcovalent(z) for z in numbers)]),
         "outer_electrons": np.array([0.0, *(table.GetNOuterElecs(z) / 8 for z in numbers)]),
     }
-
-
-def properties(smiles: Sequence[str], *, workers: int | None = None) -> NDArray[np.float64]:
-    """:data:`ZINC_PROPERTIES` of molecules, ``[molecules, 10]``; NaN where none is finite."""
-    require_rdkit()
-    from joblib import Parallel, cpu_count, delayed
-
-    if workers is None:
-        workers = cpu_count() if len(smiles) >= _PARALLEL_FROM else 1
-    starts = range(0, max(len(smiles), 1), _CHUNK)
-    parts = Parallel(workers)(delayed(_properties)(smiles[s : s + _CHUNK], s) for s in starts)
-    return np.concatenate(parts)
-
-
-def _properties(smiles: Sequence[str], start: int) -> NDArray[np.float64]:
-    from rdkit import Chem, rdBase
-    from rdkit.Chem import Descriptors
-
-    functions = {**dict(Descriptors.descList), "LogIpc": lambda mol: np.log1p(Descriptors.Ipc(mol))}
-    values = np.full((len(smiles), len(ZINC_PROPERTIES)), np.nan)
-    with rdBase.BlockLogs(), np.errstate(all="ignore"):
-        for i, text in enumerate(smiles):
-            if (mol := Chem.MolFromSmiles(text)) is None:
-                raise DataError(f"molecule {start + i + 1} is not a SMILES string: {text!r:.80}")
-            for j, name in enumerate(ZINC_PROPERTIES):
-                if name != "LogIpc" or mol.GetNumAtoms() <= LARGEST_FOR_IPC:
-                    values[i, j] = functions[name](mol)
-    values[~np.isfinite(values)] = np.nan
-    return values

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 
 from legs.data.dataset import GraphDataset
-from legs.data.errors import DataError, listed
+from legs.data.errors import DataError, DataWarning, listed
 from legs.data.features.structure import clustering_coefficient, degree, eccentricity
 from legs.data.readers.base import SAME_FIELDS, Features, RawGraphs
 from legs.data.validate import check_values
@@ -84,6 +85,35 @@ def describe_features(data: GraphDataset) -> str:
     blocks = "+".join(data.info.get("features", ())) or "node features"
     unused = listed(data.info.get("unused", ()))
     return f"{blocks}: {data.in_channels} per node" + (f"; not used: {unused}" if unused else "")
+
+
+def align(data: GraphDataset, wanted: Sequence[str]) -> GraphDataset:
+    """The same graphs with the node features ``wanted``, in that order; any if it is empty.
+
+    A one-hot column (``label=C``) that no graph has is a column of zeros. One that is not wanted is
+    dropped with a :class:`~legs.data.errors.DataWarning` if others of its block are wanted: its
+    nodes have no label then. Graphs that differ otherwise are returned as they are.
+    """
+    names = data.feature_names
+    blocks = {name.partition("=")[0] for name in wanted if "=" in name}
+    unseen = [name for name in names if name not in wanted]
+    changed = [name for name in wanted if name not in names] + unseen
+    fits = all("=" in name and name.partition("=")[0] in blocks for name in changed)
+    if names == tuple(wanted) or not fits or len(set(wanted)) < len(wanted):
+        return data
+    if unseen:
+        counts = (data.x[:, [name in unseen for name in names]] != 0).sum(0).tolist()
+        columns = [f"{n} ({c:,} node{'s' * (c != 1)})" for n, c in zip(unseen, counts, strict=True)]
+        warnings.warn(
+            f"{data.name}: {listed(columns)} did not occur in training; these nodes have no label "
+            "for the model",
+            DataWarning,
+            stacklevel=2,
+        )
+    x = torch.zeros(data.num_nodes, len(wanted))
+    shared = [name for name in wanted if name in names]
+    x[:, list(map(wanted.index, shared))] = data.x[:, list(map(names.index, shared))]
+    return data.with_x(x, tuple(wanted))
 
 
 STRUCTURE_BLOCKS = ("structure", "degree", "degree-onehot", "constant")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legs.data.errors import DataError
-from legs.data.features.atom_table import LARGEST_FOR_IPC, require_rdkit
+from legs.data.features.atom_table import require_rdkit
 
 if TYPE_CHECKING:
     from legs.data.dataset import GraphDataset
@@ -22,8 +22,15 @@ Descriptors = Literal["rdkit"]
 Fingerprint = Literal["morgan", "morgan-count"]
 RADIUS, BINS = 2, 2048
 LARGEST_COUNT = 255
+# The ten that the paper predicts for molecules of ZINC. LogIpc is the logarithm of Ipc below.
+ZINC_PROPERTIES = (
+    *("qed", "HeavyAtomMolWt", "MolWt", "BalabanJ", "BertzCT", "LogIpc", "TPSA"),
+    *("NumHAcceptors", "NumHDonors", "RingCount"),
+)
 # Ipc grows exponentially with the molecule.
 LOGARITHMIC = ("Ipc",)
+# It takes the fourth power of the atoms in time; above this it takes seconds and overflows.
+LARGEST_FOR_IPC = 300
 _SLOW_IF_LARGE = ("Ipc", "AvgIpc")
 # Molecules. legs embed computes as many at once, in processes of its own.
 _PARALLEL_ABOVE, _CHUNK = 2_000, 100
@@ -70,15 +77,16 @@ def molecule_features(
     >>> molecule_features(["CCO"], fingerprint="morgan-count").sum()
     np.float32(6.0)
     """
-    width = len(feature_names(descriptors, fingerprint))
-    from joblib import Parallel, cpu_count, delayed
+    feature_names(descriptors, fingerprint)  # reports wrong options
+    names = [name for name, _ in _descriptors()] if descriptors else []
+    return _in_parallel(smiles, names, fingerprint, workers)
 
-    if workers is None:
-        workers = cpu_count() if descriptors and len(smiles) > _PARALLEL_ABOVE else 1
-    starts = range(0, len(smiles), _CHUNK)
-    tasks = (delayed(_compute)(smiles[k : k + _CHUNK], k, descriptors, fingerprint) for k in starts)
-    parts = Parallel(workers)(tasks)
-    return np.concatenate([np.empty((0, width), dtype=np.float32), *parts])
+
+def properties(smiles: Sequence[str], *, workers: int | None = None) -> NDArray[np.float32]:
+    """:data:`ZINC_PROPERTIES` of molecules, ``[molecules, 10]``; NaN where none is finite."""
+    require_rdkit()
+    names = [name.removeprefix("Log") for name in ZINC_PROPERTIES]
+    return _in_parallel(smiles, names, None, workers)
 
 
 def with_molecule_features(
@@ -106,14 +114,27 @@ def _descriptors() -> list[tuple[str, Any]]:
     return list(Descriptors.descList)
 
 
-def _compute(
-    smiles: Sequence[str], start: int, descriptors: str | None, fingerprint: str | None
+def _in_parallel(
+    smiles: Sequence[str], names: Sequence[str], fingerprint: str | None, workers: int | None
 ) -> NDArray[np.float32]:
+    from joblib import Parallel, cpu_count, delayed
+
+    if workers is None:
+        workers = cpu_count() if names and len(smiles) > _PARALLEL_ABOVE else 1
+    starts = range(0, max(len(smiles), 1), _CHUNK)
+    tasks = (delayed(_compute)(smiles[k : k + _CHUNK], k, names, fingerprint) for k in starts)
+    return np.concatenate(Parallel(workers)(tasks))
+
+
+def _compute(
+    smiles: Sequence[str], start: int, names: Sequence[str], fingerprint: str | None
+) -> NDArray[np.float32]:
+    """The descriptors with these names, then the fingerprint."""
     from rdkit import Chem, rdBase
     from rdkit.Chem import rdFingerprintGenerator
 
-    functions = _descriptors() if descriptors else []
-    table = np.full((len(smiles), len(functions)), np.nan)
+    functions = dict(_descriptors())
+    table = np.full((len(smiles), len(names)), np.nan)
     bins = np.zeros((len(smiles), BINS if fingerprint else 0), dtype=np.float32)
     morgan = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BINS)
     with rdBase.BlockLogs(), np.errstate(all="ignore"):
@@ -121,17 +142,17 @@ def _compute(
             if (mol := Chem.MolFromSmiles(text)) is None:
                 raise DataError(f"molecule {start + i + 1} is not a SMILES string: {text!r:.80}")
             large = mol.GetNumAtoms() > LARGEST_FOR_IPC
-            for j, (name, function) in enumerate(functions):
+            for j, name in enumerate(names):
                 if not (large and name in _SLOW_IF_LARGE):
                     try:
-                        table[i, j] = function(mol)
+                        table[i, j] = functions[name](mol)
                     except Exception:  # elements without parameters, and RDKit's own faults
                         continue
             if fingerprint:
                 bins[i] = np.minimum(morgan.GetCountFingerprintAsNumPy(mol), LARGEST_COUNT)
         if fingerprint == "morgan":
             bins = np.minimum(bins, 1)
-        for column in [j for j, (name, _) in enumerate(functions) if name in LOGARITHMIC]:
+        for column in [j for j, name in enumerate(names) if name in LOGARITHMIC]:
             table[:, column] = np.sign(table[:, column]) * np.log1p(np.abs(table[:, column]))
         out = np.concatenate([table.astype(np.float32), bins], axis=1)
     out[~np.isfinite(out)] = np.nan

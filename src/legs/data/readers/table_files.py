@@ -12,14 +12,14 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 from zipfile import ZipFile
 
 from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
-from legs.io import plain_cell
+from legs.io import FileError, plain_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,6 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 GZIP_FREE, GZIP_RATIO = 16 << 20, 200
 _MAGIC = {b"PK\x03\x04": "a zip or Excel file", b"PAR1": "a Parquet file"}
 _BATCH = 50_000
-_SDF_BYTES = 1 << 18  # of records parsed together
 _V3000_CONTINUED = re.compile(rb"-[ \t\r]*\nM  V30 ")
 _V3000_ATOMS = re.compile(rb"^M  V30\s+COUNTS\s+(\d+)", re.MULTILINE)
 _V3000_BOND = re.compile(rb"^M  V30\s+\d+\s+\d+\s+(\d+)\s+(\d+)", re.MULTILINE)
@@ -344,55 +343,41 @@ class SdfTable(TextTable):
 
     def _records(self, bad: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
         """Numbers of records and their properties; those that are too large go to ``bad``."""
-        numbers = count(1)
         try:
-            with open_binary(self.path) as file:
-                for batch in self._batches(file):
-                    # RDKit looks for rings while it reads a record, sanitised or not.
-                    faults = [_sdf_fault(record) for record in batch]
-                    good = [b"".join(r) for r, why in zip(batch, faults, strict=True) if not why]
-                    rows = _parse_sdf(good)
-                    if len(rows) < len(good):  # one has swallowed another
-                        rows = [(_parse_sdf([record]) or [{}])[0] for record in good]
-                    left = iter(rows)
-                    for fault, number in zip(faults, numbers, strict=False):
-                        if fault:
-                            bad.add(f"{self.path.name} record {number}", fault, number)
-                        else:
-                            yield number, next(left)
+            # One by one: a broken record must not swallow the next.
+            for number, record in enumerate(self._texts(), start=1):
+                # RDKit looks for rings while it reads a record, sanitised or not.
+                if fault := _sdf_fault(record):
+                    bad.add(f"{self.path.name} record {number}", fault, number)
+                else:
+                    yield number, _parse_sdf(b"".join(record))
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from error
 
-    def _batches(self, file: IO[bytes]) -> Iterator[list[list[bytes]]]:
-        """Some records at a time, as lines: a broken one must not swallow the next."""
-        batch: list[list[bytes]] = []
-        record: list[bytes] = []
-        size, number = 0, 1
-        while line := file.readline(MOST_RECORD_BYTES):
-            record.append(line)
-            size += len(line)
-            if size > MOST_RECORD_BYTES:
-                limit = f"{MOST_RECORD_BYTES >> 20} MiB"
-                raise DataError(f"{self.path} record {number} is longer than {limit}")
-            if line.startswith(b"$$$$"):
-                batch.append(record)
-                record, number = [], number + 1
-                if size >= _SDF_BYTES:
-                    yield batch
-                    batch, size = [], 0
+    def _texts(self) -> Iterator[list[bytes]]:
+        """The records as lines."""
+        number, size, record = 1, 0, list[bytes]()
+        with open_binary(self.path) as file:
+            while line := file.readline(MOST_RECORD_BYTES):
+                record.append(line)
+                size += len(line)
+                if size > MOST_RECORD_BYTES:
+                    limit = f"{MOST_RECORD_BYTES >> 20} MiB"
+                    raise DataError(f"{self.path} record {number} is longer than {limit}")
+                if line.startswith(b"$$$$"):
+                    yield record
+                    number, size, record = number + 1, 0, []
         if any(line.strip() for line in record):
-            batch.append(record)
-        if batch:
-            yield batch
+            yield record
 
 
-def _parse_sdf(records: list[bytes]) -> list[dict[str, Any]]:
-    """Molecule, title and properties of each record; nothing of those that RDKit cannot read."""
+def _parse_sdf(record: bytes) -> dict[str, Any]:
+    """Molecule, title and properties of a record; nothing if RDKit cannot read it."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
-        supplier = Chem.ForwardSDMolSupplier(BytesIO(b"".join(records)), removeHs=False)
-        return [{} if mol is None else _properties(mol) for mol in supplier]
+        mol = next(Chem.ForwardSDMolSupplier(BytesIO(record), removeHs=False), None)
+    return {} if mol is None else _properties(mol)
 
 
 def _sdf_fault(record: list[bytes]) -> str:
@@ -528,8 +513,8 @@ def reading_errors(message: str, path: Path, most_bytes: int | None = None) -> I
         if most_bytes is not None and (size := path.stat().st_size) > most_bytes:
             raise DataError(f"{size / 2**20:.0f} MiB; files above {most_bytes >> 20} are not read")
         yield
-    except DataError:
-        raise
+    except (DataError, FileError) as error:
+        raise DataError(str(error)) from error
     except Exception as error:  # KeyError, RecursionError, …
         reason = " ".join(str(error).split())[:160]
         raise DataError(f"{message}: {type(error).__name__}: {reason}") from error

@@ -23,7 +23,7 @@ from legs.data.dataset import Task
 from legs.data.errors import STRICT, BadRow, BadRows, DataError, OnError, listed
 from legs.data.features.atom_table import MoleculeArrays, read_molecules, require_rdkit, select
 from legs.data.readers.base import RawGraphs, Reader, Rows
-from legs.data.readers.molecules import raw_graphs, read_parallel
+from legs.data.readers.molecules import raw_graphs
 from legs.data.readers.table_files import (
     MOLECULE,
     TITLE,
@@ -204,7 +204,7 @@ class TableRows:
         if columns.molecules != MOLECULE:
             # Numbers and gaps in a Parquet column are not SMILES; they are reported row by row.
             molecules = [value if isinstance(value, str) else None for value in molecules]
-        read = read_parallel(molecules, self.hydrogens, keep_salts=self.keep_salts)
+        read = read_molecules(molecules, self.hydrogens, self.keep_salts)
         for position, reason in read.bad:
             bad.add(self._where(numbers[position]), reason, numbers[position])
         errors = {row.number: row.reason for row in bad.rows if row.number is not None}

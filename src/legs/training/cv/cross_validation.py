@@ -58,9 +58,6 @@ class CVProgress:
     settings: tuple[int, ...]  # of the grid, from 0, in training; several may share a stack
     grid: int  # number of settings
     step: Step
-    first: int  # model in training among those of the method, from 1
-    last: int
-    method_models: int
     epoch: int  # of the models in training; 0 where unknown
     max_epochs: int
     models: int  # of all methods, settings and test sets
@@ -166,20 +163,18 @@ def cross_validate(
             raise ValueError("a metric chooses settings of single networks, not of ensembles")
         measures[VALIDATION] = partial(training.validation_score, metric)
         settings["metric"] = metric
-    if keep_features:
-        settings["features"] = True
     if measures:
         settings["measures"] = sorted(measures)
+    if keep_features:
+        settings["features"] = True
+        measures["features"] = partial(training.graph_features, data)
     folder = None if directory is None else Path(directory)
     with nullcontext() if folder is None else one_writer(folder, is_store):
         store = Store(folder, settings)
         if folder is not None and not (folder / "splits.json").exists():
             save_splits(folder / "splits.json", flat)
         processes = workers or os.cpu_count() or 1
-        every = dict(measures)
-        if keep_features:
-            every["features"] = partial(training.graph_features, data)
-        shared = Shared(data, options.training, device, every, processes)
+        shared = Shared(data, options.training, device, measures, processes)
         plan = (methods, planned, options, model_options or {})
         work = Work(*plan, store, shared, strategy, chunk, engine, progress)
         work.run()
@@ -193,7 +188,6 @@ class Unit:
 
     method: str
     strategy: Strategy  # of networks and ensembles
-    first: int  # place of the first model among those of the method
     jobs: list[Job]  # one per model
 
     @property
@@ -238,7 +232,7 @@ class Work:
     progress: Callable[[CVProgress], None]
 
     def __post_init__(self) -> None:
-        self.models = {m: sum(map(len, self.groups(m))) for m in self.methods}
+        self.models = sum(len(group) for m in self.methods for group in self.groups(m))
         self.done = 0  # finished models, those of earlier runs included
         self.gpus = int(self.shared.device.startswith("cuda"))  # that a worker needs
 
@@ -312,13 +306,12 @@ class Work:
             self._report(units[number], Standing(0, min(left, engine.workers), 0, math.inf))
 
     def _report(self, unit: Unit, standing: Standing, step: Step | None = None) -> None:
-        names, epochs = list(self.models), self.shared.training.max_epochs
-        method = (unit.method, names.index(unit.method) + 1, len(names))
+        epochs = self.shared.training.max_epochs
+        method = (unit.method, self.methods.index(unit.method) + 1, len(self.methods))
         numbers = () if unit.step == "machine" else tuple(sorted({j.setting for j in unit.jobs}))
         setting = (numbers, len(self.options.grid), step or unit.step)
-        place = (unit.first + 1, unit.first + len(unit.jobs), self.models[unit.method])
-        total = (standing.epoch, epochs, sum(self.models.values()), self.done)
-        self.progress(CVProgress(*method, *setting, *place, *total, *standing[1:]))
+        total = (standing.epoch, epochs, self.models, self.done)
+        self.progress(CVProgress(*method, *setting, *total, *standing[1:]))
 
     def _save(self, unit: Unit, models: list[Trained]) -> None:
         # Networks side by side share a file.
@@ -345,7 +338,7 @@ class Work:
                 key = f"{method}-{jobs[0].setting}"
                 if key not in chosen and None in self.load(jobs):
                     trials[key] = method, jobs[:16]
-                    unit = Unit(method, "stacked", 0, jobs)
+                    unit = Unit(method, "stacked", jobs)
                     self._report(unit, Standing(0, 0, 0, math.inf), "trial")
         shared = self.shared if self.engine is None else replace(self.shared, workers=1)
         engine, tasks = self.engine or LocalEngine(1), list(trials.values())
@@ -355,19 +348,17 @@ class Work:
 
     def units(self, method: str) -> Iterator[Unit]:
         """Units of a method that are not in the store."""
-        first = 0
         for jobs in self.groups(method):
             chosen: str | None = self.strategy
             if chosen == "auto":
                 chosen = self.store.strategies().get(f"{method}-{jobs[0].setting}")
             strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
-            size = self._size(Unit(method, strategy, first, jobs))
+            size = self._size(Unit(method, strategy, jobs))
             missing = [k for k, model in enumerate(self.load(jobs)) if model is None]
             while missing:
                 part = [k for i, k in enumerate(missing[:size]) if k == missing[0] + i]
                 missing = missing[len(part) :]
-                yield Unit(method, strategy, first + part[0], jobs[part[0] : part[-1] + 1])
-            first += len(jobs)
+                yield Unit(method, strategy, jobs[part[0] : part[-1] + 1])
 
     def _size(self, unit: Unit) -> int:
         """Into how many models at a time a unit is cut, so that all workers have some."""

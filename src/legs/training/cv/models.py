@@ -24,7 +24,6 @@ from legs.training.cv.store import Trained
 from legs.training.inputs import Inputs, embed, predict
 from legs.training.methods import ENSEMBLES, initialized, with_dims
 from legs.training.options import TrainingOptions
-from legs.training.stacked.mapped import predict_stacked
 from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
 from legs.training.svm import ScatteringSVM, fit_svm
 from legs.training.task import Task
@@ -202,12 +201,8 @@ def _trained(
     """Trained networks, moved to where the data are, with their answers for their test graphs."""
     device = inputs.data.x.device
     networks = [member.network.to(device) for member in members]
-    tests = [torch.as_tensor(member.split.test) for member in members]
-    if strategy == "stacked":
-        outputs = predict_stacked(networks, inputs, tests)
-    else:
-        pairs = zip(networks, tests, strict=True)
-        outputs = [predict(inputs, network, test.to(device)) for network, test in pairs]
+    tests = [torch.as_tensor(member.split.test, device=device) for member in members]
+    outputs = map(partial(predict, inputs), networks, tests)
     return [
         Trained(
             answers=task.answers(out.float()).cpu(),

@@ -11,22 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from legs.data import splits as partitions
 from legs.data.dataset import GraphDataset
-from legs.data.splits import (
-    GroupBy,
-    Indices,
-    Split,
-    balanced_group_folds,
-    find_groups,
-    rotations,
-    scaffold_folds,
-    stratified_folds,
-    warn_about_leaks,
-)
-from legs.models import available
-from legs.models.catalogue import _BUILDERS, _options_of
+from legs.data.splits import GroupBy, Indices, Split, find_groups, warn_about_leaks
 from legs.training.fit import SplitKind, default_split, main_smiles
-from legs.training.methods import BLENDS, ENSEMBLES, HEAD_OPTIONS, check_method, check_options
+from legs.training.methods import BLENDS, check_method, check_options, options_of
 from legs.training.options import TrainingOptions
 
 Setting = dict[str, Any]
@@ -100,12 +89,12 @@ def _rotated_folds(
             f"the rarest class has {smallest} graphs, fewer than the {k} folds; choose fewer folds"
         )
     if kind == "scaffold":
-        parts = scaffold_folds(main_smiles(data), k, seed, np.array(data.class_names)[y])
+        parts = partitions.scaffold_folds(main_smiles(data), k, seed, np.array(data.class_names)[y])
     elif groups is not None:
-        parts = balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
+        parts = partitions.balanced_group_folds(groups, np.full(k, 1 / k), data.y, seed)
     else:
-        parts = stratified_folds(y, k=k, seed=seed)
-    return rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
+        parts = partitions.stratified_folds(y, k=k, seed=seed)
+    return partitions.rotations(parts, test_folds=options.test_folds, rotations=options.rotations)
 
 
 def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
@@ -131,16 +120,6 @@ def stacks(grid: Sequence[Setting]) -> list[list[int]]:
     return list(by_architecture.values())
 
 
-def options_of(method: str) -> list[str]:
-    """Options of a method that a grid can vary."""
-    if method in ENSEMBLES:
-        return ["lr", *HEAD_OPTIONS]
-    if method not in available():
-        return []
-    build, fixed = _BUILDERS[method]
-    return ["lr", *sorted(_options_of(build) - set(fixed))]
-
-
 def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
     """A clear error for settings that a method does not take, before anything is trained.
 
@@ -152,7 +131,7 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         check_method(method)
         if method in BLENDS:
             raise ValueError(f"{method} has inner folds of its own; use it with legs train")
-        options = options_of(method)
+        options = ["lr", *options_of(method)]
         for setting in () if method == "gs-svm" else grid:
             if unknown := [name for name in setting if name not in options]:
                 taken = ", ".join(options)

@@ -7,7 +7,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,11 +19,10 @@ from torch import Tensor
 from legs import io
 from legs.data.dataset import GraphDataset
 from legs.data.splits import Split
-from legs.models.saving import versions
 from legs.training.cv.protocol import CVOptions, setting_name
 from legs.training.cv.store import Trained
 from legs.training.predictor import check_finite
-from legs.training.runs import machine_name
+from legs.training.runs import origin
 from legs.training.task import Task
 
 if TYPE_CHECKING:
@@ -109,7 +107,11 @@ class CVResult:
 
 
 VALIDATION = "validation score"  # the measure that chooses a setting
-_SCORE = {"regression": "whitened_mse", "multilabel": "average_precision"}
+_SCORE = {
+    "classification": "accuracy",
+    "regression": "whitened_mse",
+    "multilabel": "average_precision",
+}
 
 
 def score_method(
@@ -182,10 +184,7 @@ def baseline_scores(data: GraphDataset, planned: list[list[Split]]) -> list[floa
     for split, *_ in planned:
         task, truth = Task.of(data, torch.as_tensor(split.train)), data.y[split.test]
         answers = task.baseline(data.y, split)
-        if task.kind == "classification":
-            scores.append(float((answers.argmax(-1) == truth).double().mean()))
-        else:
-            scores.append(task.scores(answers, truth)[_SCORE[task.kind]])
+        scores.append(task.scores(answers, truth)[_SCORE[task.kind]])
     return scores
 
 
@@ -327,9 +326,7 @@ def write_results(result: CVResult, directory: str | Path, command: str = "") ->
         "graphs": len(result.data),
         "features": list(result.data.feature_names),
         "command": command,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_name(result.device),
-        "versions": versions(),
+        **origin(result.device),
         "options": result.options.to_json(),
         "methods": [
             {name: getattr(method, name) for name in _METHOD}

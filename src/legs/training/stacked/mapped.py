@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, vmap
 
 from legs.models import Network
 from legs.nn import Scattering, WaveletConv
@@ -74,29 +74,6 @@ class Mapped:
             mask = torch.ones(len(models), len(index), dtype=torch.bool, device=index.device)
             outputs.append(self(state, *self.inputs.gather(index), mask, False, models))
         return torch.cat(outputs, dim=1)
-
-
-@torch.no_grad()
-def predict_stacked(
-    networks: Sequence[Network], inputs: Inputs, parts: Sequence[Any]
-) -> list[Tensor]:
-    """Outputs of each network for graphs of its own, in evaluation mode.
-
-    As :func:`legs.training.inputs.predict` of one after another, to rounding. The networks are of
-    one architecture, where the data are; ``parts`` are numbers of the graphs of each.
-    """
-    device = inputs.data.x.device
-    parameters, buffers = stack_module_state(list(networks))
-    mapped = Mapped(networks[0], inputs)
-    masks = masks_of(parts, len(inputs.data)).to(device)
-    outputs: dict[int, Tensor] = {}
-    for models, graphs, cut in passes(masks, inputs.rows):
-        state = {k: v[models] for k, v in {**parameters, **buffers}.items()}
-        out = mapped.evaluate(state, cut, models)
-        for row, model in zip(out, models.tolist(), strict=True):
-            index = torch.as_tensor(parts[model]).to(device)
-            outputs[model] = row[torch.searchsorted(graphs, index)]
-    return [outputs[model] for model in range(len(networks))]
 
 
 class Pass(NamedTuple):

@@ -97,8 +97,7 @@ def train_stack(
         stack.restore(state)
     done, last_saved = (state.epoch if state else 0), time.monotonic()
     report(stack.standing(done))
-    recorded = replayable(stack.network.base, inputs)
-    step: Callable[[Tensor], None] = Replay(stack, inputs) if recorded else stack.step_on
+    step: Callable[[Tensor], None] = Replay(stack, inputs) if replayable(inputs) else stack.step_on
     with loop.matrix_products(options):
         for epoch in range(done + 1, options.max_epochs + 1):
             if not len(stack.running):
@@ -131,8 +130,8 @@ class Stack:
         dtype = state[next(iter(parameters))].dtype
         lr = torch.tensor([member.lr for member in members], device=device, dtype=dtype)
         trained = {k: t for k, t in state.items() if k in learned}
-        own = {name: options.scale_lr for name in trained if loop.is_scale(name)}
-        rates = {name: rate for name, rate in own.items() if rate is not None}
+        rate = options.scale_lr
+        rates = {name: rate for name in trained if rate is not None and loop.is_scale(name)}
         adamw = options.optimizer == "adamw"
         self.adam = StackedAdam(trained, lr, options.weight_decay, options.clip, adamw, rates)
         self.network = Mapped(networks[0], inputs)
