@@ -179,7 +179,7 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
     if not report.request.quick:
         training = vars(order[0].options.training)
         options = {**training, "epochs": training["max_epochs"]}
-        report.sections.append(spec["tuning"].format(**options) if is_error else spec["tuning"])
+        report.sections.append(spec["tuning"].format(**options))
     if is_error:  # what every method chooses from
         tried = [(cell.method, cell.options.grid) for cell in order if any(cell.options.grid)]
         grids = {method: "; ".join(map(setting_name, grid)) for method, grid in tried}
