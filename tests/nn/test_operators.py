@@ -564,6 +564,28 @@ def test_infogain_modules():
         torch.testing.assert_close(out, both, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("backend", ["reference", "fused"])
+@pytest.mark.parametrize("operator", ["row", "heat"])
+def test_scales_of_each_channel_in_wavelet_convs(operator, backend):
+    if backend == "fused":
+        pytest.importorskip("numba")
+        if operator == "heat":
+            pytest.skip("it has no kernels")
+    edge_index, weight = undirected_graph()
+    x = torch.randn(9, 2, dtype=torch.float64, generator=torch.manual_seed(12))
+    options = {"operator": operator, "backend": backend}
+    both = WaveletConv(2, 4, scales=[[1, 2.3], [2, 5]], **options).double()
+    out = both.convolve(x, both.prepared(x, edge_index, weight), edge_index)
+    for c, times in enumerate([[1, 2.3], [2, 5]]):
+        one = WaveletConv(1, 4, scales=times, **options).double()
+        one.band_weight.data = both.band_weight.data[:, c : c + 1]
+        signal = x[:, c : c + 1]
+        alone = one.convolve(signal, one.prepared(signal, edge_index, weight), edge_index)
+        torch.testing.assert_close(out[:, c : c + 1], alone, rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="scales for 2 channels"):
+        Scattering(3, scales=[[1, 2.3], [2, 5]])
+
+
 # Operators of one's own, saving, names.
 
 

@@ -16,7 +16,6 @@ from legs.functional.bank import OPERATORS as WALKS
 from legs.functional.diffusion import BASE
 from legs.functional.nonlinearity import Nonlinearity, band_parts, check_nonlinearity
 from legs.functional.operators import OperatorLike, check_name, graph_operator, is_complex
-from legs.functional.operators import operator_spectrum as spectrum_of
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, signal_energy, wavelet_transform
@@ -188,7 +187,9 @@ class Scattering(nn.Module):
 
     def _name_columns(self, in_channels: int) -> None:
         self.in_channels = in_channels
-        scales = self.selection.num_scales
+        scales, fixed = self.selection.num_scales, self.selection.fixed
+        if fixed is not None and fixed.dim() == 3 and len(fixed) != in_channels:
+            raise ValueError(f"there are scales for {len(fixed)} channels, not {in_channels}")
         columns = name_columns(self._paths, in_channels, scales, self.aggr, *self._parts)
         self._columns = columns + (SIZE_COLUMNS if self.append_graph_size else [])
 
@@ -432,7 +433,7 @@ class Scattering(nn.Module):
             cumulative = fn.select_scales(theta.detach().double(), self.selection.ordering)
         shape, banks = self._banks(cumulative.detach())
         bounds = [
-            fn.frame_bounds(bank, spectrum=spectrum_of(self.operator, float(laziness)))
+            fn.frame_bounds(bank, spectrum=fn.operator_spectrum(self.operator, float(laziness)))
             for bank, laziness in banks
         ]
         lower, upper = torch.tensor(bounds, dtype=torch.float64).unbind(1)

@@ -192,7 +192,8 @@ class WaveletConv(nn.Module):
         return self._mix(x, bands, edge_index, edge_attr)
 
     def _filters(self) -> Tensor:
-        return bank_filters(self.selection(), wavelets=self.wavelets, lowpass=self.lowpass)
+        rows = bank_filters(self.selection(), wavelets=self.wavelets, lowpass=self.lowpass)
+        return rows.movedim(0, -1) if rows.dim() == 3 else rows  # channels last
 
     def _mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
