@@ -51,6 +51,28 @@ def coefficients(case: Case, filters: Tensor, policy: PathPolicy) -> Tensor:
     return torch.stack(found, dim=1)
 
 
+def dense_coefficients(case: Case, operator: str, filters: Tensor) -> Tensor:
+    """Signed coefficients ``[nodes, paths, channels]`` by dense matrices, of increasing paths."""
+    nodes, scales = len(case.x), filters.shape[1]
+    weight = torch.ones(case.edge_index.shape[1]) if case.edge_weight is None else case.edge_weight
+    matrix = case.x.new_zeros(nodes, nodes)
+    matrix.index_put_(tuple(case.edge_index.flip(0)), weight.to(matrix), accumulate=True)
+    matrix += torch.diag((matrix.sum(1) == 0).to(matrix))
+    degree = matrix.sum(1, keepdim=True)
+    left, right = {"row": (1.0, 0.0), "symmetric": (0.5, 0.5), "walk": (0.0, 1.0)}[operator]
+    walk = (torch.eye(nodes) + degree**-left * matrix * degree.T**-right) / 2
+
+    def wavelets(u: Tensor) -> Tensor:
+        states = [u - walk @ u]
+        for _ in range(filters.shape[-1] - 1):
+            states.append(walk @ states[-1])
+        return torch.einsum("cjs,snc->jnc", filters, torch.stack(states))
+
+    first = wavelets(case.x)
+    second = [wavelets(first[a].abs())[a + 1 :] for a in range(scales)]
+    return torch.cat([case.x.unsqueeze(0), first, *second]).movedim(0, 1)
+
+
 def moments(case: Case, z: Tensor) -> Tensor:
     """Moments ``[graphs, paths, channels, 4]`` of signed coefficients."""
     energy = fn.signal_energy(case.x, case.walk(), case.batch, case.num_graphs).unsqueeze(1)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from legs import functional as fn
 from legs.kernels.csr import Batch
 from legs.kernels.op import mixed_filters
-from tests.kernels.scattered import Case, clear_of_kinks, moments, reference, worst
+from tests.kernels.scattered import (
+    Case,
+    clear_of_kinks,
+    dense_coefficients,
+    moments,
+    reference,
+    worst,
+)
 from tests.strategies import batches, from_pairs, path_pairs, ring_pairs, signals, star_pairs
 
 pytest.importorskip("numba")
@@ -234,3 +241,26 @@ def test_errors_of_a_thread_reach_the_caller():
 
     with pytest.raises(ValueError, match="in a thread"):
         threads.run([fails, int])
+
+
+@pytest.mark.parametrize("operator", ["row", "symmetric"])
+def test_other_operators(operator):
+    sizes = (1, 5, 30, 2)
+    case = line_up(*[from_pairs(n, star_pairs(n) if n > 5 else path_pairs(n)) for n in sizes])
+    case = case._replace(x=torch.randn(case.x.shape, dtype=torch.float64))
+    weight = torch.rand(38, 38, dtype=torch.float64) + 0.1
+    case = case._replace(edge_weight=(weight + weight.T)[tuple(case.edge_index)])
+    filters = filters_of(case).requires_grad_()
+    case.x.requires_grad_()
+    wanted = moments(case, dense_coefficients(case, operator, filters[0])).unsqueeze(0)
+    grad = torch.randn_like(wanted) * clear_of_kinks(case, filters)
+    grads = torch.autograd.grad(wanted, (filters, case.x), grad)
+    batch, by_x = case.prepared()._replace(operator=operator), torch.empty(38, 2).double()
+    for record in (None, []):
+        found = scattering.forward(batch, filters.detach(), "increasing", record)
+        change = scattering.backward(
+            batch, filters.detach(), grad, found, "increasing", record, by_x
+        )
+        assert worst(found, wanted.detach()) < 1e-9
+        assert worst(change, grads[0]) < 1e-9
+        assert worst(by_x, grads[1]) < 1e-8

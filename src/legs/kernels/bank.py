@@ -160,9 +160,8 @@ def difference_bank(
         filters = filters.unsqueeze(-1)
     filters = filters.movedim(1, 0)  # [states, bands, channels or 1]
     states, _, own = filters.shape
-    args = (x.unsqueeze(0), filters.unsqueeze(0), None, states, own, operator, *graph)
-    out: Tensor = _Form.call(*args)
-    return out.squeeze(0)
+    out: Tensor = _Form.call(x, filters, None, states, own, operator, graph)
+    return out
 
 
 def wavelet_transform(
@@ -210,16 +209,16 @@ class _Form(Folded):
     mapped, shared, once = 3, 1, False
 
     @staticmethod
-    def forward(
+    def compute(
         x: Tensor | None,
         filters: Tensor | None,
         grad: Tensor | None,
         states: int,
         own: int,
         operator: Operator,
-        *tensors: Any,
+        graph: Graph,
     ) -> Tensor:
-        graph, signals = Graph(*tensors), grad if x is None else x
+        signals = grad if x is None else x
         assert signals is not None
         kernels = _kernels(signals)
         if x is None:
@@ -237,8 +236,9 @@ class _Form(Folded):
         grads: list[Tensor | None] = []
         for place, arg in enumerate(args[:3]):
             others = (*factors[:place], None, *factors[place + 1 :])
-            grad = _Form.call(*others, *args[3:]).sum_to_size(arg.shape) if needs[place] else None
-            grads.append(grad)
+            grads.append(None)
+            if needs[place]:
+                grads[-1] = _Form.call(*others, *args[3:], stacked=True).sum_to_size(arg.shape)
         return grads
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from legs import functional as fn
+from legs.functional.bank import Operator
 from legs.functional.sparse import Pattern, row_pointers, sort_indices
 from legs.kernels import cpu
 from legs.kernels.gpu import launch
@@ -23,12 +24,13 @@ class Batch(NamedTuple):
     """Undirected graphs in compressed rows, and their signals: what the fused operator reads."""
 
     x: Tensor  # [nodes, channels]
-    powers: Tensor | None  # [nodes, steps, channels] walk powers of x; None: they are computed
+    powers: Tensor | None  # [nodes, steps, channels] walk powers of x, for GPUs
     rowptr: Tensor  # [nodes + 1]
     col: Tensor  # [edges]
     weight: Tensor | None  # [edges], None for ones
     ptr: Tensor  # [graphs + 1] the first node of each graph
     multiplicity: Tensor | None  # [nodes] of merged nodes, None for ones
+    operator: Operator = "walk"  # what diffuses; powers are those of "walk"
 
 
 def make_batch(
@@ -41,6 +43,7 @@ def make_batch(
     multiplicity: Tensor | None = None,
     validate: bool = True,
     is_sorted: bool = False,
+    operator: Operator = "walk",
 ) -> Batch:
     """Sorts the edges of undirected graphs by row.
 
@@ -50,11 +53,13 @@ def make_batch(
         edge_weight: ``[edges]`` or ``None``.
         batch: the graph of each node, sorted; ``None`` for a single graph.
         num_graphs: number of graphs.
-        powers: :func:`~legs.functional.walk_powers` of ``x``, if they were computed before.
+        powers: :func:`~legs.functional.walk_powers` of ``x``, if they were computed before: GPUs
+            need not diffuse it then, and CPUs do that as fast as they could read them.
         multiplicity: of merged nodes, ``[nodes]`` (:func:`legs.data.merge_equivalent`).
         validate: whether to check weights and symmetry (default). On the CPU, indices are checked
             in any case: out of range, they would crash the process.
         is_sorted: whether ``edge_index[1]`` is sorted (default ``False``): GPUs need not sort then.
+        operator: ``"walk"`` (default), ``"row"`` or ``"symmetric"`` (:mod:`legs.functional.bank`).
 
     >>> make_batch(torch.ones(2, 1), torch.tensor([[1, 0], [0, 1]])).col
     tensor([1, 0])
@@ -79,8 +84,8 @@ def make_batch(
                 ptr = torch.arange(2, device=x.device) * nodes
             else:
                 ptr = row_pointers(batch, num_graphs)
-            rowptr = row_pointers(row.contiguous(), nodes)
-            return Batch(x, powers, rowptr, col.contiguous(), weight, ptr, multiplicity)
+            rows = (row_pointers(row.contiguous(), nodes), col.contiguous(), weight, ptr)
+            return Batch(x, powers, *rows, multiplicity, operator)
         from legs.kernels.cpu import graph  # imports numba, an extra
 
         checks = (validate, validate and not merged)
@@ -89,7 +94,7 @@ def make_batch(
             check_graphs(edge_index, edge_weight, batch, nodes, num_graphs, merged)
         if status == graph.INVALID:
             raise ValueError("edge_index, edge_weight and batch are not those of a batch of graphs")
-        return Batch(x, powers, *rows, multiplicity)
+        return Batch(x, powers, *rows, multiplicity, operator)
 
 
 def check_graphs(

@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils._pytree import tree_leaves
 
 
 class Folded(torch.autograd.Function):
-    """A function whose first ``mapped`` arguments, and outputs, have one axis of models in front.
+    """A function whose first ``mapped`` arguments, and outputs, may have an axis of models.
 
     Mapping over models (:func:`torch.func.vmap`) folds them into it; the other arguments must be
-    the same for all models. The first ``shared`` arguments keep an axis of length 1 if they are the
-    same, too.
+    the same for all models. A subclass sees the axis, in front, in any case. The first ``shared``
+    arguments have an axis of length 1 if they are the same for all.
 
-    A subclass has ``forward``, and ``gradients(grad, needs, *inputs, *outputs)``: those of the
+    A subclass has ``compute``, and ``gradients(grad, needs, *inputs, *outputs)``: those of the
     first arguments, as far as they are needed. Only the first output has a gradient; outputs are
-    passed on from number ``kept``.
+    passed on from number ``first_output``.
     """
 
-    mapped, shared, kept = 1, 0, 1
+    mapped, shared, first_output = 1, 0, 1
     once = True  # whether gradients have no derivatives themselves
 
     @classmethod
-    def call(cls, *args: Any) -> Any:
-        """``apply``; without transforms, it skips a signature check that takes some 50 µs."""
+    def call(cls, *args: Any, stacked: bool = False) -> Any:
+        """``apply``; ``stacked`` arguments have an axis of models."""
         if torch._C._are_functorch_transforms_active():
-            return cls.apply(*args)  # type: ignore[no-untyped-call]
-        return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
+            return cls.apply(stacked, *args)  # type: ignore[no-untyped-call]
+        # Without transforms, it skips a signature check that takes some 50 µs.
+        return super(torch.autograd.Function, cls).apply(stacked, *args)  # type: ignore[misc]
 
     @classmethod
-    def single(cls, *args: Any) -> Tensor:
-        """The first output for one model, whose arguments have no axis of models."""
-        out = cls.call(*(arg.unsqueeze(0) for arg in args[: cls.mapped]), *args[cls.mapped :])
-        first: Tensor = out[0] if isinstance(out, tuple) else out
-        return first.squeeze(0)
+    def forward(cls, stacked: bool, *args: Any) -> Any:
+        if stacked:
+            return cls.compute(*args)  # type: ignore[attr-defined]
+        out = cls.compute(*_add_axis(args, cls.mapped))  # type: ignore[attr-defined]
+        return tuple(_drop_axis(out, len(out))) if isinstance(out, tuple) else out.squeeze(0)
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         outputs = output if isinstance(output, tuple) else (output,)
-        ctx.mark_non_differentiable(*outputs[1:])
+        ctx.mark_non_differentiable(*(each for each in outputs[1:] if isinstance(each, Tensor)))
         ctx.set_materialize_grads(False)
-        kept = (*inputs, *outputs[cls.kept :])
-        ctx.others = [None if isinstance(each, Tensor) else each for each in kept]
-        ctx.save_for_backward(*(each if isinstance(each, Tensor) else None for each in kept))
+        ctx.stacked, *args = *inputs, *outputs[cls.first_output :]
+        ctx.others = [None if isinstance(each, Tensor) else each for each in args]
+        ctx.save_for_backward(*(each if isinstance(each, Tensor) else None for each in args))
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Any) -> Any:
@@ -53,24 +56,50 @@ class Folded(torch.autograd.Function):
 
     @classmethod
     def _backward(cls, ctx: Any, *grads: Any) -> Any:
-        found, needs = (), ctx.needs_input_grad
-        if grads[0] is not None:
+        grad, needs, changes = grads[0], ctx.needs_input_grad[1:], []
+        if grad is not None:
             saved = zip(ctx.saved_tensors, ctx.others, strict=True)
             args = [other if tensor is None else tensor for tensor, other in saved]
-            found = cls.gradients(grads[0], needs, *args)  # type: ignore[attr-defined]
-        return *found, *[None] * (len(needs) - len(found))
+            if not ctx.stacked:
+                inputs, outputs = args[: len(needs)], args[len(needs) :]
+                args = [*_add_axis(inputs, cls.mapped), *_add_axis(outputs, len(outputs))]
+                grad = grad.unsqueeze(0)
+            changes = cls.gradients(grad, needs, *args)  # type: ignore[attr-defined]
+            if not ctx.stacked:
+                changes = _drop_axis(changes, cls.mapped)
+        return None, *changes, *[None] * (len(needs) - len(changes))
 
     @classmethod
-    def vmap(cls, info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:
-        if any(dim is not None for dim in in_dims[cls.mapped :]):
+    def vmap(
+        cls, info: Any, in_dims: tuple[Any, ...], stacked: bool, *args: Any
+    ) -> tuple[Any, Any]:
+        if any(dim is not None for dim in tree_leaves(in_dims[1 + cls.mapped :])):
             raise RuntimeError("The graphs must be the same for all models mapped over.")
-        size, stacked = info.batch_size, list(args)
-        for place, (arg, dim) in enumerate(zip(args[: cls.mapped], in_dims, strict=False)):
+        many, size = list(args if stacked else _add_axis(args, cls.mapped)), info.batch_size
+        for place, (arg, dim) in enumerate(zip(args[: cls.mapped], in_dims[1:], strict=False)):
             if dim is not None:
-                stacked[place] = arg.movedim(dim, 0).flatten(0, 1)
+                arg = arg.movedim(dim, 0)
+                many[place] = arg.flatten(0, 1) if stacked else arg
             elif place >= cls.shared and arg is not None:
-                stacked[place] = arg.expand(size, *arg.shape).flatten(0, 1)
-        out = cls.apply(*stacked)  # type: ignore[no-untyped-call]
-        many = out if isinstance(out, tuple) else (out,)
-        found = tuple(x.unflatten(0, (size, -1)) for x in many)
-        return (found, (0,) * len(found)) if isinstance(out, tuple) else (found[0], 0)
+                arg = arg.expand(size, *arg.shape)
+                many[place] = arg.flatten(0, 1) if stacked else arg
+        out = cls.apply(True, *many)  # type: ignore[no-untyped-call]
+        outs = list(out) if isinstance(out, tuple) else [out]
+        dims = tuple(0 if isinstance(each, Tensor) else None for each in outs)
+        if stacked:
+            outs = _change(outs, len(outs), lambda each: each.unflatten(0, (size, -1)))
+        return (tuple(outs), dims) if isinstance(out, tuple) else (outs[0], 0)
+
+
+def _change(args: Any, count: int, change: Callable[[Tensor], Tensor]) -> list[Any]:
+    """The first arguments changed, those that are tensors."""
+    first = [change(arg) if isinstance(arg, Tensor) else arg for arg in args[:count]]
+    return [*first, *args[count:]]
+
+
+def _add_axis(args: Any, count: int) -> list[Any]:
+    return _change(args, count, lambda arg: arg.unsqueeze(0))
+
+
+def _drop_axis(args: Any, count: int) -> list[Any]:
+    return _change(args, count, lambda arg: arg.squeeze(0))

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -196,88 +197,74 @@ def scattering_moments(
             is given, signals get a gradient, too; on the CPU, and not under transforms.
 
     Returns:
-        ``[graphs, paths, channels, 4]``.
+        ``[graphs, columns]``: path by path, then channel, then moment.
     """
-    if filters.device.type == "cpu" and not torch._C._are_functorch_transforms_active():
-        signals = reference is not None and batch.x.requires_grad
-        keep = torch.is_grad_enabled() and (signals or filters.requires_grad)
-        record: Any = [] if keep else None
-        args = (filters, batch.x, logits, policy, batch, reference, record)
-        out: Tensor = super(torch.autograd.Function, _Single).apply(*args)  # type: ignore[no-untyped-call]
-        return out
     if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
-    return _Scatter.single(filters, logits, policy, *batch)
+    needed = filters.requires_grad or (reference is not None and batch.x.requires_grad)
+    keep = needed and torch.is_grad_enabled()
+    out: Tensor = _Scatter.call(filters, batch.x, logits, policy, batch, reference, keep)[0]
+    return out
 
 
-class _Single(torch.autograd.Function):
-    """Moments of one model on the CPU; what forward has computed serves backward."""
+@dataclass
+class _Memory:
+    """What forward leaves for backward."""
 
-    @staticmethod
-    def forward(ctx: Any, filters: Tensor, x: Tensor, logits: bool, *args: Any) -> Tensor:
-        policy, batch, _, record = args
-        mixed, scales = filters.unsqueeze(0), None
-        if logits:  # the kernel computes the filters
-            scales, mixed = mixed, torch.empty(1, x.shape[1], *filters.shape, dtype=x.dtype)
-        ctx.args = (mixed, logits, *args)
-        ctx.save_for_backward(filters, x, batch.powers, batch.multiplicity)
-        out: Tensor = _kernels("cpu")[0].forward(batch, mixed, policy, record, scales)
-        return out.squeeze(0)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        filters, x, *_ = ctx.saved_tensors
-        (grad,), (mixed, logits, policy, batch, reference, record) = grads, ctx.args
-        needs, by_x = ctx.needs_input_grad, None
-        if not torch.is_grad_enabled():
-            kernels, bank = _kernels("cpu")
-            if reference is not None and needs[1]:
-                by_x = torch.empty(x.shape, dtype=x.dtype)
-            change = kernels.backward(batch, mixed, grad, grad, policy, record, by_x)
-            change = bank.backward(filters.unsqueeze(0), change) if logits else change
-            by_filters = change.squeeze(0)
-        elif reference is None:
-            many = (grad.unsqueeze(0), grad.unsqueeze(0), filters.unsqueeze(0))
-            by_filters = _ScatterGrad.call(*many, logits, policy, *batch).squeeze(0)
-        else:
-            inputs = (x, filters) if needs[0] else (x,)
-            out = reference(filters, x)
-            by_x, *rest = torch.autograd.grad(out, inputs, grad, create_graph=True)
-            by_filters = rest[0] if rest else None
-        return by_filters if needs[0] else None, by_x, *[None] * 5
+    filters: Tensor
+    record: list[Any] | None
 
 
 class _Scatter(Folded):
-    """Moments ``[models, graphs, paths, channels, 4]``."""
+    """Moments ``[models, graphs, columns]``, and what serves backward."""
 
-    once, kept = False, 0
-
-    @staticmethod
-    def forward(filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any) -> Tensor:
-        batch, (kernels, bank) = Batch(*tensors), _kernels(filters.device.type)
-        if logits:
-            filters = bank.forward(filters, batch.x.shape[1])
-        out: Tensor = kernels.forward(batch, filters, policy)
-        return out
+    once, first_output = False, 0
 
     @staticmethod
-    def gradients(grad: Tensor, needs: Any, filters: Tensor, *rest: Any) -> tuple[Tensor]:
-        *others, out = rest
-        return (_ScatterGrad.call(grad, out, filters, *others),)
+    def compute(
+        filters: Tensor, x: Tensor, logits: bool, policy: PathPolicy, batch: Batch, *options: Any
+    ) -> tuple[Tensor, _Memory]:
+        kernels, bank = _kernels(filters.device.type)
+        filters = bank.forward(filters, x.shape[1]) if logits else filters
+        memory = _Memory(filters, [] if options[-1] else None)
+        return kernels.forward(batch, filters, policy, memory.record).flatten(2), memory
+
+    @staticmethod
+    def gradients(grad: Tensor, needs: Any, filters: Tensor, x: Tensor, *rest: Any) -> list[Any]:
+        *others, reference, _, out, memory = rest
+        if reference is not None and torch.is_grad_enabled():
+            inputs = (x, filters) if needs[0] else (x,)
+            again = reference(filters.squeeze(0), x)
+            by_x, *by_filters = torch.autograd.grad(again, inputs, grad[0], create_graph=True)
+            return [by_filters[0].unsqueeze(0) if needs[0] else None, by_x]
+        signals = torch.empty(x.shape, dtype=x.dtype) if needs[1] else None
+        args = (grad, out, filters, *others, memory, signals)
+        if torch.is_grad_enabled():
+            return [_ScatterGrad.call(*args, stacked=True), signals]
+        return [_ScatterGrad.compute(*args), signals]
 
 
 class _ScatterGrad(Folded):
-    """The gradient of the filters, or of the logits."""
+    """The gradient of the filters, or of the logits; that of signals is written."""
 
     mapped, once = 3, False
 
     @staticmethod
-    def forward(
-        grad: Tensor, out: Tensor, filters: Tensor, logits: bool, policy: PathPolicy, *tensors: Any
+    def compute(
+        grad: Tensor,
+        out: Tensor,
+        filters: Tensor,
+        logits: bool,
+        policy: PathPolicy,
+        batch: Batch,
+        memory: _Memory,
+        by_x: Tensor | None,
     ) -> Tensor:
-        batch, (kernels, bank) = Batch(*tensors), _kernels(filters.device.type)
-        mixed = bank.forward(filters, batch.x.shape[1]) if logits else filters
-        change: Tensor = kernels.backward(batch, mixed, grad, out, policy)
+        kernels, bank = _kernels(filters.device.type)
+        mixed, record = memory.filters if logits else filters, memory.record
+        if len(memory.filters) != len(filters):  # gradients are mapped over, forward was not
+            mixed, record = bank.forward(filters, mixed.shape[1]) if logits else filters, None
+        change: Tensor = kernels.backward(batch, mixed, grad, out, policy, record, by_x)
         return bank.backward(filters, change) if logits else change
 
     @staticmethod

@@ -171,6 +171,11 @@ class Scattering(nn.Module):
         self.aggr: Aggregation | None = (
             Moments() if aggr == "moments" else aggregation_resolver(aggr) if aggr else None
         )
+        # Whether the operator with the moments computes this, if ``x`` needs no gradient.
+        paths_of_two = self.selection.num_scales > 1 or path_policy == "all"
+        normalized = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
+        usual = operator == "walk" and nonlinearity == "abs" and not lowpass
+        self._is_standard = usual and normalized and order == 2 and paths_of_two
         self._aggr_name = aggr if isinstance(aggr, str) else None
         if not flatten and (append_graph_size or not isinstance(self.aggr, Moments | None)):
             raise ValueError("flatten=False needs moments or aggr=None, and no appended sizes")
@@ -279,26 +284,19 @@ class Scattering(nn.Module):
                 out = self._fused(make_batch(*graph, self.validate, self.is_sorted), graph)
             else:
                 out = self._cascade(*graph)
-            out = out.flatten(1) if self.flatten else out
+            if not self.flatten:
+                out = out.unflatten(1, (self.num_paths, self.in_channels, -1))
+                out = out.squeeze(-1) if self.aggr is None else out
             if self.append_graph_size:
                 sizes = (batch, len(x), num_graphs, edge_weight, multiplicity, out.dtype)
                 out = torch.cat([out, fn.graph_size(edge_index, *sizes)], dim=1)
-            return out.to(dtype)
+            return out if out.dtype == dtype else out.to(dtype)
 
     def scatter(self, *args: Any, **kwargs: Any) -> Tensor:
         """Deprecated: call the module."""
         _warn("Scattering.scatter()", "the module itself")
         out: Tensor = self(*args, **kwargs)
         return out
-
-    @property
-    def _is_standard(self) -> bool:
-        """Whether the operator with the moments computes this, if ``x`` needs no gradient."""
-        increasing = self.path_policy == "increasing"
-        has_paths = self.selection.num_scales > 1 or not increasing  # of order 2
-        moments = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
-        usual = self.operator == "walk" and self.nonlinearity == "abs"
-        return usual and moments and self.order == 2 and not self.lowpass and has_paths
 
     @property
     def knows_mass(self) -> bool:
@@ -327,8 +325,7 @@ class Scattering(nn.Module):
         if theta is not None:
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
-                out = self._cascade(x, *graph[1:], fn.select_scales(theta))
-                return out.view(-1, self.num_paths, self.in_channels, 4)
+                return self._cascade(x, *graph[1:], fn.select_scales(theta))
 
             again = reference if x.requires_grad else None
             out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
@@ -336,7 +333,9 @@ class Scattering(nn.Module):
             laziness = self._laziness(x.dtype)
             filters = mixed_filters(self.selection().to(x.dtype), laziness, self.in_channels)
             out = scattering_moments(batch, filters, self.path_policy)
-        return out if self.aggr.order == 4 else out[..., : self.aggr.order]
+        if self.aggr.order < 4:
+            out = out.unflatten(1, (-1, 4))[..., : self.aggr.order].flatten(1)
+        return out
 
     def _cascade(
         self,
@@ -380,7 +379,7 @@ class Scattering(nn.Module):
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
         if self.aggr is None:
-            return coefficients
+            return coefficients.flatten(1)
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
         if self.nonlinearity == "abs":
@@ -397,7 +396,9 @@ class Scattering(nn.Module):
             energy = fn.signal_energy(x, walk, batch, num_graphs, counts)
         options = {"kind": self.aggr.kind, "order": self.aggr.order}
         options["energy"] = energy.unsqueeze(1)
-        return fn.moments(coefficients, batch, num_graphs, **options, multiplicity=counts)
+        return fn.moments(coefficients, batch, num_graphs, **options, multiplicity=counts).flatten(
+            1
+        )
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness

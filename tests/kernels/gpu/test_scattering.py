@@ -10,6 +10,7 @@ from legs.kernels.csr import make_batch
 from legs.kernels.gpu import scattering
 from legs.kernels.op import mixed_filters
 from tests.graphs import path_graph, random_graph, ring
+from tests.kernels.scattered import Case, clear_of_kinks, dense_coefficients, moments, worst
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -147,9 +148,28 @@ def test_the_same_bits_every_time():
 def test_no_nan_on_silence():
     x, edge_index, _, batch = graphs([9, 4, 1], 2, False)
     given = make_batch(torch.zeros_like(x).float(), edge_index, None, batch, 3)
-    given = type(given)(*(None if t is None else t.to(DEVICE) for t in given))
+    given = type(given)(*(t.to(DEVICE) if isinstance(t, torch.Tensor) else t for t in given))
     filters = torch.rand(1, 2, 3, 5, device=DEVICE)
     found = scattering.forward(given, filters)
     assert (found == 0).all()
     grad = scattering.backward(given, filters, torch.ones_like(found), found)
     assert (grad == 0).all()
+
+
+@pytest.mark.parametrize("operator", ["row", "symmetric"])
+@pytest.mark.parametrize("small", [True, False])
+def test_other_operators(operator, small, monkeypatch):
+    if not small:
+        monkeypatch.setattr(scattering, "MAX_THREADS", 0)
+    case = Case(*graphs([9, 7, 4, 1], 2, True), 4)
+    case = case._replace(x=torch.randn(case.x.shape, dtype=torch.float64))
+    filters = torch.randn(1, 2, 3, 5, dtype=torch.float64).requires_grad_()
+    wanted = moments(case, dense_coefficients(case, operator, filters[0])).unsqueeze(0)
+    grad = torch.randn_like(wanted) * clear_of_kinks(case, filters)
+    (wanted_grad,) = torch.autograd.grad(wanted, filters, grad)
+    place = [t.to(DEVICE) if isinstance(t, torch.Tensor) else t for t in case]
+    batch, on_device = make_batch(*place, operator=operator), filters.detach().to(DEVICE)
+    found = scattering.forward(batch, on_device)
+    change = scattering.backward(batch, on_device, grad.to(DEVICE), found)
+    assert worst(found.cpu(), wanted.detach()) < 1e-9
+    assert worst(change.cpu(), wanted_grad) < 1e-9

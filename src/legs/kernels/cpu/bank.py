@@ -54,10 +54,11 @@ class Block(Constants):
     width: int  # lanes * parts
     bands: int
     own: int  # 1 if every channel has filters of its own
+    adjoint: int
 
 
 @cache
-def block_of(channels: int, bands: int, own: bool, itemsize: int) -> Block:
+def block_of(channels: int, bands: int, own: bool, itemsize: int, adjoint: bool = False) -> Block:
     """Few wide vectors that cover the channels with little overlap.
 
     >>> blocks = [block_of(channels, 6, False, 4) for channels in (2, 16, 40, 64, 80)]
@@ -72,7 +73,7 @@ def block_of(channels: int, bands: int, own: bool, itemsize: int) -> Block:
                 vectors = parts * max(1.0, lanes * itemsize / 48)
                 best = min(best, (passes * (vectors + 1), -lanes, parts))
     lanes, parts = -best[1], best[2]
-    return Block(lanes, parts, lanes * parts, bands, int(own))
+    return Block(lanes, parts, lanes * parts, bands, int(own), int(adjoint))
 
 
 def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint: bool) -> Tensor:
@@ -89,11 +90,10 @@ def run(graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint:
     models, _, bands, _ = filters.shape
     shape = (models, x.shape[1], *([] if adjoint else [bands]), x.shape[-1])
     out = torch.empty(shape, dtype=x.dtype)
-    kernel = _adjoint if adjoint else _forward
     for model in range(models if out.numel() else 0):
-        args, parts = _prepare(graph, x[model % len(x)], filters[model], scale)
+        args, parts = _prepare(graph, x[model % len(x)], filters[model], scale, adjoint)
         target = out[model].view(-1).numpy()
-        threads.run([partial(kernel, *args, *part, target) for part in parts])
+        threads.run([partial(_bank, *args, *part, None, target) for part in parts])
     return out
 
 
@@ -110,13 +110,13 @@ def gradient(
         totals = x.new_zeros(len(parts), *one.shape[:2], x.shape[-1])
         source, targets = flat(grad[model]), totals.flatten(1).numpy()
         calls = zip(parts, targets, strict=True)
-        threads.run([partial(_gradient, *args, *part, source, target) for part, target in calls])
+        threads.run([partial(_bank, *args, *part, source, target) for part, target in calls])
         one.copy_(totals.sum(0).sum_to_size(one.shape))
     return out
 
 
 def _prepare(
-    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None
+    graph: Graph, x: Tensor, filters: Tensor, scale: Tensor | None, adjoint: bool = False
 ) -> tuple[tuple[Any, ...], list[tuple[int, int]]]:
     """Arguments of a kernel: those of all threads, and the graphs of each.
 
@@ -125,7 +125,7 @@ def _prepare(
     lanes]`` where channels share them; their number of states; and the number of channels.
     """
     (states, bands, own), channels = filters.shape, x.shape[-1]
-    block = block_of(channels, bands, own > 1, x.itemsize)
+    block = block_of(channels, bands, own > 1, x.itemsize, adjoint)
     graphs = make_graphs(graph.rowptr, graph.col, graph.weight, graph.ptr, None)
     work = graphs.rowptr[graphs.ptr] + bands * graphs.ptr
     most = 1 + int(work[-1]) * states * channels // MIN_WORK
@@ -167,94 +167,62 @@ def _diffuse(block, x, scale, states, channels, first, n, c, rows, start):
 
 
 @entry
-def _forward(block, graphs, x, scale, filters, states, channels, begin, end, out):
-    memory, rows, start, _ = allocate(graphs, begin, end, x, states * block.width, 0)
+def _bank(block, graphs, x, scale, filters, states, channels, begin, end, grad, out):
+    """Writes the bank, its adjoint or, from ``grad``, the gradient of the filters."""
+    each = (states + block.bands * (grad is not None)) * block.width
+    memory, rows, start, nodes = allocate(graphs, begin, end, x, each, 0)
     data, lanes, width = rows.data, block.lanes, block.width
     one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
-    for g in range(begin, end):
-        first, n = load_graph(graphs, g, width, rows)
-        for done in range(0, channels, width):
-            c = min(done, channels - width)
-            _diffuse(block, x, scale, states, channels, first, n, c, rows, start)
-            for i in range(n):
-                node = first + at(rows.order, i)
-                for channel in range(c, c + width, lanes):
-                    place, total = start + i * width + channel - c, all_bands
-                    for k in range(states):
-                        state = load(one, data, place + k * n * width)
-                        mine = _filters(block, filters, total, k, channel, channels)
-                        total = multiply_add(state, mine, total)
-                    target = node * block.bands * channels + channel
-                    store_rows(times(scale, node, total), out, target, channels)
-    return memory[0].size  # it has been in use until here
-
-
-@entry
-def _adjoint(block, graphs, x, scale, filters, states, channels, begin, end, out):
-    memory, rows, start, _ = allocate(graphs, begin, end, x, states * block.width, 0)
-    data, lanes, width = rows.data, block.lanes, block.width
-    one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
-    wide = zeros(data, block.lanes, block.parts)
-    for g in range(begin, end):
-        first, n = load_graph(graphs, g, width, rows)
-        for done in range(0, channels, width):
-            c = min(done, channels - width)
-            for i in range(n):
-                node = first + at(rows.order, i)
-                for channel in range(c, c + width, lanes):
-                    source = node * block.bands * channels + channel
-                    grad = _over(scale, node, load_rows(all_bands, x, source, channels))
-                    place = start + i * width + channel - c
-                    for k in range(states):
-                        mine = _filters(block, filters, all_bands, k, channel, channels)
-                        store(fold_product(one, mine, grad), data, place + k * n * width)
-            for k in range(states - 2, -1, -1):
-                now = start + k * n * width
-                after = now + n * width
-                if k:
-                    step(wide, n, data, after, now, rows, True)
-                for i in range(0 if k else n):
-                    value = load(wide, data, now + i * width)
-                    value = value + difference(wide, data, after, rows, i)
-                    store(value, data, now + i * width)
-            for i in range(n):
-                node = first + at(rows.order, i)
-                value = load(wide, data, start + i * width)
-                store(times(scale, node, value), out, node * channels + c)
-    return memory[0].size  # it has been in use until here
-
-
-@entry
-def _gradient(block, graphs, x, scale, filters, states, channels, begin, end, grad, out):
-    memory, rows, start, nodes = allocate(
-        graphs, begin, end, x, (states + block.bands) * block.width, 0
-    )
-    data, lanes, width = rows.data, block.lanes, block.width
-    grads = start + states * nodes * width
-    one, all_bands = zeros(data, block.lanes, 1), zeros(data, block.lanes, block.bands)
+    wide, grads = zeros(data, block.lanes, block.parts), start + states * nodes * width
     mask = np.ones(2 * width, x.dtype)
     mask[:width] = 0
     for g in range(begin, end):
         first, n = load_graph(graphs, g, width, rows)
         for done in range(0, channels, width):
             c = min(done, channels - width)
+            if block.adjoint:
+                size = n * width
+                for i in range(n):
+                    node = first + at(rows.order, i)
+                    for k in range(0, width, lanes):
+                        source = node * block.bands * channels + c + k
+                        slope = _over(scale, node, load_rows(all_bands, x, source, channels))
+                        for s in range(states):
+                            mine = _filters(block, filters, all_bands, s, c + k, channels)
+                            place = start + s * size + i * width + k
+                            store(fold_product(one, mine, slope), data, place)
+                for s in range(states - 2, 0, -1):
+                    now = start + s * size
+                    step(wide, n, data, now + size, now, rows, True)
+                for i in range(n):
+                    node, value = first + at(rows.order, i), load(wide, data, start + i * width)
+                    if states > 1:
+                        value = value + difference(wide, data, start + size, rows, i)
+                    store(times(scale, node, value), out, node * channels + c)
+                continue
             _diffuse(block, x, scale, states, channels, first, n, c, rows, start)
             for i in range(n):
                 node = first + at(rows.order, i)
                 for k in range(0, width, lanes):
-                    source = node * block.bands * channels + c + k
-                    value = times(scale, node, load_rows(all_bands, grad, source, channels))
-                    # Channels that were counted before count no more.
-                    value = value * load(one, mask, width - (done - c) + k)
-                    store(value, data, grads + (i * width + k) * block.bands)
-            for channel in range(c, c + width, lanes):
-                for k in range(states):
-                    target = k * block.bands * channels + channel
+                    place, total = start + i * width + k, all_bands
+                    target = node * block.bands * channels + c + k
+                    if grad is None:
+                        for s in range(states):
+                            state = load(one, data, place + s * n * width)
+                            mine = _filters(block, filters, total, s, c + k, channels)
+                            total = multiply_add(state, mine, total)
+                        store_rows(times(scale, node, total), out, target, channels)
+                    else:  # channels that were counted before count no more
+                        value = times(scale, node, load_rows(all_bands, grad, target, channels))
+                        value = value * load(one, mask, width - (done - c) + k)
+                        store(value, data, grads + (i * width + k) * block.bands)
+            for k in range(0, 0 if grad is None else width, lanes):
+                for s in range(states):
+                    target = s * block.bands * channels + c + k
                     total = load_rows(all_bands, out, target, channels)
                     for i in range(n):
-                        place = i * width + channel - c
-                        state = load(one, data, start + k * n * width + place)
-                        slope = load(all_bands, data, grads + place * block.bands)
+                        state = load(one, data, start + (s * n + i) * width + k)
+                        slope = load(all_bands, data, grads + (i * width + k) * block.bands)
                         total = multiply_add(state, slope, total)
                     store_rows(total, out, target, channels)
     return memory[0].size  # it has been in use until here

@@ -16,77 +16,63 @@ import torch
 from torch import Tensor
 
 from legs.kernels.cpu.graph import array_of
-from legs.kernels.cpu.jit import entry, inner
+from legs.kernels.cpu.jit import entry
 
 
 def forward(theta: Tensor, channels: int) -> Tensor:
     """Filters ``[models, channels, J, m]`` of logits ``[models, J, m]``, equal for all channels."""
     out = torch.empty(theta.shape[0], channels, *theta.shape[1:], dtype=theta.dtype)
-    fill_filters(array_of(theta), out.numpy())
+    _run(array_of(theta), None, out.numpy())
     return out
 
 
 def backward(theta: Tensor, grad: Tensor) -> Tensor:
     """The gradient of the logits, from that of the filters."""
-    logits = array_of(theta)
-    out = np.empty_like(logits)
-    _backward(logits, array_of(grad), out)
-    return torch.from_numpy(out)
-
-
-@inner
-def _sorted_sums(theta, rows, sums, order):
-    """Softmax of one model's logits, its sums in decreasing order, and which row each is of."""
-    scales, steps = theta.shape
-    for j in range(scales):
-        top, total = theta[j].max(), theta.dtype.type(0)
-        for t in range(steps):
-            rows[j, t] = np.exp(theta[j, t] - top)
-            total += rows[j, t]
-        rows[j] /= total
-        total = theta.dtype.type(0)
-        for t in range(steps):
-            sums[j, t] = total
-            total += rows[j, t]
-    for t in range(steps):
-        # Insertion sort: the rows are nearly in order, and ties stay in theirs.
-        for j in range(scales):
-            value, k = sums[j, t], j
-            while k > 0 and sums[k - 1, t] < value:
-                sums[k, t], order[k, t] = sums[k - 1, t], order[k - 1, t]
-                k -= 1
-            sums[k, t], order[k, t] = value, j
+    out = torch.empty(theta.shape, dtype=theta.dtype)
+    _run(array_of(theta), array_of(grad), out.unsqueeze(1).numpy())
+    return out
 
 
 @entry
-def fill_filters(theta, out):
-    """Writes the filters ``[models, channels, J, m]`` of logits."""
-    rows, sums = np.empty_like(theta[0]), np.empty_like(theta[0])
-    order = np.empty(rows.shape, np.int64)
-    for model in range(theta.shape[0]):
-        _sorted_sums(theta[model], rows, sums, order)
-        for channel in range(out.shape[1]):
-            out[model, channel, 0] = 1 - sums[0]
-            out[model, channel, 1:] = sums[:-1] - sums[1:]
-
-
-@entry
-def _backward(theta, grad, out):
-    models, scales, steps = theta.shape
+def _run(theta, grad, out):
+    """Writes filters, or from their gradient that of the logits."""
+    (models, scales, steps), zero = theta.shape, theta.dtype.type(0)
     rows, sums = np.empty_like(theta[0]), np.empty_like(theta[0])
     order = np.empty(rows.shape, np.int64)
     for model in range(models):
-        _sorted_sums(theta[model], rows, sums, order)
+        for j in range(scales):
+            top, total, before = theta[model, j].max(), zero, zero
+            for t in range(steps):
+                rows[j, t] = np.exp(theta[model, j, t] - top)
+                total += rows[j, t]
+            rows[j] /= total
+            for t in range(steps):
+                sums[j, t] = before
+                before += rows[j, t]
+        for t in range(steps):
+            # Insertion sort: the rows are nearly in order, and ties stay in theirs.
+            for j in range(scales):
+                value, k = sums[j, t], j
+                while k > 0 and sums[k - 1, t] < value:
+                    sums[k, t], order[k, t] = sums[k - 1, t], order[k - 1, t]
+                    k -= 1
+                sums[k, t], order[k, t] = value, j
+        if grad is None:
+            for channel in range(out.shape[1]):
+                out[model, channel, 0] = 1 - sums[0]
+                out[model, channel, 1:] = sums[:-1] - sums[1:]
+            continue
         by_filter = grad[model].sum(axis=0)
         for t in range(steps):
-            above = theta.dtype.type(0)
+            above = zero
             for j in range(scales - 1, -1, -1):
                 sums[order[j, t], t] = above - by_filter[j, t]  # now their gradient
                 above = by_filter[j, t]
+        change = out[model, 0]
         for j in range(scales):
-            later, mean = theta.dtype.type(0), theta.dtype.type(0)
+            later, mean = zero, zero
             for t in range(steps - 1, -1, -1):  # what is selected at a time is in all later sums
-                out[model, j, t] = later
+                change[j, t] = later
                 later += sums[j, t]
-                mean += out[model, j, t] * rows[j, t]
-            out[model, j] = rows[j] * (out[model, j] - mean)
+                mean += change[j, t] * rows[j, t]
+            change[j] = rows[j] * (change[j] - mean)

@@ -29,10 +29,9 @@ _njit: Callable[..., Any] = numba.njit
 # Internal functions are never called from Python: without wrappers they compile faster.
 _INTERNAL = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
-#: Internal functions: called, inlined by LLVM, inlined by numba before type inference.
+#: Internal functions: called, and inlined by LLVM.
 inner: Callable[..., Any] = _njit(**_INTERNAL)
 inlined: Callable[..., Any] = _njit(**_INTERNAL, forceinline=True)
-merged: Callable[..., Any] = _njit(**_INTERNAL, inline="always")
 
 
 @cache

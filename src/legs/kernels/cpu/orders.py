@@ -1,9 +1,12 @@
-r"""First and second order of scattering on one graph, and their gradients.
+r"""One order of scattering on one graph: wavelets of some signals, their moments, and gradients.
 
-First order: a node has one vector per unit, a *row*, of the unit's wavelets and the signal itself
-in the lane after them. Second order: the lanes of a block are diffused together, and all children
-of a lane are computed at once, as a vector with one part per child; those that are no path have
-zero filters.
+The signals of a node are lanes of a vector, and so are all wavelets of all of them: parts of such a
+vector each hold some wavelets, and those of one wavelet are neighbors. Filters are laid out like
+the results; those of pairs that are no path are zero. Signals of the first order are the *units* of
+a block. Its wavelets, as they lie there, are the signals of the second.
+
+States are divided by the degrees, :math:`D^{-1} P^s (I - P) u`: then a step needs the weights
+alone, and operators differ only in factors of nodes before and after.
 
 Moments are as in :func:`legs.functional.moments`, but in units of the signal: with
 :math:`\kappa^{-2} = e + 10^{-24}` for the energy :math:`e`, the floor of the variance of
@@ -12,17 +15,15 @@ Moments are as in :func:`legs.functional.moments`, but in units of the signal: w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
-from legs.kernels.cpu.jit import inlined, inner, merged
+from legs.kernels.cpu.jit import Constants, inlined, inner
 from legs.kernels.cpu.simd import (
     absolute,
     at,
     fold_product,
-    len_of,
     load,
     load_rows,
     maximum,
@@ -42,67 +43,46 @@ MIN_ENERGY = ABSOLUTE_FLOOR / RELATIVE_FLOOR
 PIECE = 256
 
 
-class Workspace(NamedTuple):
-    """Where the buffers for one graph begin in ``data``.
+@dataclass(frozen=True)
+class Order(Constants):
+    """Sizes that are known at compile time. Order 0 has the signals themselves as results."""
 
-    The sizes of a lane, unit and block are explained in :mod:`legs.kernels.cpu.scattering`.
-    """
+    number: int
+    lanes: int  # signals of a node
+    wide: int  # lanes of a part
+    parts: int
+    width: int  # wide * parts
+    begin: int  # where the results begin among those of all orders
+    size: int  # lanes of all orders
+    steps: int
+    units: int  # of a block: the lanes of a wavelet's, or of a parent's, coefficients
+
+
+class Workspace(NamedTuple):
+    """Where the buffers for one graph begin in ``data``."""
 
     rows: Any
     data: Any
-    states: int  # [steps, n, lanes], diffused
-    signal: int  # [n, lanes] the parents, then their gradients; or scratch
-    x: int  # [n, channels]
+    before: int  # [n] factors of signals, by which they are divided by the degrees
+    after: int  # [n] factors of what becomes of them
     energy: int  # [n] weights of squares, see energy_weights
-    flip: int  # [2, row] -1 for wavelets, 1 for the signal; 1 for parents, 0 for others
+    x: int  # [chunks, n, units]
+    signal: int  # [n, lanes] signals, or [n, width] the gradient of the parents
+    states: int  # [steps, n, lanes] of the second order
     moments: int  # [4, size], or their gradients
     bank: int  # [blocks, steps, size] filters
     grad: int  # their gradients
 
 
 class Record(NamedTuple):
-    """What forward leaves for backward of one block on one graph: where it begins in ``data``.
-
-    The power of channel c and step s at node i is at ``powers + c // width * apart + c % width + i
-    * node + s * step``, divided by the degree.
-    """
+    """What forward leaves for backward of one block on one graph: where it begins in ``data``."""
 
     data: Any
-    powers: int  # walk powers of x
-    apart: int
-    node: int
-    step: int
-    first: int  # [group, n, row] first order, then its gradient; up to seven rows more are written
-    second: int  # [n, children, lanes] second order, then its gradient
+    states: int  # [steps, n, units] of the first order
+    first: int  # [n, width] first order, then its gradient; up to seven rows more are written
+    second: int  # [n, width] second order, likewise
     means: int  # [4, size] of |z|, and of the centred powers in units of the signal
-    root: int  # [lanes] square roots of the energy of the block's signals
-
-
-@inner
-def load_signals(shape, x, powers, given, first, n, space, record):
-    """Copies the signals and walk powers of a graph; or, if they are not given, computes them."""
-    width, channels, data, rows = shape.width, shape.channels, space.data, space.rows
-    zero, piece = zeros(data, shape.width, 1), zeros(data, shape.steps, 1)
-    for i in range(n):
-        node = first + at(rows.order, i)
-        for c in range(channels):
-            put(data, space.x + i * channels + c, at(x, node * channels + c))
-            if given:
-                value = load(piece, powers, node * record.node + c * shape.steps)
-                value = value * at(data, rows.inverse + i)
-                store(value, record.data, record.powers + i * record.node + c * shape.steps)
-    for c in range(0, 0 if given else channels, width):
-        for i in range(n):
-            value = load(zero, data, space.x + i * channels + c) * at(data, rows.inverse + i)
-            store(value, record.data, record.second + i * width)  # not needed yet
-        target = record.powers + c // width * record.apart
-        walk(zero, shape.steps, n, record.data, record.second, target, rows)
-
-
-@inlined
-def power_of(shape, record, c):
-    """Where the powers of a channel begin."""
-    return record.powers + c // shape.width * record.apart + c % shape.width
+    root: int  # [units] square roots of the energy
 
 
 @inner
@@ -127,33 +107,91 @@ def energy_weights(n, space):
         put(data, space.energy + i, times(rows.counts, rows.multiplicity + i, total))
 
 
-@inlined
-def magnitude(z, flip):
-    """``|z|`` in lanes where ``flip`` is -1, ``z`` where it is 1."""
-    return maximum(z, z * flip)
+@inner
+def root_energy(order, n, share, x, space, record):
+    """Writes the square roots of the energies of a block's units."""
+    data, line = space.data, zeros(space.data, order.units, 1)
+    energy = line
+    for begin in range(0, n, PIECE):
+        part = line
+        for i in range(begin, min(n, begin + PIECE)):
+            value = load(line, data, x + i * order.units)
+            part = multiply_add(at(data, space.energy + i), value * value, part)
+        energy = energy + part
+    store(square_root(energy * share + MIN_ENERGY), record.data, record.root)
 
 
 @inner
-def centred_means(rows, data, z, n, share, mean, flip, unit):
-    """Means of the second, third and fourth power of the centred lanes, in units of the signal.
+def diffuse(order, n, source, signals, stride, data, place, states, space):
+    """Writes the states of signals, ``stride`` apart in ``source``, via ``place``."""
+    line = zeros(data, order.lanes, 1)
+    for i in range(n):
+        value = load(line, source, signals + i * stride)
+        value = absolute(value) if order.number == 2 else value
+        store(value * at(space.data, space.before + i), data, place + i * order.lanes)
+    walk(line, order.steps, n, data, place, states, space.rows)
 
-    Args:
-        z: where in ``data`` the values are, ``[n, lanes]``.
-        share: of one node in a mean.
-    """
-    zero, lanes = flip - flip, len_of(flip)
-    second, third, fourth = zero, zero, zero
+
+@inner
+def apply_filters(order, n, bank, source, states, z, space, record):
+    """Writes the wavelets ``[n, width]`` of states; up to seven rows more."""
+    data, line, factors = space.data, zeros(space.data, order.wide, 1), zeros(space.data, 1, UNROLL)
+    some, sums = zeros(data, order.lanes, UNROLL), zeros(data, order.wide, UNROLL)
+    for i in range(0, n, UNROLL):
+        after = load(factors, data, space.after + i)
+        for part in range(0, order.width, order.wide):
+            total, filters = sums, bank + order.begin + part
+            for s in range(order.steps):
+                state = load(some, source, states + (s * n + i) * order.lanes)
+                total = multiply_add(state, load(line, data, filters + s * order.size), total)
+            store_rows(total * after, record.data, z + i * order.width + part, order.width)
+
+
+@inlined
+def _magnitude(order, z):
+    return z if order.number == 0 else absolute(z)
+
+
+@inner
+def take_means(order, n, share, source, z, space, record):
+    """Writes means, and those of the centred powers in units of the signal."""
+    data, rows, zero = space.data, space.rows, zeros(space.data, order.wide, order.parts)
+    unit = 1.0 / load(zeros(data, order.units, 1), record.data, record.root)
+    mean, second, third, fourth = zero, zero, zero, zero
+    for begin in range(0, n, PIECE):
+        one = zero
+        for i in range(begin, min(n, begin + PIECE)):
+            value = _magnitude(order, load(zero, source, z + i * order.width))
+            one = add_times(rows.counts, rows.multiplicity + i, value, one)
+        mean = mean + one
+    mean = mean * share
     for begin in range(0, n, PIECE):
         two, three, four = zero, zero, zero
         for i in range(begin, min(n, begin + PIECE)):
-            value = (magnitude(load(zero, data, z + i * lanes), flip) - mean) * unit
+            value = _magnitude(order, load(zero, source, z + i * order.width))
+            value = (value - mean) * unit
             square = value * value
             counted = times(rows.counts, rows.multiplicity + i, square)
             two = two + counted
             three = multiply_add(counted, value, three)
             four = multiply_add(counted, square, four)
         second, third, fourth = second + two, third + three, fourth + four
-    return second * share, third * share, fourth * share
+    means = mean, second * share, third * share, fourth * share
+    _store_four(order, means, record.data, record.means)
+
+
+@inlined
+def _store_four(order, values, data, place):
+    for m in range(4):
+        store(values[m], data, place + order.begin + m * order.size)
+
+
+@inlined
+def _load_four(order, data, place):
+    like, place = zeros(data, order.wide, order.parts), place + order.begin
+    one, two = load(like, data, place), load(like, data, place + order.size)
+    place += 2 * order.size
+    return one, two, load(like, data, place), load(like, data, place + order.size)
 
 
 @inlined
@@ -176,16 +214,19 @@ def _standardized(powers):
     return root, inverse, third * square * inverse, fourth * square * square - 3.0
 
 
-@inlined
-def moments_of(mean, powers, energy):
-    """Mean, variance, skewness and kurtosis of every lane."""
-    _, _, skewness, kurtosis = _standardized(powers)
-    fade, _ = _fade(powers[0])
-    return mean, powers[0] * energy, skewness * fade, kurtosis * fade
+@inner
+def take_moments(order, space, record):
+    """Writes mean, variance, skewness and kurtosis of every lane, from the means."""
+    mean, second, third, fourth = _load_four(order, record.data, record.means)
+    root = load(zeros(space.data, order.units, 1), record.data, record.root)
+    _, _, skewness, kurtosis = _standardized((second, third, fourth))
+    fade, _ = _fade(second)
+    moments = mean, second * (root * root), skewness * fade, kurtosis * fade
+    _store_four(order, moments, space.data, space.moments)
 
 
 @inlined
-def gradient_cubic(grads, share, powers, root_energy):
+def _gradient_cubic(grads, share, powers, root_energy):
     r"""The gradient in :math:`z_i` as a cubic in :math:`\hat d_i`: its scale and coefficients; and
     the gradient in the energy.
 
@@ -203,234 +244,77 @@ def gradient_cubic(grads, share, powers, root_energy):
     one = root * (by_variance * root_energy + fading * unit) * (2.0 * share)
     one = one - three * skewness - four * (kurtosis + 3.0)
     constant = by_mean * share - three - four * skewness
-    return (scale, (constant, one, three, four)), (0.0 - fading) * powers[0] * unit * unit
+    return scale, constant, one, three, four, (0.0 - fading) * powers[0] * unit * unit
 
 
-@inlined
-def gradient_at(z, mean, flip, cubic):
-    """The gradient in ``|z|`` (or ``z``, see :func:`magnitude`) of one node."""
-    scale, coefficients = cubic
-    value = (magnitude(z, flip) - mean) * scale
-    total = multiply_add(value, coefficients[3], coefficients[2])
-    total = multiply_add(value, total, coefficients[1])
-    return multiply_add(value, total, coefficients[0])
+@inner
+def gradient_values(order, n, share, source, z, target, out, space, record):
+    """Writes the gradient of the values, with that of the parents; up to the factors after.
 
-
-@inlined
-def _apply_first(shape, n, share, c, bank, z, space, record):
-    """Writes the rows ``[n, row]`` of channel ``c``; returns mean magnitudes and energies."""
-    data, kept, rows, lanes = space.data, record.data, space.rows, shape.row
-    zero, powers, place = (
-        zeros(data, shape.row, 1),
-        zeros(data, 1, UNROLL),
-        power_of(shape, record, c),
+    The gradient in the energy replaces that of the mean.
+    """
+    data, zero = space.data, zeros(space.data, order.wide, order.parts)
+    mean, second, third, fourth = _load_four(order, record.data, record.means)
+    root = load(zeros(data, order.units, 1), record.data, record.root)
+    scale, constant, one, three, four, by_energy = _gradient_cubic(
+        _load_four(order, data, space.moments), share, (second, third, fourth), root
     )
-    for i in range(0, n, UNROLL):
-        values = zeros(data, shape.row, UNROLL)
-        for s in range(shape.steps):
-            power = load_rows(powers, kept, place + i * record.node + s * record.step, record.node)
-            values = multiply_add(power, load(zero, data, bank + s * shape.size), values)
-        store(values, kept, z + i * lanes)
-    flip = load(zero, data, space.flip)
-    last = (flip + 1.0) * 0.5
-    mean, energy = zero, zero
-    for begin in range(0, n, PIECE):
-        part, part_energy = zero, zero
-        for i in range(begin, min(n, begin + PIECE)):
-            signal = at(data, space.x + i * shape.channels + c)
-            value = load(zero, kept, z + i * lanes) * at(data, rows.degree + i)
-            value = multiply_add(signal, last, value)
-            store(value, kept, z + i * lanes)
-            part = add_times(rows.counts, rows.multiplicity + i, magnitude(value, flip), part)
-            part_energy = multiply_add(at(data, space.energy + i), value * value, part_energy)
-        mean, energy = mean + part, energy + part_energy
-    return mean * share, energy * share
-
-
-@merged
-def first_order(shape, n, share, low, high, bank, space, record):
-    """Rows, moments and energies of the units ``low`` to ``high``."""
-    row, parents, data, kept = shape.row, shape.parents, space.data, record.data
-    flip = load(zeros(data, shape.row, 1), data, space.flip)
-    store(zeros(data, shape.lanes, 1) + 1.0, kept, record.root)
-    for k in range(high - low):
-        z, c, means = record.first + k * n * row, (low + k) % shape.channels, record.means + k * row
-        mean, energy = _apply_first(shape, n, share, c, bank + k * row, z, space, record)
-        store(energy, kept, means)
-        root = np.sqrt(at(kept, means + shape.scales) + MIN_ENERGY)
-        for parent in range(parents):
-            put(kept, record.root + k * parents + parent, root)
-        unit = 1.0 / (flip - flip + at(kept, record.root + k * parents))
-        centred = centred_means(space.rows, kept, z, n, share, mean, flip, unit)
-        store_means(mean, centred, kept, means, shape.size)
-
-
-@inlined
-def store_means(mean, centred, data, place, size):
-    """Writes means and centred powers of some lanes to a record."""
-    store(mean, data, place)
-    for m in range(3):
-        store(centred[m], data, place + (m + 1) * size)
-
-
-@inlined
-def four_rows(like, data, place, size):
-    """Four vectors of lanes, ``size`` apart: means, moments, or their gradients."""
-    one, two = load(like, data, place), load(like, data, place + size)
-    place += 2 * size
-    return one, two, load(like, data, place), load(like, data, place + size)
+    store(by_energy, data, space.moments + order.begin)
+    for i in range(n):
+        value = load(zero, source, z + i * order.width)
+        centred = (_magnitude(order, value) - mean) * scale
+        slope = multiply_add(centred, multiply_add(centred, four, three), one)
+        slope = multiply_add(centred, slope, constant)
+        if order.number == 1:
+            slope = slope + load(zero, data, space.signal + i * order.width)
+        if order.number != 0:
+            slope = with_sign_of(slope, value) * at(data, space.after + i)
+        store(slope, target, out + i * order.width)
 
 
 @inner
-def diffuse_parents(shape, n, units, space, record):
-    r"""States :math:`D^{-1} P^s (I - P) u` of the signals ``u``, which are divided by the degrees.
-
-    Then a step needs the weights alone.
-    """
-    data = space.data
-    zero, line = zeros(data, shape.lanes, 1), zeros(data, shape.row, 1)
-    for i in range(n):
-        place, inverse = space.signal + i * shape.lanes, at(data, space.rows.inverse + i)
-        store(zero, data, place)
-        for k in range(units):  # what follows the parents is overwritten, or never read
-            row = load(line, record.data, record.first + (k * n + i) * shape.row)
-            store(absolute(row) * inverse, data, place + k * shape.parents)
-    walk(zero, shape.steps, n, data, space.signal, space.states, space.rows)
-
-
-@merged
-def gradient_first(shape, n, c, k, bank, mean, cubic, space, record):
-    """Adds to the gradient of the bank of a block's unit ``k``, which is of channel ``c``.
-
-    ``mean`` and ``cubic``: see :func:`gradient_at`.
-    """
+def gradient_filters(order, n, source, states, z, grad, space, record):
+    """Adds to the gradient of the filters, from that of the wavelets."""
     data, kept, rows = space.data, record.data, space.rows
-    lanes, line, powers = shape.row, zeros(data, shape.row, 1), zeros(data, 1, UNROLL)
-    flip, z = load(line, data, space.flip), record.first + k * n * lanes
-    parent = load(line, data, space.flip + lanes)
-    signal = (flip + 1.0) * 0.5
-    wavelets = 1.0 - signal
-    for i in range(n):
-        value = load(line, kept, z + i * lanes)
-        extra = load(line, data, space.signal + i * shape.lanes + k * shape.parents)
-        slope = gradient_at(value, mean, flip, cubic) + with_sign_of(extra, parent)
-        sign = multiply_add(value, wavelets, signal)
-        slope = with_sign_of(slope, sign) * at(data, rows.degree + i)
-        store(times(rows.counts, rows.multiplicity + i, slope), kept, z + i * lanes)
+    some, sums = zeros(data, order.lanes, UNROLL), zeros(data, order.wide, UNROLL)
+    line, apart = zeros(data, order.wide, 1), n * order.lanes
     for begin in range(0, n, PIECE):
-        for s in range(0, shape.steps, UNROLL):
-            start = power_of(shape, record, c) + s * record.step
-            sums = zeros(data, shape.row, UNROLL)
-            for i in range(begin, min(n, begin + PIECE)):
-                power = load_rows(powers, kept, start + i * record.node, record.step)
-                sums = multiply_add(power, load(line, kept, z + i * lanes), sums)
-            place = bank + s * shape.size + k * lanes
-            store_rows(load_rows(sums, data, place, shape.size) + sums, data, place, shape.size)
+        for part in range(0, order.width, order.wide):
+            for s in range(0, order.steps, UNROLL):
+                total, first = sums, states + s * apart
+                for i in range(begin, min(n, begin + PIECE)):
+                    slope = load(line, kept, z + i * order.width + part)
+                    slope = times(rows.counts, rows.multiplicity + i, slope)
+                    state = load_rows(some, source, first + i * order.lanes, apart)
+                    total = multiply_add(state, slope, total)
+                place = grad + order.begin + part + s * order.size
+                total = total + load_rows(sums, data, place, order.size)
+                store_rows(total, data, place, order.size)
 
 
 @inner
-def gradient_signals(shape, n, share, low, high, bank, x, first, out, space, record):
-    r"""Writes the gradient of the signals of a block, after those of its bank.
-
-    The recurrence is that of :func:`gradient_second`, with a lane per unit.
-    """
-    data, kept, rows, lanes = space.data, record.data, space.rows, shape.lanes
-    zero, size = zeros(data, shape.lanes, 1), n * shape.lanes
-    for k in range(high - low):
-        for i in range(n):
-            z, inverse = record.first + (k * n + i) * shape.row, at(data, rows.inverse + i)
-            for s in range(shape.steps):
-                filters, total = bank + s * shape.size + k * shape.row, rows.one - rows.one
-                for wavelet in range(shape.scales):
-                    total += at(kept, z + wavelet) * at(data, filters + wavelet)
-                put(data, space.states + s * size + i * lanes + k, total * inverse)
-    for s in range(shape.steps - 2, -1, -1):
-        now = space.states + s * size
-        step(zero, n, data, now + size, now, rows, True)
-    for i in range(n):
-        value = difference(zero, data, space.states, rows, i)
-        store(value, data, space.signal + i * lanes)
-    for k in range(high - low):
-        by_energy, second = rows.one - rows.one, space.moments + shape.second + k * shape.parents
-        for wavelet in range(shape.scales + 1):
-            by_energy += at(data, space.moments + k * shape.row + wavelet)
-        for pair in range(shape.parents * shape.parents):
-            child, parent = pair // shape.parents, pair % shape.parents
-            by_energy += at(data, second + child * lanes + parent)
-        for i in range(n):
-            place = (first + at(rows.order, i)) * shape.channels + low + k
-            slope = at(kept, record.first + (k * n + i) * shape.row + shape.scales)
-            energy = at(data, space.energy + i) * by_energy * 2.0 * share
-            total = slope * at(data, rows.inverse + i) + energy * at(x, place)
-            put(out, place, total + at(data, space.signal + i * lanes + k))
-
-
-@merged
-def second_order(shape, n, share, bank, space, record):
-    """Writes the children ``[n, children, lanes]`` of a block, and their moments."""
-    data, kept, rows = space.data, record.data, space.rows
-    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.wide, shape.parts)
-    lanes, width, mean = len_of(zero), len_of(wide), wide
-    for begin in range(0, n, PIECE):
-        end, part = min(n, begin + PIECE), wide
-        for i in range(begin, end, 2):  # two nodes share the filters they load
-            one, two, j = wide, wide, min(i + 1, end - 1)
-            for s in range(shape.steps):
-                filters = load(wide, data, bank + s * shape.size)
-                states = space.states + s * n * lanes
-                one = multiply_add(load(zero, data, states + i * lanes), filters, one)
-                two = multiply_add(load(zero, data, states + j * lanes), filters, two)
-            one, two = one * at(data, rows.degree + i), two * at(data, rows.degree + j)
-            store(one, kept, record.second + i * width)
-            store(two, kept, record.second + j * width)
-            part = add_times(rows.counts, rows.multiplicity + i, absolute(one), part)
-            if j > i:
-                part = add_times(rows.counts, rows.multiplicity + j, absolute(two), part)
-        mean = mean + part
-    mean, unit = mean * share, 1.0 / (wide + load(zero, kept, record.root))
-    centred = centred_means(rows, kept, record.second, n, share, mean, wide - 1.0, unit)
-    store_means(mean, centred, kept, record.means + shape.second, shape.size)
-
-
-@inlined
-def _fold(filters, part, now, i, zero, space, record):
-    """Adds a state times the slopes to ``part``; replaces it by the filters times the slopes."""
-    data, rows, place = space.data, space.rows, now + i * len_of(zero)
-    slope = load(part, record.data, record.second + i * len_of(part))
-    state = load(zero, data, place)
-    store(fold_product(zero, filters, slope) * at(data, rows.inverse + i), data, place)
-    return multiply_add(times(rows.counts, rows.multiplicity + i, state), slope, part)
-
-
-@inner
-def gradient_second(shape, n, mean, cubic, bank, grad, space, record):
-    r"""From the gradient of the moments to those of the bank and, as signals, of the parents.
+def gradient_signals(order, n, bank, data, states, z, stride, space, record):
+    r"""Writes the gradient of the signals to the workspace, ``stride`` apart; states are lost.
 
     Backwards in :math:`s`, :math:`g_s = \sum_k f_{ks} \bar g_k + P^\top g_{s+1}`; then
-    :math:`(I - P^\top) g_0`. Adds to ``grad``, the gradient of the bank.
+    :math:`(I - P^\top) g_0`.
     """
-    data, kept, rows, z = space.data, record.data, space.rows, record.second
-    zero, wide = zeros(data, shape.lanes, 1), zeros(data, shape.wide, shape.parts)
-    lanes, width, flip = len_of(zero), len_of(wide), wide - 1.0
+    line, wide = zeros(data, order.lanes, 1), zeros(data, order.wide, order.parts)
+    rows, size = space.rows, n * order.lanes
+    for s in range(order.steps - 1, -1, -1):
+        now, filters = (
+            states + s * size,
+            load(wide, space.data, bank + order.begin + s * order.size),
+        )
+        for i in range(n):
+            slope = load(wide, record.data, z + i * order.width)
+            value = fold_product(line, filters, slope) * at(space.data, rows.inverse + i)
+            store(value, data, now + i * order.lanes)
+        if s < order.steps - 1:
+            step(line, n, data, now + size, now, rows, True)
     for i in range(n):
-        value = load(wide, kept, z + i * width)
-        slope = with_sign_of(gradient_at(value, mean, flip, cubic), value)
-        store(slope * at(data, rows.degree + i), kept, z + i * width)
-    for s in range(shape.steps - 1, -1, -1):
-        filters, whole = load(wide, data, bank + s * shape.size), wide
-        now = space.states + s * n * lanes
-        for begin in range(0, n, PIECE):
-            end, one, two = min(n, begin + PIECE), wide, wide
-            for i in range(begin, end - 1, 2):  # sums that need not wait for each other
-                one = _fold(filters, one, now, i, zero, space, record)
-                two = _fold(filters, two, now, i + 1, zero, space, record)
-            if (end - begin) % 2:
-                one = _fold(filters, one, now, end - 1, zero, space, record)
-            whole = whole + (one + two)
-        place = grad + s * shape.size
-        store(load(wide, data, place) + whole, data, place)
-        if s < shape.steps - 1:
-            step(zero, n, data, now + n * lanes, now, rows, True)
-    for i in range(n):
-        value = difference(zero, data, space.states, rows, i)
-        store(value, data, space.signal + i * lanes)
+        factor = at(space.data, rows.degree + i) * at(space.data, space.before + i)
+        for k in range(order.lanes, stride):
+            put(space.data, space.signal + i * stride + k, rows.one - rows.one)
+        value = difference(line, data, states, rows, i)
+        store(value * factor, space.data, space.signal + i * stride)

@@ -1,7 +1,8 @@
 """The fused operator on the CPU: a compiled loop over the graphs of a batch, forward and backward.
 
-See :mod:`legs.kernels.op` for what is computed. A *unit* is one channel of one model. A *lane* is
-one parent wavelet of one unit; a *block* is as many units as fill the lanes of a vector.
+See :mod:`legs.kernels.op` for what is computed. A *unit* is one channel of one model, with the
+channels of a model padded; a *block* is as many units as fill a vector with their parents; and a
+*chunk* is the channels of a block, which blocks of several models may share.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ from typing import Any
 import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from legs.functional.bank import OPERATORS, Operator
 from legs.functional.scattering import PathPolicy
 from legs.kernels.cpu import orders, threads
-from legs.kernels.cpu.filters import fill_filters
-from legs.kernels.cpu.graph import array_of, flat
-from legs.kernels.cpu.jit import Constants, entry, inlined, inner, merged
-from legs.kernels.cpu.orders import Record, Workspace
-from legs.kernels.cpu.simd import at, load, pointer, put, store, zeros
+from legs.kernels.cpu.graph import flat
+from legs.kernels.cpu.jit import Constants, entry, inlined, inner
+from legs.kernels.cpu.orders import Order, Record, Workspace
+from legs.kernels.cpu.simd import at, pointer, put
 from legs.kernels.cpu.walk import (
+    ALIGNMENT,
     UNROLL,
     allocate,
     load_graph,
     make_graphs,
-    multiply_places,
     rounded,
+    scale_places,
 )
 from legs.kernels.csr import Batch
 
@@ -41,78 +42,84 @@ MAX_RECORD = 2**20
 class Shape(Constants):
     """Sizes that are known at compile time."""
 
+    operator: int  # its place in OPERATORS
     channels: int
+    padded: int  # channels of a model, and those that fill the last block
     scales: int
     steps: int
-    padded_steps: int  # a multiple of UNROLL
-    parents: int  # wavelets with children; also the number of children, at most
-    lanes: int  # of the second order of a block
-    row: int  # lanes of the first order of a unit: the wavelets, the signal, padding
-    wide: int  # all children of a node are a vector of so many lanes
-    parts: int  # and parts
-    group: int  # units of a block
-    second: int  # where the second order begins, after the rows of all units
-    size: int  # lanes of both orders
-    width: int  # channels that are diffused together
-    powers: int  # elements of a record: per node, walk powers
+    units: int  # of a block
+    chunks: int
+    size: int  # lanes of the results of all orders
+    width: int  # of the first order's results, at least that of the second order's signals
+    bank: int  # elements of the filters of a block
+    states: int  # of states of the second order, per node
+    powers: int  # of a record, per node and chunk: states of the first order
     node: int  # per node and block
     fixed: int  # per graph and block
 
 
+def _power(number: int) -> int:
+    """The power of two from ``number`` on."""
+    return 1 << (number - 1).bit_length()
+
+
 @lru_cache(maxsize=256)
 def make_shape(
-    units: int, channels: int, scales: int, steps: int, increasing: bool, itemsize: int
+    units: int,
+    channels: int,
+    scales: int,
+    steps: int,
+    increasing: bool,
+    itemsize: int,
+    operator: Operator,
 ) -> tuple[Shape, int, Any]:
     """Sizes of a kernel, the number of paths, and the kernel."""
-    parents = scales - increasing
-    # As many lanes as a vector of the CPU has, or half if they suffice.
     features = llvmlite.binding.get_host_cpu_features()
     widest = (64 if features.get("avx512f") else 32) // itemsize
-    lanes = widest if units * parents > widest // 2 else max(widest // 2, 4)
-    lanes = max(lanes, 1 << (parents - 1).bit_length())
-    double = 1 + (2 * lanes <= widest and parents % 2 == 0)  # two children share a vector
-    row = max(4, 1 << scales.bit_length())  # at least scales + 1
-    group = min(units, lanes // parents)
-    second = -(-group * row // lanes) * lanes
-    pairs = [
-        (parent, child)
-        for parent in range(parents)
-        for child in range(increasing * (parent + 1), scales)
-    ]
-    places = [
-        [unit * row + wavelet for wavelet in (scales, *range(scales))]
-        + [second + (b - increasing) * lanes + unit * parents + a for a, b in pairs]
-        for unit in range(group)
-    ]
+    parents = scales - increasing  # also the number of children, at most
+    group = min(max(widest // _power(parents), 1), _power(units))
+    padded = _power(channels) if channels <= group else -(-channels // group) * group
+    lanes = group * _power(parents)  # of the second order
+    padded_steps = -(-steps // UNROLL) * UNROLL
+
+    def layout(lanes: int, wavelets: int, least: int = 0) -> tuple[int, int, int, int]:
+        wide = max(lanes, min(widest, lanes * _power(wavelets)))
+        parts = -(-max(lanes * wavelets, least) // wide)
+        return lanes, wide, parts, wide * parts
+
+    one, two = layout(group, scales, lanes), layout(lanes, parents)  # parents are read as a vector
+    begin = one[-1] + two[-1]
+    size = -(-(begin + group) // 16) * 16
+    same = size, steps, group
+    zero = Order(0, group, group, 1, group, begin, *same)
+    first, second = Order(1, *one, 0, *same), Order(2, *two, one[-1], *same)
+    pairs = [(a, b) for a in range(parents) for b in range(increasing * (a + 1), scales)]
+    places = [zero.begin, *range(0, scales * group, group)]
+    places += [second.begin + (b - increasing) * lanes + a * group for a, b in pairs]
     wavelets = [-1, *range(scales), *(child for _, child in pairs)]
-    padded = -(-steps // UNROLL) * UNROLL
-    size = second + parents * lanes
-    width = min(lanes, 1 << (channels - 1).bit_length())
-    powers = padded * -(-channels // width) * width
-    node = group * row + parents * lanes
-    fixed = UNROLL * row + 4 * size + lanes
-    sizes = (parents, lanes, row, double * lanes, parents // double, group, second, size)
-    shape = Shape(channels, scales, steps, padded, *sizes, width, powers, node, fixed)
-    return shape, len(wavelets), _make_kernel(shape, np.array(places), np.array(wavelets))
+    fixed = UNROLL * max(first.width, second.width) + 4 * size + -(-group // 16) * 16
+    numbers = OPERATORS.index(operator), channels, padded, scales, steps, group
+    elements = padded_steps * size, padded_steps * lanes, padded_steps * group, begin, fixed
+    shape = Shape(*numbers, max(1, padded // group), size, first.width, *elements)
+    kernel = _make_kernel(shape, zero, first, second, np.array(places), np.array(wavelets))
+    return shape, len(wavelets), kernel
 
 
 def forward(
     batch: Batch,
     filters: Tensor,
     policy: PathPolicy,
-    record: Any = None,
-    logits: Tensor | None = None,
+    record: list[Any] | None = None,
 ) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``.
 
-    What backward would compute again is appended to the list ``record``, unless it is large. With
-    ``logits``, ``[models, J, m]``, their filters are written first.
+    What backward would compute again is appended to the list ``record``, unless it is large.
     """
     (kernel, paths), args, parts = prepared = _prepare(batch, filters, policy, record is not None)
     sizes = (filters.shape[0], batch.ptr.shape[0] - 1, paths, filters.shape[1], 4)
-    out, scales = np.zeros(sizes, args[1].dtype), None if logits is None else array_of(logits)
+    out = np.zeros(sizes, args[1].dtype)
     target = out.reshape(-1)
-    threads.run([partial(kernel, *args, part, None, target, scales, None) for part in parts])
+    threads.run([partial(kernel, *args, part, None, target, None) for part in parts])
     if record is not None and args[-1].size:
         record.append(prepared)
     return torch.from_numpy(out)
@@ -124,7 +131,7 @@ def backward(
     grad: Tensor,
     out: Tensor,
     policy: PathPolicy,
-    record: Any = None,
+    record: list[Any] | None = None,
     by_x: Tensor | None = None,
 ) -> Tensor:
     """The gradient of the filters, from that of the moments (``out`` is not needed here).
@@ -138,21 +145,20 @@ def backward(
     source, signals = flat(grad), None if by_x is None else flat(by_x)
     shares = np.zeros((len(parts), filters.numel()), source.dtype)  # one per thread
     calls = zip(parts, shares, strict=True)
-    threads.run([partial(kernel, *args, part, source, to, None, signals) for part, to in calls])
+    threads.run([partial(kernel, *args, part, source, to, signals) for part, to in calls])
     return torch.from_numpy(reduce(np.add, shares)).view(filters.shape)
 
 
 def _prepare(
     batch: Batch, filters: Tensor, policy: PathPolicy, keep: bool
-) -> tuple[Any, tuple[Any, ...], list[tuple[int, int, int, int]]]:
+) -> tuple[tuple[Any, int], tuple[Any, ...], list[tuple[int, int, int, int]]]:
     """The kernel and its paths; its arguments: those of all threads, and the part of each."""
     models, channels, scales, steps = filters.shape
-    units, x = models * channels, flat(batch.x)
-    increasing = policy == "increasing"
-    shape, paths, kernel = make_shape(units, channels, scales, steps, increasing, filters.itemsize)
+    sizes = (channels, scales, steps, policy == "increasing", filters.itemsize, batch.operator)
+    shape, paths, kernel = make_shape(models * channels, *sizes)
     graphs = make_graphs(batch.rowptr, batch.col, batch.weight, batch.ptr, batch.multiplicity)
-    powers = x[:0] if batch.powers is None else flat(batch.powers)
-    count, total, blocks = torch.get_num_threads(), graphs.ptr.size - 1, -(-units // shape.group)
+    total, blocks = graphs.ptr.size - 1, -(-models * shape.padded // shape.units)
+    count = torch.get_num_threads()
     if count == 1 or total == 0:
         ranges = [(0, total, 0, blocks)]
     elif total < 4 * count <= blocks * total:
@@ -160,116 +166,60 @@ def _prepare(
     else:  # a node costs about as much as eight entries
         work = 8 * graphs.ptr + graphs.rowptr[graphs.ptr]
         ranges = [(*part, 0, blocks) for part in threads.split(work, count)]
-    size = batch.x.shape[0] * (shape.powers + blocks * shape.node) + total * blocks * shape.fixed
-    size = size + UNROLL * shape.powers if keep and size < MAX_RECORD else 0  # read beyond its end
-    kept = torch.empty(size, dtype=filters.dtype)
-    return (kernel, paths), (graphs, x, powers, flat(filters), kept.numpy()), ranges
+    node, fixed = shape.chunks * shape.powers + blocks * shape.node, blocks * shape.fixed
+    size = batch.x.shape[0] * node + total * fixed
+    x, mixed = flat(batch.x), flat(filters)
+    kept = np.empty(size if keep and size < MAX_RECORD else 0, x.dtype)
+    return (kernel, paths), (graphs, x, mixed, kept), ranges
 
 
 @inner
 def _make_workspace(shape, rows, place, nodes, blocks):
     """Buffers from ``place`` on; also where the record of one block may be."""
-    states, bank = nodes * shape.lanes, blocks * shape.padded_steps * shape.size
-    moments = place + rounded(2 * shape.row)
-    filters = moments + 4 * shape.size
-    signal = filters + 2 * bank
-    x = signal + states * (shape.steps + 1)
-    energy = x + rounded(nodes * shape.channels + shape.width)
-    for k in range(place, signal):
+    bank = blocks * shape.bank
+    moments = place + 2 * bank
+    for k in range(place, moments + 4 * shape.size):
         put(rows.data, k, 0)
-    for k in range(shape.scales):
-        put(rows.data, place + k, -1)
-    for k in range(shape.parents):
-        put(rows.data, place + shape.row + k, 1)
-    put(rows.data, place + shape.scales, 1)
-    places = signal + states, signal, x, energy, place, moments, filters, filters + bank
-    return Workspace(rows, rows.data, *places), energy + rounded(nodes)
+    before = moments + 4 * shape.size
+    after = before + rounded(nodes + UNROLL)
+    energy = after + rounded(nodes + UNROLL)
+    x = energy + rounded(nodes)
+    signal = x + rounded(nodes * shape.chunks * shape.units)
+    states = signal + nodes * shape.width
+    places = before, after, energy, x, signal, states, moments, place, place + bank
+    return Workspace(rows, rows.data, *places), states + nodes * shape.states
 
 
 @inner
-def _make_record(shape, given, n, data, place, block):
+def _make_record(shape, n, data, place, chunk, block):
     """The record of a block on a graph whose record begins at ``place``."""
-    apart, node, step = shape.padded_steps * n * shape.width, shape.width, n * shape.width
-    if given:
-        apart, node, step = shape.width, shape.steps * shape.channels, shape.channels
-    first = place + n * shape.powers + block * (n * shape.node + shape.fixed)
-    second = first + n * shape.group * shape.row
-    means = second + n * shape.parents * shape.lanes + UNROLL * shape.row
-    root = means + 4 * shape.size
-    return Record(data, place, apart, node, step, first, second, means, root)
+    states = place + chunk * n * shape.powers
+    first = place + shape.chunks * n * shape.powers + block * (n * shape.node + shape.fixed)
+    means = first + n * shape.node + shape.fixed - 4 * shape.size - rounded(shape.units)
+    return Record(data, states, first, first + n * shape.width, means, means + 4 * shape.size)
 
 
-def _make_kernel(shape: Shape, lane: NDArray[Any], wavelet: NDArray[Any]) -> Any:
-    """The kernel, in which sizes and places are constants: as arguments they take time."""
+@inlined
+def _load_factors(shape, n, space):
+    for i in range(n):
+        degree = at(space.data, space.rows.degree + i)
+        scale = np.sqrt(degree) if shape.operator == 2 else degree
+        scale = space.rows.one if shape.operator == 1 else scale
+        put(space.data, space.after + i, scale)
+        put(space.data, space.before + i, space.rows.one / scale)
 
-    @entry
-    def scatter(graphs, x, powers, filters, kept, part, grad, out, logits, by_x):
-        """Moments of some graphs and blocks.
 
-        Args:
-            kept: where forward leaves what it has computed for backward; or empty.
-            part: first and last graph, first and last block.
-            grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
-            out: written, the moments; or, with ``grad``, what these graphs and units contribute to
-                the gradient of the filters ``[units, scales, steps]``.
-            logits: ``None``, or those whose filters are written first.
-            by_x: ``None``, or written, the gradient of the signals of one model.
-        """
-        if logits is not None:  # every thread writes the same
-            fill_filters(logits, filters.reshape(logits.shape[0], -1, shape.scales, shape.steps))
-        begin, end, low, high = part
-        units, size = filters.size // (shape.scales * shape.steps), shape.padded_steps * shape.size
-        blocks, total = (units + shape.group - 1) // shape.group, graphs.ptr.size - 1
-        each = (shape.steps + 1) * shape.lanes + shape.channels + 1 + shape.powers + shape.node
-        fixed = 2 * (blocks * size + shape.row) + 4 * shape.size + shape.fixed
-        fixed += UNROLL * (shape.powers + shape.lanes + 6)  # to read beyond, and to round
-        memory, rows, place, nodes = allocate(graphs, begin, end, x, each, fixed)
-        space, own = _make_workspace(shape, rows, place, nodes, blocks)
-        _move_filters(shape, lane, wavelet, filters, space.bank, space.data, False)
-        fresh, given = grad is None or kept.size == 0, powers.size > 0
-        for g in range(begin, end):
-            if at(graphs.ptr, g) == at(graphs.ptr, g + 1):
-                continue
-            first, n = load_graph(graphs, g, 1, rows)
-            if fresh or by_x is not None:
-                orders.energy_weights(n, space)
-            data, start, many = rows.data, own, 0
-            if kept.size:
-                data, many = pointer(kept, 0), 1
-                start = first * (shape.powers + blocks * shape.node) + g * blocks * shape.fixed
-            if fresh:
-                record = _make_record(shape, given, n, data, start, low * many)
-                multiply_places(rows, n, shape.width)
-                orders.load_signals(
-                    shape, pointer(x, 0), pointer(powers, 0), given, first, n, space, record
-                )
-            multiply_places(rows, n, shape.lanes // shape.width if fresh else shape.lanes)
-            share = _node_share(rows.counts, rows.multiplicity, n)
-            for block in range(low, high):
-                a, bank = block * shape.group, space.bank + block * size
-                b = min(units, a + shape.group)
-                record = _make_record(shape, given, n, data, start, block * many)
-                if fresh:
-                    orders.first_order(shape, n, share, a, b, bank, space, record)
-                orders.diffuse_parents(shape, n, b - a, space, record)
-                if fresh:
-                    orders.second_order(shape, n, share, bank + shape.second, space, record)
-                if grad is None:
-                    _moments(shape, b - a, space, record)
-                    _move_moments(shape, lane, total, g, a, b, out, space, False)
-                else:
-                    _move_moments(shape, lane, total, g, a, b, grad, space, True)
-                    gradient = bank + space.grad - space.bank
-                    _gradients(shape, n, share, a, b, bank, gradient, space, record)
-                    if by_x is not None:
-                        orders.gradient_signals(
-                            shape, n, share, a, b, bank, x, first, by_x, space, record
-                        )
-        if grad is not None:
-            _move_filters(shape, lane, wavelet, out, space.grad, space.data, True)
-        return memory[0].size  # it has been in use until here
-
-    return scatter
+@inlined
+def _load_signals(shape, x, first, n, space):
+    """Copies the signals of a graph by chunks; zeros for padding."""
+    for chunk in range(shape.chunks):
+        for i in range(n):
+            node = first + at(space.rows.order, i)
+            for k in range(shape.units):
+                value, c = space.rows.one - space.rows.one, (chunk * shape.units + k) % shape.padded
+                if c < shape.channels:
+                    value = at(x, node * shape.channels + c)
+                put(space.data, space.x + (chunk * n + i) * shape.units + k, value)
 
 
 @inlined
@@ -283,81 +233,148 @@ def _node_share(counts, place, n):
     return 1.0 / max(total, 1.0)
 
 
+def _make_kernel(
+    shape: Shape, zero: Order, first: Order, second: Order, place: Any, wavelet: Any
+) -> Any:
+    """The kernel, in which sizes and places are constants: as arguments they take time."""
+
+    @entry
+    def scatter(graphs, x, filters, kept, part, grad, out, by_x):
+        """Moments of some graphs and blocks.
+
+        Args:
+            kept: where forward leaves what it has computed for backward; or empty.
+            part: first and last graph, first and last block.
+            grad: ``None``, or the gradient of the moments ``[models, graphs, paths, channels, 4]``.
+            out: written, the moments; or, with ``grad``, what these graphs and units contribute to
+                the gradient of the filters ``[models, channels, scales, steps]``.
+            by_x: ``None``, or written, the gradient of the signals of one model.
+        """
+        begin, end, low, high = part
+        models = filters.size // (shape.channels * shape.scales * shape.steps)
+        blocks = (models * shape.padded + shape.units - 1) // shape.units
+        per_node = shape.chunks * shape.powers + shape.node
+        each = per_node + shape.chunks * shape.units + shape.width + shape.states + 3
+        fixed = 2 * blocks * shape.bank + 4 * shape.size + shape.fixed
+        fixed += UNROLL * (2 + second.lanes) + 8 * ALIGNMENT
+        memory, rows, start, nodes = allocate(graphs, begin, end, x, each, fixed)
+        space, own = _make_workspace(shape, rows, start, nodes, blocks)
+        _move_filters(shape, place, wavelet, filters, space.bank, space.data, False)
+        fresh, total = grad is None or kept.size == 0, graphs.ptr.size - 1
+        for g in range(begin, end):
+            if at(graphs.ptr, g) == at(graphs.ptr, g + 1):
+                continue
+            node, n = load_graph(graphs, g, 1, rows)
+            share = _node_share(rows.counts, rows.multiplicity, n)
+            _load_factors(shape, n, space)
+            data, start, many = rows.data, own, 0
+            if kept.size:
+                data, many = pointer(kept, 0), 1
+                start = node * (per_node + (blocks - 1) * shape.node) + g * blocks * shape.fixed
+            if fresh or by_x is not None:
+                orders.energy_weights(n, space)
+                _load_signals(shape, x, node, n, space)
+            scale_places(rows, n, 1, first.lanes)
+            for chunk in range(shape.chunks if fresh else 0):
+                record = _make_record(shape, n, data, start, chunk, low * many)
+                signals, line = space.x + chunk * n * shape.units, shape.units
+                states, source = record.states, record.first
+                orders.diffuse(first, n, space.data, signals, line, data, source, states, space)
+            scale_places(rows, n, first.lanes, second.lanes)
+            for block in range(low, high):
+                chunk = block % shape.chunks
+                record = _make_record(shape, n, data, start, chunk, block * many)
+                signals, states = space.x + chunk * n * shape.units, space.states
+                bank = space.bank + block * shape.bank
+                z, width = record.first, first.width
+                if fresh:
+                    orders.root_energy(zero, n, share, signals, space, record)
+                    orders.take_means(zero, n, share, space.data, signals, space, record)
+                    orders.apply_filters(first, n, bank, data, record.states, z, space, record)
+                    orders.take_means(first, n, share, data, z, space, record)
+                orders.diffuse(second, n, data, z, width, space.data, space.signal, states, space)
+                z = record.second
+                if fresh:
+                    orders.apply_filters(second, n, bank, space.data, states, z, space, record)
+                    orders.take_means(second, n, share, data, z, space, record)
+                if grad is None:
+                    orders.take_moments(zero, space, record)
+                    orders.take_moments(first, space, record)
+                    orders.take_moments(second, space, record)
+                    _move_moments(shape, place, models, total, g, block, out, space, False)
+                    continue
+                _move_moments(shape, place, models, total, g, block, grad, space, True)
+                change = bank + space.grad - space.bank
+                orders.gradient_values(second, n, share, data, z, data, z, space, record)
+                orders.gradient_filters(second, n, space.data, states, z, change, space, record)
+                orders.gradient_signals(
+                    second, n, bank, space.data, states, z, width, space, record
+                )
+                z, states = record.first, record.states
+                orders.gradient_values(first, n, share, data, z, data, z, space, record)
+                orders.gradient_filters(first, n, data, states, z, change, space, record)
+                if by_x is not None:
+                    scale_places(rows, n, second.lanes, first.lanes)
+                    line = first.lanes
+                    orders.gradient_signals(first, n, bank, data, states, z, line, space, record)
+                    scale_places(rows, n, first.lanes, second.lanes)
+                    orders.gradient_values(
+                        zero, n, share, space.data, signals, data, z, space, record
+                    )
+                    _move_signals(shape, n, share, node, chunk, z, signals, by_x, space, record)
+        if grad is not None:
+            _move_filters(shape, place, wavelet, out, space.grad, space.data, True)
+        return memory[0].size  # it has been in use until here
+
+    return scatter
+
+
 @inlined
-def _move_filters(shape, lane, wavelet, filters, bank, data, back):
-    """Copies filters ``[units, scales, steps]`` to the banks, or adds the banks to them."""
-    for u in range(filters.size // (shape.scales * shape.steps)):
-        block, k = u // shape.group, u % shape.group
+def _move_filters(shape, place, wavelet, filters, bank, data, back):
+    """Copies filters ``[models, channels, J, m]`` to the banks, or adds the banks to them."""
+    for row in range(filters.size // (shape.scales * shape.steps)):
+        unit = row // shape.channels * shape.padded + row % shape.channels
+        block, k = unit // shape.units, unit % shape.units
         for path in range(1, wavelet.size):
-            place = bank + block * shape.padded_steps * shape.size + lane[k, path]
-            source = (u * shape.scales + wavelet[path]) * shape.steps
+            lane = bank + block * shape.bank + place[path] + k
+            source = (row * shape.scales + wavelet[path]) * shape.steps
             for s in range(shape.steps):
                 if back:
-                    filters[source + s] += at(data, place + s * shape.size)
+                    filters[source + s] += at(data, lane + s * shape.size)
                 else:
-                    put(data, place + s * shape.size, filters[source + s])
+                    put(data, lane + s * shape.size, filters[source + s])
 
 
 @inlined
-def _move_moments(shape, lane, graphs, g, low, high, out, space, back):
+def _move_moments(shape, place, models, graphs, g, block, out, space, back):
     """Copies the moments of a block to a graph's place in the output, or back."""
-    paths = lane.shape[1]
-    for k in range(high - low):
-        model, channel = (low + k) // shape.channels, (low + k) % shape.channels
-        target = 4 * ((model * graphs + g) * paths * shape.channels + channel)
-        for path in range(paths):
-            source = space.moments + lane[k, path]
+    for k in range(shape.units):
+        unit = block * shape.units + k
+        model, channel = unit // shape.padded, unit % shape.padded
+        if model >= models or channel >= shape.channels:
+            continue
+        target = 4 * ((model * graphs + g) * place.size * shape.channels + channel)
+        for path in range(place.size):
+            lane = space.moments + place[path] + k
             for m in range(4):
                 if back:
-                    put(space.data, source + m * shape.size, at(out, target + m))
+                    put(space.data, lane + m * shape.size, at(out, target + m))
                 else:
-                    put(out, target + m, at(space.data, source + m * shape.size))
+                    put(out, target + m, at(space.data, lane + m * shape.size))
             target += 4 * shape.channels
 
 
-@merged
-def _moments(shape, units, space, record):
-    """Writes the moments of a block to the workspace."""
-    line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.wide, shape.parts)
-    for k in range(units):
-        root = line + at(record.data, record.root + k * shape.parents)
-        _moments_of(shape, line, k * shape.row, root, space, record)
-    root = wide + load(zeros(space.data, shape.lanes, 1), record.data, record.root)
-    _moments_of(shape, wide, shape.second, root, space, record)
-
-
 @inlined
-def _moments_of(shape, like, place, root, space, record):
-    """Writes the moments of the lanes from ``place`` on."""
-    means = orders.four_rows(like, record.data, record.means + place, shape.size)
-    moments = orders.moments_of(means[0], means[1:], root * root)
-    for m in range(4):
-        store(moments[m], space.data, space.moments + m * shape.size + place)
-
-
-@inlined
-def _cubic(shape, like, place, root, share, space, record):
-    """The mean of the lanes from ``place`` on, and their gradient as a cubic.
-
-    The gradient in the energy replaces that of the mean.
-    """
-    means = orders.four_rows(like, record.data, record.means + place, shape.size)
-    slopes = orders.four_rows(like, space.data, space.moments + place, shape.size)
-    cubic, by_energy = orders.gradient_cubic(slopes, share, means[1:], root)
-    store(by_energy, space.data, space.moments + place)
-    return means[0], cubic
-
-
-@merged
-def _gradients(shape, n, share, low, high, bank, grad, space, record):
-    """Adds what a block on one graph contributes to ``grad``, the gradient of its bank."""
-    line, wide = zeros(space.data, shape.row, 1), zeros(space.data, shape.wide, shape.parts)
-    root = wide + load(zeros(space.data, shape.lanes, 1), record.data, record.root)
-    means, cubics = _cubic(shape, wide, shape.second, root, share, space, record)
-    second, grad_second = bank + shape.second, grad + shape.second
-    orders.gradient_second(shape, n, means, cubics, second, grad_second, space, record)
-    for k in range(high - low):
-        root_k = line + at(record.data, record.root + k * shape.parents)
-        mean, cubic = _cubic(shape, line, k * shape.row, root_k, share, space, record)
-        c = (low + k) % shape.channels
-        orders.gradient_first(shape, n, c, k, grad, mean, cubic, space, record)
+def _move_signals(shape, n, share, first, chunk, z, signals, out, space, record):
+    """Writes the gradient of the signals of a chunk, after that of their moments at ``z``."""
+    data, rows = space.data, space.rows
+    for k in range(min(shape.units, shape.channels - chunk * shape.units)):
+        by_energy = rows.one - rows.one
+        for lane in range(k, shape.size, shape.units):
+            by_energy += at(data, space.moments + lane)
+        for i in range(n):
+            cell = i * shape.units + k
+            total = at(record.data, z + cell) + at(data, space.signal + cell)
+            energy = at(data, space.energy + i) * by_energy * 2.0 * share
+            total += energy * at(data, signals + cell)
+            put(out, (first + at(rows.order, i)) * shape.channels + chunk * shape.units + k, total)

@@ -289,8 +289,8 @@ def put(typingctx, array, index, value):
 
 @intrinsic
 def fold_product(typingctx, like, a, b):
-    """All parts of ``a * b`` added up to one like ``like``; they may be twice as long."""
-    if like.parts != 1 or a != b or a.lanes not in (like.lanes, 2 * like.lanes):
+    """All parts of ``a * b`` added up to one like ``like``, and pieces of so many lanes."""
+    if like.parts != 1 or a != b or a.lanes % like.lanes:
         return None
 
     def build(context, builder, sig, args):
@@ -298,9 +298,9 @@ def fold_product(typingctx, like, a, b):
         total = builder.fmul(ones[0], twos[0])
         for one, two in zip(ones[1:], twos[1:], strict=True):
             total = _call(builder, "fmuladd", one, two, total)
-        if a.lanes > like.lanes:
-            halves = range(like.lanes), range(like.lanes, a.lanes)
-            total = builder.fadd(*(_pick(builder, total, half) for half in halves))
+        while (half := total.type.count // 2) >= like.lanes:
+            low, high = range(half), range(half, 2 * half)
+            total = builder.fadd(*(_pick(builder, total, places) for places in (low, high)))
         return _unite(builder, [total])
 
     return like(like, a, b), build

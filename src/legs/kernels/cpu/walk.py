@@ -156,10 +156,10 @@ def load_graph(graphs, g, length, space):
 
 
 @inlined
-def multiply_places(space, n, factor):
-    """Multiplies the length of a state."""
+def scale_places(space, n, before, after):
+    """Changes the length of a state."""
     for e in range(at(space.start, n)):
-        put(space.near, e, at(space.near, e) * factor)
+        put(space.near, e, at(space.near, e) // before * after)
 
 
 @inlined

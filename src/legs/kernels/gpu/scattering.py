@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from legs.functional.bank import OPERATORS
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
 from legs.kernels.csr import Batch
 from legs.kernels.gpu import launch
@@ -120,9 +121,12 @@ def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Ten
     graphs, nodes = batch.ptr.shape[0] - 1, x.shape[0]
     optional = (batch.powers, batch.weight, batch.multiplicity)
     powers, weight, multiplicity = (t if t is None else t.contiguous() for t in optional)
+    powers = powers if batch.operator == "walk" else None
     inverse, shares = x.new_empty(nodes), x.new_empty(graphs)
     floors, near = x.new_empty(graphs, channels), torch.empty_like(batch.col, dtype=torch.int16)
-    flags = (("WEIGHTED", int(weight is not None)), ("MERGED", int(multiplicity is not None)))
+    operator = ("OPERATOR", OPERATORS.index(batch.operator))
+    merged = ("MERGED", int(multiplicity is not None))
+    flags = (("WEIGHTED", int(weight is not None)), merged, operator)
     mean = -(-nodes // max(graphs, 1))
     prepare, kernels = _plan(sizes, mean, bool(gradient), flags, x.dtype, device)
     per_block = min(MAX_MODELS, max(1, graphs * models // MIN_BLOCKS))
@@ -146,7 +150,7 @@ def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Ten
     return out
 
 
-def forward(batch: Batch, filters: Tensor, policy: str = "increasing") -> Tensor:
+def forward(batch: Batch, filters: Tensor, policy: str = "increasing", _: object = None) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.op`."""
     models, channels, scales, _ = filters.shape
     pairs = scales * scales if policy == "all" else scales * (scales - 1) // 2
@@ -155,7 +159,7 @@ def forward(batch: Batch, filters: Tensor, policy: str = "increasing") -> Tensor
 
 
 def backward(
-    batch: Batch, filters: Tensor, grad: Tensor, out: Tensor, policy: str = "increasing"
+    batch: Batch, filters: Tensor, grad: Tensor, out: Tensor, policy: str = "increasing", *_: object
 ) -> Tensor:
     """Gradient of the filters, ``[models, channels, scales, steps]``; ``out`` is the forward's."""
     # One partial sum per graph, added in a fixed order: no atomics, the same bits every time.

@@ -49,28 +49,27 @@ def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
 
     Differentiable in ``x`` any number of times.
     """
-    return _Product.single(x, values, *pattern[:8])
+    out: Tensor = _Product.call(x, values, pattern)
+    return out
 
 
 class _Product(Folded):
     once = False
 
     @staticmethod
-    def forward(x: Tensor, values: Tensor, *tensors: Any) -> Tensor:
-        pattern = Pattern(*tensors)
+    def compute(x: Tensor, values: Tensor, pattern: Pattern) -> Tensor:
         return product(pattern.rowptr, pattern.col, None, values, x)
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        super().setup_context(ctx, (None, *inputs[1:]), output)  # it is linear in x
+        super().setup_context(ctx, (inputs[0], None, *inputs[2:]), output)  # it is linear in x
 
     @staticmethod
     def gradients(
-        grad: Tensor, needs: Any, x: None, values: Tensor, *tensors: Any
+        grad: Tensor, needs: Any, x: None, values: Tensor, pattern: Pattern
     ) -> tuple[Tensor]:
-        pattern = Pattern(*tensors)
         values = values.index_select(0, pattern.to_columns)
-        return (_Product.call(grad, values, *pattern.transpose()[:8]),)
+        return (_Product.call(grad, values, pattern.transpose(), stacked=True),)
 
 
 def attend(
@@ -83,17 +82,22 @@ def attend(
     ``[nodes, heads]``; heads are a power of two up to 32. ``weight`` is how many times each entry
     counts, ``[entries]``.
     """
-    return _Attend.single(hidden, source, target, weight, slope, *pattern[:8])
+    out: Tensor = _Attend.call(hidden, source, target, weight, slope, pattern)[0]
+    return out
 
 
 class _Attend(Folded):
     mapped = 3
 
     @staticmethod
-    def forward(
-        hidden: Tensor, source: Tensor, target: Tensor, weight: Tensor, slope: float, *tensors: Any
+    def compute(
+        hidden: Tensor,
+        source: Tensor,
+        target: Tensor,
+        weight: Tensor,
+        slope: float,
+        pattern: Pattern,
     ) -> tuple[Tensor, Tensor]:
-        pattern = Pattern(*tensors)
         share = source.new_empty(len(source), len(weight), source.shape[2])
         args = [pattern.rowptr, pattern.col, weight, source, target, share]
         _Attend.run("attention_forward", hidden, share, args, slope)
@@ -103,8 +107,7 @@ class _Attend(Folded):
     def gradients(
         grad: Tensor, needs: Any, hidden: Tensor, source: Tensor, target: Tensor, *rest: Any
     ) -> tuple[Tensor, ...]:
-        _, slope, *tensors, share = rest
-        pattern = Pattern(*tensors)
+        _, slope, pattern, share = rest
         change, of_target = torch.empty_like(share), source.new_empty(source.shape)
         args = [pattern.rowptr, pattern.col, source, target, share, hidden, grad]
         _Attend.run("attention_backward", hidden, share, [*args, change, of_target], slope)
@@ -144,14 +147,15 @@ def norm_relu(x: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float
     """``relu(layer_norm(x + bias, weight, shift))`` over the channels, ``[rows, channels]``."""
     if not launch.applies(x) or not x.numel():
         return F.layer_norm(x + bias, weight.shape, weight, shift, eps).relu()
-    return _NormRelu.single(x, bias, weight, shift, eps)
+    out: Tensor = _NormRelu.call(x, bias, weight, shift, eps)
+    return out
 
 
 class _NormRelu(Folded):
     mapped = 4
 
     @staticmethod
-    def forward(x: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float) -> Tensor:
+    def compute(x: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float) -> Tensor:
         out = x.new_empty(x.shape)
         _NormRelu.run("norm_relu_forward", [x, bias, weight, shift, out], eps)
         return out
@@ -183,7 +187,8 @@ def batch_norm(
     ``mask``, ``[rows]``, is one where a row enters the statistics, else zero; ``layer`` are weight,
     bias, running mean and running variance, of which the last two are updated in place.
     """
-    return _BatchNorm.single(x, mask, *layer, eps, momentum, relu)
+    out: Tensor = _BatchNorm.call(x, mask, *layer, eps, momentum, relu)[0]
+    return out
 
 
 class _BatchNorm(Folded):
@@ -192,7 +197,7 @@ class _BatchNorm(Folded):
     mapped, shared = 6, 1
 
     @staticmethod
-    def forward(x: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    def compute(x: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         *layer, eps, momentum, relu = rest
         out = x.new_empty(*mask.shape, x.shape[2])
         stats = x.new_empty(len(mask), 3, x.shape[2])
@@ -202,7 +207,7 @@ class _BatchNorm(Folded):
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        saved = (*inputs[:4], None, None, *inputs[6:])  # running averages may change meanwhile
+        saved = (*inputs[:5], None, None, *inputs[7:])  # running averages may change meanwhile
         super().setup_context(ctx, saved, output)
 
     @staticmethod
@@ -237,14 +242,15 @@ def mix(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:
     ``bands`` are ``[rows, bands, channels]``, ``weight`` is ``[1 + bands, channels]``; ``phi`` is
     the absolute value of the first ``absolute`` bands, and leaves others as they are.
     """
-    return _Mix.single(x, bands, weight, absolute)
+    out: Tensor = _Mix.call(x, bands, weight, absolute)
+    return out
 
 
 class _Mix(Folded):
     mapped = 3
 
     @staticmethod
-    def forward(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:
+    def compute(x: Tensor, bands: Tensor, weight: Tensor, absolute: int) -> Tensor:
         out, constants = x.new_empty(x.shape), {"B": bands.shape[2], "ABSOLUTE": absolute}
         args, blocks = [x, bands, weight, out, *x.shape], -(-x.numel() // THREADS)
         launch.run("mix", "mix_forward", x, blocks, THREADS, args, **constants)

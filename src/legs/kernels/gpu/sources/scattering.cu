@@ -7,6 +7,7 @@
 //   ALL       1 if all pairs of wavelets are paths, 0 for increasing ones
 //   WEIGHTED  1 if edges have weights
 //   MERGED    1 if nodes have multiplicities
+//   OPERATOR  0 for W D^-1, 1 for D^-1 W, 2 for D^-1/2 W D^-1/2
 //   BACKWARD  1 for the gradient of the filters
 //   THREADS   per block
 //   SMALL     1 for graphs that fit into a block's registers and shared memory, 0 for any
@@ -50,7 +51,7 @@ struct Graph {
 };
 
 struct Memory {
-    real *bank, *q, *first, *second, *degree;
+    real *bank, *q, *first, *second, *after;  // after: a factor of nodes, S
 
     // Filters are in shared memory always; what grows with the graph is for small graphs. The host
     // computes the same sizes.
@@ -61,18 +62,26 @@ struct Memory {
         q = SMALL ? shared + BANK : scratch;
         first = q + states * state_size(nodes * larger(LANES, C));
         second = first + nodes * FIRST;
-        degree = second + nodes * SECOND;
-        for (int i = threadIdx.x; i < g.nodes; i += THREADS) degree[i] = 1 / g.inverse[i];
+        after = second + nodes * SECOND;
+        for (int i = threadIdx.x; i < g.nodes; i += THREADS) {
+            const real degree = 1 / g.inverse[i];
+            after[i] = OPERATOR == 0 ? degree : OPERATOR == 1 ? real(1) : sqrt(degree);
+        }
     }
 };
 
 // Diffusion. The walk is P = (I + W D^-1) / 2. Everything is diffused as q = D^-1 h, because then
 //   D^-1 P D = (I + D^-1 W) / 2 = P^T   (W is symmetric):
-// one operator, q_i <- (q_i + (1/d_i) sum_j W_ij q_j) / 2, serves forward and backward.
+// one operator, q_i <- (q_i + (1/d_i) sum_j W_ij q_j) / 2, serves forward and backward. The others are
+// similar to it, S (D^-1 P D) S^-1 with S = D, I or D^1/2, and their adjoints with D S^-1 for S.
 //
 // A lane is what one node diffuses in the second order: a parent j and a channel c. An item is a
 // lane of a node. In small graphs a thread has up to ITEMS items, and keeps the places of their
 // neighbors and their sums in registers: only the states themselves go through shared memory.
+
+__device__ inline real before(const Graph& g, const Memory& mem, int i) {
+    return OPERATOR == 0 ? g.inverse[i] : 1 / mem.after[i];
+}
 
 // Calls f(register, item) for all items of this thread.
 template <class F>
@@ -160,7 +169,7 @@ __device__ void filter(const Graph& g, const Held<L>& held, const real* u, int s
     };
     keep = keep || !SMALL;
     each_item(items, [&](int, place_t item) {
-        const real value = u[item / L * stride + item % L] * g.inverse[item / L];
+        const real value = u[item / L * stride + item % L] * before(g, mem, item / L);
         scaled[item] = ABSOLUTE ? fabs(value) : value;
     });
     for (int s = threadIdx.x; s < larger(keep ? M : 2, 2); s += THREADS) q[s * size + items] = 0;
@@ -186,10 +195,10 @@ __device__ void filter(const Graph& g, const Held<L>& held, const real* u, int s
             for (int k = LOWEST; k < J; ++k) sums[r][k] = 0;
             for (int s = 0; s < M; ++s) own[r] = q[s * size + item], add(s, item);
         }
-        const real degree = mem.degree[item / L];
+        const real after = mem.after[item / L];
 #pragma unroll
         for (int k = LOWEST; k < J; ++k)
-            out[item / L * out_stride + (k - LOWEST) * L + item % L] = sums[r][k] * degree;
+            out[item / L * out_stride + (k - LOWEST) * L + item % L] = sums[r][k] * after;
     });
     __syncthreads();
 }
@@ -325,12 +334,12 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
         real sums[J] = {};
         for (int i = part; i < g.nodes; i += parts) {
             const real* values = (SECOND_ORDER ? mem.second + i * SECOND : mem.first + i * FIRST) + c;
-            const real degree = mem.degree[i] * g.times(i);
+            const real after = mem.after[i] * g.times(i);
 #pragma unroll
             for (int j = 0; j < L / C; ++j) {
                 const bool given = powers && !SECOND_ORDER;
                 const real state = given ? powers[((g.first + i) * M + s) * C + c] * g.times(i)
-                                         : mem.q[s * size + i * L + j * C + c] * degree;
+                                         : mem.q[s * size + i * L + j * C + c] * after;
 #pragma unroll
                 for (int k = SECOND_ORDER ? CHILD(j) : 0; k < J; ++k)
                     sums[k] += values[SECOND_ORDER ? ROW(k) * L + j * C : k * C] * state;
@@ -346,6 +355,10 @@ __device__ void collect(const Graph& g, const Memory& mem, const real* powers, r
     __syncthreads();
 }
 
+__device__ inline real adjoint_factor(const Graph& g, const Memory& mem, int i) {
+    return OPERATOR == 0 ? real(1) : g.inverse[i] * mem.after[i];
+}
+
 // g_s = sum_k bank_ks gbar_k + P^T g_{s+1}, over the states, which have served. Returns (I - P^T) g_0.
 __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Memory& mem) {
     const place_t items = (place_t)g.nodes * LANES, size = state_size(items);
@@ -354,7 +367,8 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
         const int lane = item % LANES;
 #pragma unroll
         for (int k = ALL ? 0 : 1; k < J; ++k)
-            given[r][k] = k < CHILD(lane / C) ? real(0) : mem.second[item / LANES * SECOND + ROW(k) * LANES + lane];
+            given[r][k] = k < CHILD(lane / C) ? real(0) : adjoint_factor(g, mem, item / LANES) *
+                                                              mem.second[item / LANES * SECOND + ROW(k) * LANES + lane];
     };
     const auto add = [&](int s, place_t first) {
 #pragma unroll
@@ -385,7 +399,7 @@ __device__ const real* adjoint(const Graph& g, const Held<LANES>& held, const Me
         __syncthreads();
     }
     each_item(items, [&](int r, place_t item) {
-        mem.q[size + item] = held.gathered(g, mem.q, r, item, true) / 2;
+        mem.q[size + item] = held.gathered(g, mem.q, r, item, true) / (2 * adjoint_factor(g, mem, item / LANES));
     });
     __syncthreads();
     return mem.q + size;
