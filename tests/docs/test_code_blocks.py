@@ -39,6 +39,8 @@ def test_code_runs(page: Path, request: pytest.FixtureRequest, tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     # For a picture in a report a reader waits longer than a test.
     monkeypatch.setattr("legs.explain.runs.QUALITY", {"draws": 1, "tolerance": 0.1, "most": 30})
+    for most in ("TREES", "ROUNDS"):
+        monkeypatch.setattr(f"legs.training.auto.{most}", 20)
     if page.name == "README.md":
         write_tables()
     waiting = [block for block in code if block.mark == "needs data"]

@@ -14,6 +14,7 @@ from legs.cli import main
 from legs.cli.report import paper_number
 from legs.report.folders import ReportError, kind_of, read_json, read_shown
 from legs.report.page import read_page, render, script_json, write_page, write_pictures
+from legs.report.plots import map_plot
 from tests.cli.molecules import told
 from tests.report.conftest import IMAGE, KINDS, SCRIPT
 
@@ -89,6 +90,10 @@ def test_words_of_a_model_of_classes(pages, classes_run):
     assert "the standard error of the accuracy is about" in text
     for title in (
         "Scores",
+        "Data",
+        "Ring systems (scaffolds)",
+        "Test molecules",
+        "Download all test predictions",
         "Learned scales and filters",
         "Map of the molecules",
         "Best and worst predictions",
@@ -106,7 +111,29 @@ def test_words_of_a_model_of_numbers(pages, numbers_run):
     assert "predict nodes, edges and heat" in text
     assert "started from Python" in text
     assert "Errors on the test graphs" in text
+    assert "An interval holds nine of ten new values" in text
+    view = read_page(numbers_run)
+    assert [trace.name for trace in view["figures"]["counts"].data] == [
+        "training",
+        "validation",
+        "test",
+    ]
+    drawn = view["figures"]["residuals"].data[0].customdata
+    index, cells = view["table"]["rows"][0]
+    assert index in drawn and cells[0] == view["run"].shown.table["id"].iloc[index]
     assert [row[0] for row in read_page(numbers_run)["targets"]] == ["nodes", "edges", "heat"]
+
+
+def test_colors_of_a_map_ignore_outliers():
+    figure = map_plot([*np.linspace(0, 1, 99), 1e6], "y")
+    assert figure.layout.coloraxis.cmax < 1000
+
+
+def test_curves_of_classes(classes_run):
+    figures = read_page(classes_run)["figures"]
+    area = float(re.search(r"area ([\d.]+)", figures["roc"].data[0].name)[1])
+    scores = read_json(classes_run / "results.json")["scores"]["test"]
+    assert area == pytest.approx(scores["roc_auc"], abs=0.006)
 
 
 def test_words_of_a_cross_validation(pages, cv_run):
@@ -155,7 +182,7 @@ def test_the_papers_numbers_stand_beside_ours(cv_run, tmp_path):
 def test_words_of_the_demonstration(pages, demo_run):
     text = parsed(pages["demo"]).text
     assert "4 models were trained to predict 10 properties" in text
-    for name in ("LEGS-FCN", "LEGS-FIXED", "GCN", "Baseline", "mean of the training set"):
+    for name in ("LEGS-FCN", "LEGS-DEEP", "GCN", "Baseline", "mean of the training set"):
         assert name in text
     assert "legs demo" in text or "pytest" in text
 
@@ -198,7 +225,7 @@ def test_a_run_without_test_graphs_or_epochs(tmp_path):
     fit(made_data(), "gs-svm", options=QUICK, directory=tmp_path / "svm")
     text = parsed(page_of(tmp_path / "svm")).text
     assert "there is no learning curve" in text
-    assert "the method is not a network" in text
+    assert "no network has a part" in text
 
 
 def test_json_may_stand_in_a_script():

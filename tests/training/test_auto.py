@@ -12,7 +12,11 @@ import legs
 from legs.cli import main
 from legs.data import from_objects
 from legs.data.splits import Split, scaffolds
+from legs.explain import attribute, explain_run
+from legs.explain.runs import drawn_graphs
 from legs.models.saving import ModelError, load_directory, save_directory
+from legs.report.page import write_page
+from legs.sklearn import LEGSClassifier, LEGSRegressor
 from legs.training import TrainingOptions, fit
 from legs.training.auto import blend_weights, inner_folds
 from legs.training.gaussian_process import Gram
@@ -64,7 +68,7 @@ def test_trees_predict_as_scikit_learn_does():
 def test_a_gaussian_process_interpolates():
     x, y = table()
     counts = np.zeros((80, 0), dtype=np.float32)
-    gram = Gram(x, counts, y, seed=0)
+    gram = Gram(x, counts, y).tune(0)
     index = np.arange(60)
     model = gram.fit(index)
     noise = np.exp(model.theta[0, 3].item())
@@ -138,6 +142,68 @@ def test_little_time_leaves_candidates_out():
         fit(molecules("regression"), "auto", model_options={"minutes": -1})
 
 
+@pytest.mark.parametrize("when", [2, 3.5])
+def test_a_run_resumes_from_its_candidates(when, tmp_path, monkeypatch):
+    for name in ("TREES", "ROUNDS"):
+        monkeypatch.setattr(f"legs.training.auto.{name}", 20)
+    data = molecules("regression")
+    undisturbed = fit(data, "auto", options=OPTIONS)
+
+    def stop(row):
+        if row["epoch"] == when:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(data, "auto", options=OPTIONS, directory=tmp_path / "run", report=stop)
+    fits = []
+    monkeypatch.setattr(
+        "legs.training.auto.fit_forest", lambda *a: fits.append(len(a[0])) or fit_forest(*a)
+    )
+    resumed = fit(data, "auto", options=OPTIONS, directory=tmp_path / "run")
+    assert torch.equal(resumed.predictor.predict(data), undisturbed.predictor.predict(data))
+    assert len(fits) <= 1  # on all graphs, in the end
+    weights = resumed.predictor.answerer.weights
+    assert weights == undisturbed.predictor.answerer.weights
+    with pytest.raises(ModelError, match="other settings"):
+        fit(data, "auto", options=OPTIONS, directory=tmp_path / "run", model_options={"minutes": 9})
+
+
+def test_a_blend_is_explained_by_its_networks(tmp_path, monkeypatch):
+    monkeypatch.setattr("legs.training.auto.blend_weights", lambda *_: [0.4, 0.2, 0.1, 0.3])
+    quality = {"draws": 1, "tolerance": 0.1, "most": 60}
+    monkeypatch.setattr("legs.explain.runs.QUALITY", quality)
+    fitted = fit(molecules("regression"), "auto", options=OPTIONS, directory=tmp_path)
+    file = explain_run(tmp_path)
+    (one,) = json.loads(file.read_text())["graphs"][0]["found"]
+    graph = drawn_graphs(tmp_path / "shown.npz")[0]
+    members = [
+        attribute(replace(fitted.predictor, answerer=network), graph, one["target"], **quality)
+        for network in fitted.predictor.answerer.networks
+    ]
+    assert one["value"] == pytest.approx(np.mean([each.value for each in members]), rel=1e-3)
+    mean = np.mean([each.nodes for each in members], axis=0)
+    np.testing.assert_allclose(one["nodes"], mean, rtol=1e-3, atol=1e-6)
+    assert len(one["nodes"]) == graph.num_nodes
+    page = write_page(tmp_path).read_text()
+    assert "by the networks of the blend (legs-deep, weight 0.30)" in page
+    assert "Candidates" in page
+
+
+def test_class_weights_shift_probabilities():
+    data = molecules("classification")
+    data = data.subset(np.flatnonzero((data.y == 0) | (torch.arange(60) % 6 == 1)))
+    split = Split(*np.split(np.random.default_rng(0).permutation(len(data)), [24, 30]))
+    usual, balanced = (
+        fit(data, "forest", split, replace(OPTIONS, balanced=b), group_by=None).predictor
+        for b in (False, True)
+    )
+    weights, p = balanced.task.class_weights, usual.predict(data)
+    torch.testing.assert_close(
+        balanced.predict(data), p * weights / (p @ weights).unsqueeze(1), atol=1e-5, rtol=0
+    )
+    assert weights[1] > 2 * weights[0]
+
+
 def test_test_graphs_take_no_part():
     data = molecules("regression")
     fitted = fit(data, "kernel", options=OPTIONS)
@@ -169,3 +235,18 @@ def test_command(tmp_path, capsys):
     main(["predict", str(run), str(path), "-o", str(out)])
     assert len(out.read_text().splitlines()) == 61
     main(["report", str(run)])
+
+
+def test_estimators_take_auto(monkeypatch):
+    for name in ("TREES", "ROUNDS"):
+        monkeypatch.setattr(f"legs.training.auto.{name}", 20)
+    table = rows(60)
+    smiles = [row["smiles"] for row in table]
+    y = np.array([[row["atoms"], row["weight"]] for row in table])
+    y[::7, 1] = np.nan
+    model = LEGSRegressor("auto", minutes=1, max_epochs=2).fit(smiles, y)
+    assert model.predict(smiles).shape == (60, 2)
+    assert model.score(smiles[1:7], y[1:7]) > 0.5
+    kinds = [row["kind"] for row in table]
+    model = LEGSClassifier("auto", minutes=1, max_epochs=2, class_weight="balanced")
+    assert model.fit(smiles, kinds).score(smiles, kinds) > 0.9

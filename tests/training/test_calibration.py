@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import json
+import math
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from legs.training.calibration import LEAST, MOST, calibrate
+from legs.training import TrainingOptions, fit, load_predictor
+from legs.training.calibration import LEAST, MOST, calibrate, half_widths
+from tests.training.made import made_data
 
 
 def reference(scores, target, weight):
@@ -60,3 +66,30 @@ def test_graphs_of_no_weight_count_nowhere():
     some = calibrate(out[:6], target[:6], torch.ones(6))
     for a, b in zip(calibrate(out, target, weight), some, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_intervals_cover_new_values(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    errors = torch.randn(20_000, 2, generator=generator) * torch.tensor([1.0, 5.0])
+    old, new = errors[:2_000], errors[2_000:]
+    old[::3, 1] = torch.nan
+    widths = half_widths(torch.zeros_like(old), old)
+    inside = (new.abs() <= torch.tensor(widths)).double().mean(0)
+    torch.testing.assert_close(inside, torch.full((2,), 0.9).double(), atol=0.02, rtol=0)
+    assert half_widths(torch.zeros(8, 1), torch.ones(8, 1)) == (None,)
+
+
+def test_predictions_have_intervals(tmp_path):
+    data, options = made_data("regression", 150), TrainingOptions(max_epochs=2)
+    fitted = fit(data, "baseline", options=options, directory=tmp_path)
+    error = (fitted.predictor.predict(data) - data.y)[fitted.split.validation].abs()
+    widths = load_predictor(tmp_path / "model").half_widths
+    place = math.ceil(0.9 * (len(error) + 1)) - 1
+    assert widths == pytest.approx(error.sort(dim=0).values[place].tolist())
+    table = pd.read_csv(tmp_path / "test_predictions.csv")
+    inside = [
+        table[f"measured:{name}"].between(table[f"lower:{name}"], table[f"upper:{name}"])
+        for name in data.target_names
+    ]
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["intervals"]["coverage"] == pytest.approx(np.mean(inside))

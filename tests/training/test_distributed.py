@@ -163,6 +163,7 @@ def scores(run: Path) -> dict[str, float]:
 
 def test_on_the_command_line(quick_start, table, tmp_path, capfd):
     words = ["train", str(table), "--target", "kind", "--epochs", "4", "--device", "cpu"]
+    words += ["--model", "legs-fcn"]
     assert main([*words, "-o", str(tmp_path / "two"), "--devices", "2"]) == 0
     assert main([*words, "-o", str(tmp_path / "one")]) == 0
     assert scores(tmp_path / "two") == pytest.approx(scores(tmp_path / "one"), rel=1e-4)

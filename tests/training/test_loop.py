@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from legs.models import available, create
-from legs.training import TrainingError, fit, loop, methods
+from legs.training import TrainingError, TrainingOptions, fit, loop, methods
 from legs.training.checkpoint import load_state
 from legs.training.cv.models import Job, Shared, train_networks
 from legs.training.inputs import Inputs
@@ -324,3 +324,21 @@ def test_layers_check_graphs_again_after_training():
     assert network.scattering.validate
     with pytest.raises(ValueError, match="directed"):
         network(torch.rand(2, 2), torch.tensor([[0], [1]]))
+
+
+def test_a_metric_decides_what_is_kept():
+    data, options = made_data("regression"), TrainingOptions(max_epochs=12, validate_every=1)
+    split, rows = made_split(), []
+    options = replace(options, lr=0.05, metric="mae:nodes")
+    fitted = fit(data, "baseline", split, options, report=rows.append)
+    scores = []
+    for epoch in range(1, 13):  # the same run, stopped there
+        one = replace(options, max_epochs=epoch, validate_every=epoch)
+        scores.append(fit(data, "baseline", split, one).scores["validation"]["mae:nodes"])
+    assert fitted.state.best_epoch == 1 + int(np.argmin(scores))
+    assert fitted.scores["validation"]["mae:nodes"] == pytest.approx(min(scores))
+    assert "metric" not in TrainingOptions().to_json()  # runs of 0.1.0 resume
+    with pytest.raises(ValueError, match="no score is called 'auc'; there are whitened_mse, r2"):
+        fit(data, "baseline", split, replace(options, metric="auc"))
+    with pytest.raises(ValueError, match="gs-svm has no epochs to choose"):
+        fit(data, "gs-svm", split, options)

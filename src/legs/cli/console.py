@@ -1,6 +1,7 @@
 """What commands print: text of files as text, which no terminal obeys; tables; progress bars."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rich import console
@@ -129,14 +130,14 @@ class Epochs(Bar):
 
     def __call__(self, row: dict[str, float]) -> None:
         """Shows an epoch."""
-        epoch = int(row["epoch"])
+        epoch = ceil(row["epoch"])  # candidates report shares
         if epoch > 1 and not self.last:
-            self.console.print(f"resuming after epoch {epoch - 1}")
+            self.console.print(f"resuming after {self.unit} {epoch - 1}")
         self.last = epoch
         losses = [f"{name} {row[name]:.3g}" for name in row if name != "epoch"]
         lines = [f"{self.title} {self.unit} {epoch}/{self.epochs}"]
         lines.append(", ".join(losses).replace("_", " "))
-        self.show(self.epochs, epoch, lines)
+        self.show(self.epochs, row["epoch"], lines)
 
 
 class Plan(Bar):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,15 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
 
     Returns:
         The file; ``None`` if there is nothing to explain: no network, or graphs that an earlier
-        version of this package did not keep.
+        version of this package did not keep. Of a blend, its networks are explained.
     """
     folder = Path(folder)
     if not (folder / "model" / folders.MODEL).is_file():
         return None
     predictor = load_predictor(find_model(folder))
-    if not isinstance(predictor.answerer, Network) or not (folder / GRAPHS).is_file():
+    networks = getattr(predictor.answerer, "networks", [predictor.answerer])
+    members = [replace(predictor, answerer=n) for n in networks if isinstance(n, Network)]
+    if not members or not (folder / GRAPHS).is_file():
         return None
     names = _targets(predictor, targets, folder)
     model = folders.read_model(folder, folders.read_results(folder))  # before anything is computed
@@ -51,7 +54,7 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
         graphs = drawn_graphs(folder / GRAPHS)
     with reading(folder / GRAPHS, folders.CLEAR):
         rows = [
-            {"place": index, "found": [_explain(predictor, graph, name) for name in names]}
+            {"place": index, "found": [_explain(members, graph, name) for name in names]}
             for index, graph in enumerate(graphs)
             if int(graph.num_nodes or 0) <= LARGEST
         ]
@@ -133,8 +136,15 @@ def _targets(predictor: Predictor, targets: Sequence[str], folder: Path) -> Sequ
         return [task.names[int(np.argmin(np.array(errors, dtype=float) / task.deviation.numpy()))]]
 
 
-def _explain(predictor: Predictor, graph: Data, target: str | None) -> Any:
-    shares = asdict(attribute(predictor, graph, target, **QUALITY))
-    del shares["channels"]  # not drawn
-    shares["nodes"] = shares["nodes"].tolist()
+def _explain(members: Sequence[Predictor], graph: Data, target: str | None) -> Any:
+    """The mean attribution of networks: that of their mean, as attributions are linear."""
+    quality = {**QUALITY, "draws": math.ceil(QUALITY["draws"] / len(members))}
+    found = []
+    for member in members:
+        found.append(asdict(attribute(member, graph, target, **quality)))
+        target = target or found[0]["target"]  # one class
+        del found[-1]["channels"]  # not drawn
+    shares = found[0]
+    for name in ("nodes", "value", "baseline", "gap"):
+        shares[name] = np.mean([each[name] for each in found], axis=0).tolist()
     return json.loads(json.dumps(shares), parse_float=lambda digits: float(f"{float(digits):.5g}"))

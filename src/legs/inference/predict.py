@@ -55,7 +55,8 @@ def predict_file(
     """Writes a table of predictions: a row for each row of the input, in its order.
 
     Columns: ``id``; ``measured:T`` where the input has the target T; ``predicted:T`` in its own
-    units, or the class, and ``probability:T=CLASS``; for molecules ``nearest``, ``similarity`` and
+    units, with the ends ``lower:T`` and ``upper:T`` of an interval that holds nine of ten new
+    values, or the class, and ``probability:T=CLASS``; for molecules ``nearest``, ``similarity`` and
     ``unlike_training`` (see :mod:`legs.training.neighbors`); with ``on_error="skip"`` also
     ``error``, which says why a row has no prediction; the other columns of the input.
     ``OUT.bad_rows.csv`` beside the output lists rows without a prediction.
@@ -86,7 +87,7 @@ def predict_file(
                     truths.seen.append(seen)
             if part.data is not None:
                 salts += part.data.info.get("salts", 0)
-            table = public_columns(task, table, target)
+            table = public_columns(task, table, target, predictor.half_widths)
             if predictor.neighbors is not None:
                 near = predictor.neighbors.nearest(() if part.data is None else part.data.smiles)
                 columns = pd.DataFrame(near, index=part.index).reindex(table.index)

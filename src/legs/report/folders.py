@@ -20,6 +20,7 @@ from legs import io
 from legs.report.theme import Floats
 
 RESULTS, EXPLAINED, DEMO = "results.json", "explained.json", "demo.json"
+PREDICTIONS = "test_predictions.csv"
 GRAPHS, MODEL, WEIGHTS = "shown.npz", "model.json", "weights.safetensors"
 # Of the graphs that are shown, see legs.training.shown.
 ARRAYS = {"numbers", "parts", "ptr", "edge_ptr", "edges", "places", "share", "best", "worst"}
@@ -32,7 +33,7 @@ DIGEST = "sha256"
 CLEAR = (io.BoundedError, ImportError, MemoryError, OSError)
 MADE = "run the command that made it again"
 # The model of a demonstration that is shown in detail comes first.
-DEMO_ORDER = ("legs-fcn", "legs-fixed", "gcn", "baseline")
+DEMO_ORDER = ("legs-deep", "legs-fcn", "legs-fixed", "gcn", "baseline")
 # A folder that no page can be made of; the message says why.
 ReportError = io.FileError
 
@@ -101,6 +102,7 @@ class Run:
         task = self.results["task"]
         self.method = str(self.results["settings"]["model"])
         self.classes = bool(task["kind"] == "classification")
+        self.labels = bool(task["kind"] == "multilabel")
         self.names = [str(name) for name in task["names"]]
         self.molecules = bool(self.results["data"].get("molecules"))
         # The epoch whose weights were kept; 0 if unknown.
@@ -229,7 +231,7 @@ def read_train(folder: Path) -> Run:
             folder,
             results,
             read_table(folder / "metrics.csv"),
-            _read_predictions(folder / "test_predictions.csv", results.get("task", {})),
+            _read_predictions(folder / PREDICTIONS, results.get("task", {})),
             read_scales(folder / "scales.jsonl"),
             read_shown(folder),
             read_explained(folder, model),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import confusion_matrix, roc_curve
 
 from legs.functional.frame import filter_responses, frame_bounds
 from legs.functional.operators import operator_spectrum
@@ -115,6 +115,35 @@ def confusion_plot(truth: Names, predicted: Names, names: Names) -> Any:
     return new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
 
 
+def count_plot(counts: Mapping[str, Any], target: str) -> Any:
+    """Values of a target, or classes, by part of the data, on top of each other."""
+    at, across = counts["at"], dict[str, Any](title={"text": label(target)})
+    if isinstance(at[0], str):
+        names, at = [label(one, 14) for one in at], list(range(len(at)))
+        across |= {"tickvals": at, "ticktext": names}
+    bars = [
+        {"type": "bar", "x": numbers(at), "y": counts[part], "name": name}
+        for part, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
+        if part in counts
+    ]
+    look: dict[str, Any] = {"barmode": "stack", "bargap": 0.06, "height": 300}
+    return new_plot(bars, xaxis=across, yaxis_title="count", **look)
+
+
+def roc_plot(truths: Mapping[str, Any], probabilities: Mapping[str, Any]) -> Any:
+    """Sensitivity against false positives of classes or labels, of which each has both kinds."""
+    traces = []
+    for name, truth in truths.items():
+        wrong, right, _ = roc_curve(truth, probabilities[name])
+        area = float(np.trapezoid(right, wrong))
+        points = {"x": numbers(wrong), "y": numbers(right), "mode": "lines"}
+        traces.append({**points, "name": f"{label(name, 18)} (area {area:.2f})"})
+    across = {"title": {"text": "share of others predicted"}, "range": [0, 1]}
+    up = {"title": {"text": "share of the class found"}, "range": [0, 1.02]}
+    figure = new_plot(traces, xaxis=across, yaxis=up, showlegend=True, height=360)
+    return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
+
+
 def _heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: float) -> Any:
     cells = {"x": x, "y": y, "z": numbers(shares, 3), "zmin": 0, "zmax": 1}
     return {"type": "heatmap", **cells, "xgap": xgap, "ygap": ygap}
@@ -138,7 +167,11 @@ def reliability_plot(probability: Floats, correct: npt.NDArray[np.bool_], bins: 
 
 
 def residual_figure(
-    truth: Floats, predicted: Floats, name: str = "", theme: Themed = "light"
+    truth: Floats,
+    predicted: Floats,
+    name: str = "",
+    theme: Themed = "light",
+    drawings: Sequence[int | None] | None = None,
 ) -> Any:
     """Predicted against true values, and the distribution of the errors.
 
@@ -147,6 +180,7 @@ def residual_figure(
         predicted: values, ``[graphs]``.
         name: of the target.
         theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
+        drawings: on a page, the drawing of each graph, if it has one.
 
     >>> figure = residual_figure(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.9, 2.2]))
     >>> len(figure.axes)
@@ -158,6 +192,8 @@ def residual_figure(
     some = np.random.default_rng(0).permutation(len(true))[:MOST_POINTS]
     points = {"x": numbers(true[some]), "y": numbers(ours[some]), "mode": "markers"}
     points["marker"] = {"size": 6, "opacity": 0.6}
+    if drawings is not None:
+        points["customdata"] = [drawings[k] for k in np.flatnonzero(finite)[some]]
     errors = {"type": "histogram", "x": numbers(ours - true), "nbinsx": 40}
     figure = new_plot(
         [points, {**errors, "xaxis": "x2", "yaxis": "y2"}],
@@ -274,7 +310,11 @@ def map_plot(values: Values, name: str, train: Any = ()) -> Any:
         shown = {"mode": "markers", "hoverinfo": "none", "showlegend": "color" not in marker}
         data += [{**trace, **shown}] if len(inside) else []
     hidden = {"showticklabels": False, "zeroline": False, "showgrid": False}
-    return new_plot(data, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
+    figure = new_plot(data, xaxis=hidden, yaxis=hidden, showlegend=True, height=520)
+    if continuous and finite.any():  # a few outliers would take all the colors
+        low, high = np.percentile(amounts[finite], [2, 98]).tolist()
+        figure.update_layout(coloraxis={"cmin": low, "cmax": high if high > low else low + 1})
+    return figure
 
 
 def map_figure(places: Floats, values: Values, label: str = "", theme: Themed = "light") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 
 from legs.report import plots, words
 from legs.report.drawings import graph_svg, molecule_svg
-from legs.report.folders import DEMO, CrossValidation, Run, Scales, Shown, read_json
+from legs.report.folders import DEMO, PREDICTIONS, CrossValidation, Run, Scales, Shown, read_json
 from legs.report.theme import Floats
 from legs.report.words import joined, method_name, number
 
@@ -28,6 +29,7 @@ LARGEST = 200
 # Of targets, a page describes only so many; of methods that are wrong, it names so many.
 MOST_TARGETS, MOST_METHODS, MOST_COLORS = 3, 6, 20
 EQUAL = "All nodes have the same features, so none contributes more than another."
+MOST_CURVES, LARGEST_FILE = 8, 1_000_000
 # States of a slider.
 STATES = 80
 
@@ -42,15 +44,24 @@ def train_view(run: Run, paper: Paper) -> View:
     if run.classes:
         what = f"classes of {data['name'] or 'your data'}"
     heads = {"test": "test", "guess": "baseline (test)"}
+    blend = "candidates" in run.results  # which scores training graphs out of fold
     heads |= {"validation": "validation", "train": "training"}
+    heads |= {n: f"{heads[n]}, out of fold" for n in ("validation", "train") if blend}
     parts = {part: run.scores(part) for part in heads if run.scores(part)}
     sizes = {part: f" ({size:,})" if (size := run.size(part)) else "" for part in parts}
     training, options = settings.get("training", {}), settings.get("model_options", {})
     test, base = run.scores("test"), run.scores("guess")
     single = names[0] if len(names) == 1 and test.get(f"mae:{names[0]}") is not None else ""
-    _predictions(run.predictions, names, figures)
+    _predictions(run.predictions, names, figures, run.shown)
+    if counts := data.get("targets"):
+        plotted = {name: plots.count_plot(each, name) for name, each in counts.items()}
+        figures["counts"] = plots.with_frames(plotted)
     return {
         "template": "train.html",
+        "blend": blend,
+        "candidates": _candidates(run),
+        "table": _prediction_rows(run),
+        "file": _encoded(run.folder / PREDICTIONS),
         "title": f"Predicting {what} with {method_name(run.method)}",
         "run": run,
         "noun": "molecule" if run.molecules else "graph",
@@ -64,7 +75,7 @@ def train_view(run: Run, paper: Paper) -> View:
             for name in next(iter(parts.values()), {})
             if ":" not in name or name.startswith("recall:")
         ],
-        "targets": _target_rows(run) if test and not run.classes else [],
+        "targets": _target_rows(run) if test and not (run.classes or run.labels) else [],
         "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
         **run_graphs(run, figures),
@@ -89,10 +100,77 @@ def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     return float(error.abs().sem())
 
 
-def _predictions(table: pd.DataFrame | None, names: list[str], figures: View) -> None:
+def _candidates(run: Run) -> View:
+    """Out-of-fold scores, weights and seconds of the candidates of a blend."""
+    rows = run.results.get("candidates", ())
+    names = [*rows[-1]["scores"]][:4] if rows else []
+    return {
+        "columns": ["", *map(words.score_name, names), "weight", "seconds"],
+        "rows": [
+            [
+                method_name(each["name"]),
+                *(number(each["scores"].get(name)) for name in names),
+                f"{each['weight']:.2f}" if each["scores"] else "no time",
+                f"{each['seconds']:.0f}",
+            ]
+            for each in rows
+        ],
+    }
+
+
+def _prediction_rows(run: Run) -> View | None:
+    """Test predictions that have a drawing: cells, and the number of the drawing."""
+    if (shown := run.shown) is None or run.predictions is None:
+        return None
+    table, tested = shown.table, np.flatnonzero(shown.arrays["parts"] == PARTS.index("test"))
+    tested = tested[np.argsort(shown.arrays["numbers"][tested])]
+    columns: dict[str, Any] = {"id": table["id"].astype(str)}
+    if run.classes:
+        columns |= {"measured": table["truth"], "predicted": table["prediction"]}
+        sure = table.filter(regex="^probability:").astype(float).max(axis=1)
+        columns["probability"] = sure.map("{:.2f}".format)
+    for name in () if run.classes else run.names[:MOST_TARGETS]:
+        ours = name if name in table else f"probability:{name}"
+        if {ours, f"truth:{name}"} <= set(table):
+            truth, predicted = (table[c].astype(float) for c in (f"truth:{name}", ours))
+            columns[f"measured {name}"] = truth.map(number)
+            columns[f"predicted {name}"] = predicted.map(number)
+            if name in table:
+                columns[f"error {name}"] = (predicted - truth).map(number)
+    rows = zip(*(list(map(str, column)) for column in columns.values()), strict=True)
+    cells = dict(enumerate(rows))
+    return {"columns": [*columns], "rows": [(k, cells[k]) for k in tested.tolist()]}
+
+
+def _encoded(path: Path) -> str:
+    """A file of at most a megabyte in base64, for a link; else empty."""
+    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+        return ""
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _curves(table: pd.DataFrame, names: Sequence[str], figures: View) -> None:
+    """Adds ROC curves of classes or labels that have test graphs of both kinds."""
+    truths, chances, classes = {}, {}, "truth" in table
+    known = [name for name in names if f"probability:{name}" in table]
+    for name in known[1:] if len(names) == 2 and classes else known[:MOST_CURVES]:
+        truth = table["truth"].astype(str) == name if classes else table[f"truth:{name}"]
+        present = truth.notna()
+        if truth[present].nunique() == 2:
+            truths[name] = truth[present].astype(int)
+            chances[name] = table[f"probability:{name}"][present]
+    if truths:
+        figures["roc"] = plots.roc_plot(truths, chances)
+
+
+def _predictions(
+    table: pd.DataFrame | None, names: list[str], figures: View, shown: Shown | None = None
+) -> None:
     """Adds plots of predicted classes or targets beside the truth."""
     if table is None:
         return
+    if {"truth", *(f"probability:{name}" for name in names)} & set(table):
+        _curves(table, names, figures)
     if {"truth", "prediction"} <= set(table):
         true, predicted = table["truth"].astype(str), table["prediction"].astype(str)
         names = list(dict.fromkeys([*names, *sorted({*true, *predicted})]))
@@ -101,12 +179,15 @@ def _predictions(table: pd.DataFrame | None, names: list[str], figures: View) ->
         if sure.notna().any():
             right = (true == predicted).to_numpy()
             figures["reliability"] = plots.reliability_plot(sure.to_numpy(), right)
-    targets = {}
+    targets, drawings = {}, None
+    if shown is not None and table["id"].is_unique:
+        place = {one: k for k, one in enumerate(shown.table["id"].astype(str))}
+        drawings = [place.get(one) for one in table["id"].astype(str)]
     for name in names:
         if {name, f"truth:{name}"} <= set(table):
             pair = (table[f"truth:{name}"], table[name])
             truth, ours = (pd.to_numeric(c, errors="coerce").to_numpy() for c in pair)
-            targets[name] = plots.residual_figure(truth, ours, name, None)
+            targets[name] = plots.residual_figure(truth, ours, name, None, drawings)
     if targets:
         figures["residuals"] = plots.with_frames(targets)
 
@@ -359,6 +440,9 @@ def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
     lines = [_prediction(run, table.iloc[k], names) for k in range(len(table))]
     values = {k: np.array(one["nodes"]) for k, one in run.explanations.items()}
     explained = f"{'' if run.classes else 'predicted '}{what}" if values else ""
+    weight = run.model.get("blend", {}).get("weights", {}).get("legs-deep")
+    if explained and weight is not None:
+        explained += f" by the networks of the blend (legs-deep, weight {weight:.2f})"
     return {**_graphs(shown, colors, lines, values), "explained": explained}
 
 

@@ -32,6 +32,7 @@ ABOUT = {
     **dict.fromkeys(("gcn-legs-fixed", "gcn-legs-fcn"), _TWO),
 }
 NAMES = {"graphsage": "GraphSAGE", "snowball": "Snowball", "baseline": "Baseline"}
+NAMES |= {name: name for name in ("auto", "forest", "boosting", "kernel")}
 SCORES = {
     "balanced_accuracy": "balanced accuracy",
     "log_loss": "log loss",

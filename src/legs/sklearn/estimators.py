@@ -145,7 +145,8 @@ class NetworkEstimator(GraphEstimator):
         # Validated once, after the last epoch: these are the weights to keep.
         options = replace(options, max_epochs=epochs, validate_every=epochs)
         split = fitted.split._replace(train=everything)
-        return self._fit(data, split, options).predictor
+        again = self._fit(data, split, options).predictor
+        return replace(again, half_widths=fitted.predictor.half_widths)
 
 
 @dataclass(eq=False, repr=False)
@@ -179,7 +180,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         num_layers: of message passing (default: the model's).
         hidden_channels: width (default: the model's).
         dropout: (default: the model's).
-        minutes: about how long ``auto`` may take (default 3).
+        minutes: about how long ``auto`` may take (default 2.5).
         edge_features: whether models that can read edge features, such as bonds, do (default).
         lr: learning rate of Adam (default 1e-3).
         weight_decay: of Adam (default 0).
@@ -225,7 +226,7 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         """Trains on the graphs ``X`` of classes ``y``, ``[graphs]``, or labels, 0 or 1 each."""
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f'class_weight must be None or "balanced"; got {self.class_weight!r}')
-        if self.class_weight and self.model in ("gs-svm", *BLENDS):
+        if self.class_weight and self.model == "gs-svm":
             raise ValueError(f"{self.model} has no class_weight")
         if np.ndim(y) == 2 and np.shape(y)[1] > 1:
             labels, titles = encode_numbers(y, "multilabel")

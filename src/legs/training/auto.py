@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from legs.data.dataset import GraphDataset
-from legs.data.features.molecule_features import with_molecule_features
+from legs.data.errors import DataWarning
+from legs.data.features.molecule_features import feature_names, with_molecule_features
 from legs.data.splits import (
     Indices,
     Split,
@@ -32,10 +35,11 @@ from legs.data.splits import (
 from legs.models import Network
 from legs.models.saving import describe_network, rebuild_network
 from legs.nn import FeatureScale
+from legs.training.checkpoint import State, load_state, save_state
 from legs.training.cv.models import Job, Shared, prepared
 from legs.training.gaussian_process import GaussianProcess, Gram
 from legs.training.inputs import Inputs, predict
-from legs.training.methods import BLENDS
+from legs.training.methods import BLENDS, init_graph_scale
 from legs.training.options import TrainingOptions
 from legs.training.stacked.trainer import train_stack
 from legs.training.svm import ScatteringSVM
@@ -46,7 +50,7 @@ Floats = NDArray[np.float64]
 Report = Callable[[dict[str, float]], None]
 
 FOLDS = 5
-MINUTES = 3.0
+MINUTES = 2.5
 TREES, ROUNDS, EPOCHS = 200, 300, 80
 # Fewer are no model; a candidate that has no time for them is left out.
 FEWEST = 20
@@ -182,10 +186,14 @@ class Blend:
 
 
 def described(data: GraphDataset) -> GraphDataset:
-    """Molecules with descriptors and count fingerprints, unless there are graph-level features."""
+    """Molecules with descriptors and count fingerprints, unless there are graph-level features.
+
+    Without descriptors where a target has the name of one: the others would give it away.
+    """
     if data.graph_features is not None or not (data.smiles and all(data.smiles)):
         return data
-    return with_molecule_features(data, "rdkit", "morgan-count")
+    given_away = set(feature_names("rdkit")).intersection(data.target_names)
+    return with_molecule_features(data, None if given_away else "rdkit", "morgan-count")
 
 
 def raw_features(data: GraphDataset) -> Tensor:
@@ -208,9 +216,12 @@ def decode(task: Task, values: Floats) -> Tensor:
     if task.kind == "regression":
         return task.answers(out)
     out = out.clamp(LEAST, 1 - LEAST)
+    weights = task.class_weights  # what they were not fitted with: Bayes' rule has the same effect
     if task.kind == "multilabel":
-        return out
-    return torch.cat([1 - out, out], 1) if _binary(task) else out / out.sum(1, keepdim=True)
+        return out if weights is None else out * weights / (out * weights + 1 - out)
+    out = torch.cat([1 - out, out], 1) if _binary(task) else out
+    out = out if weights is None else out * weights
+    return out / out.sum(1, keepdim=True)
 
 
 def _binary(task: Task) -> bool:
@@ -288,6 +299,9 @@ def fit_blend(
     groups: Indices | None = None,
     device: torch.device | str = "cpu",
     report: Report = lambda row: None,
+    checkpoint: Callable[[str], Path | None] = lambda part: None,
+    settings: Mapping[str, Any] | None = None,
+    start: float | None = None,
 ) -> Blend:
     """Trains the candidates of a method on inner folds, weighs them, and fits them to all rows.
 
@@ -303,9 +317,12 @@ def fit_blend(
         minutes: about how long it may take; fewer trees and epochs otherwise.
         groups: graphs that stay together in a fold.
         device: of the networks.
-        report: called after each candidate.
+        report: called after each candidate, and after epochs of the networks.
+        checkpoint: the file of each candidate by its name, from which it resumes.
+        settings: of the run: what must be the same when it resumes.
+        start: when the minutes began (default: now).
     """
-    start = time.monotonic()
+    start = time.monotonic() if start is None else start
     rows, folds = inner_folds(data, split, groups, options.seed)
     assert data.y is not None
     own, y = data.subset(rows), data.y[rows]
@@ -314,22 +331,42 @@ def fit_blend(
     inner = Inner(own, task, blend.table(own), encode(task, y), folds, rest, options)
     trained: dict[str, Trained] = {}
     notes: list[dict[str, Any]] = []
-    for step, candidate in enumerate(BLENDS[name], start=1):
-        began = time.monotonic()
-        left = start + 60 * minutes - began
-        result: Trained | None = None
+    names = BLENDS[name]
+    files = {each: checkpoint(each) for each in (*names, "networks")}
+    saved = {each: file and load_state(file, dict(settings or {})) for each, file in files.items()}
+    # A run that resumes has used some of its time.
+    start -= sum(row["seconds"] for state in saved.values() if state for row in state.history)
+    spent = 0.0  # on candidates that are fitted again in the end
+    for step, candidate in enumerate(names, start=1):
+        began, state = time.monotonic(), saved[candidate] or State()
+        left = start + 60 * minutes - began - spent / FOLDS
+        share = left / (len(names) - step + 1)
+        alone, result = name == candidate, None
+
+        def keep(state: State, file: Path | None = files[candidate]) -> None:
+            if file is not None:
+                save_state(file, state, dict(settings or {}))
+
         if candidate == "legs-deep":
-            result = _try_networks(inner, left, device)
+
+            def epochs(share: float, step: int = step) -> None:
+                report({"epoch": step - 1 + share})
+
+            result = _try_networks(inner, left, device, state, keep, files["networks"], epochs)
         elif candidate != "kernel":
-            share = left / (len(BLENDS[name]) - step + 1)
-            result = _try_trees(candidate, inner, share, alone=name == candidate)
-        elif len(rows) <= LARGEST_KERNEL or name == "kernel":
-            result = _try_kernel(inner)
+            result = _try_trees(candidate, inner, share, alone, state)
+        elif len(rows) <= LARGEST_KERNEL or alone:
+            result = _try_kernel(inner, share, alone, state)
         note: dict[str, Any] = {"name": candidate, "size": 0, "scores": {}, "weight": 0.0}
+        seconds = time.monotonic() - began + sum(row["seconds"] for row in state.history)
         if result is not None:
             trained[candidate] = result
             note |= {"size": result.size, "scores": task.scores(result.answers.float(), y)}
-        notes.append({**note, "seconds": round(time.monotonic() - began, 1)})
+            spent += seconds if candidate != "legs-deep" else 0.0
+            if "answers" not in state.tensors:
+                tensors = {**state.tensors, "answers": {"": result.answers}}
+                keep(State(result.size, history=[{"seconds": seconds}], tensors=tensors))
+        notes.append({**note, "seconds": round(seconds, 1)})
         losses = {f"{candidate} {each}": v for each, v in [*note["scores"].items()][:1]}
         report({"epoch": step, **losses})
     parts = [result.answers for result in trained.values()]
@@ -364,8 +401,12 @@ class Inner(NamedTuple):
     rest: list[Indices]  # the other graphs of each fold
     options: TrainingOptions
 
-    def out_of_fold(self, fit: Callable[[Indices], Callable[[Table], Floats]]) -> Tensor:
-        """Answers for every fold by what is fitted to the others."""
+    def out_of_fold(
+        self, state: State, fit: Callable[[Indices], Callable[[Table], Floats]]
+    ) -> Tensor:
+        """Answers for every fold by what is fitted to the others, unless a state has them."""
+        if "answers" in state.tensors:
+            return state.tensors["answers"][""]
         values = np.empty_like(self.target)
         for fold, others in zip(self.folds, self.rest, strict=True):
             values[fold] = fit(others)(Table(*(each[fold] for each in self.table)))
@@ -383,11 +424,8 @@ class Trained(NamedTuple):
 def _empty(data: GraphDataset) -> Blend:
     """Without candidates, but with the scale of the table of the training graphs."""
     raw = raw_features(data)
-    y = data.y
-    if data.task == "classification" and y is not None:
-        y = one_hot(y, len(data.class_names))
     scale = FeatureScale(raw.shape[1])
-    scale.init_scale(raw, y)
+    init_graph_scale(scale, replace(data, graph_features=raw), torch.arange(len(data)))
     imputed = torch.where(raw.isfinite(), raw, scale.median)
     differing = (imputed != scale.median).double().mean(0)
     columns = ((scale.reason == 0) & (differing >= RARE)).nonzero().flatten()
@@ -399,18 +437,25 @@ def _empty(data: GraphDataset) -> Blend:
     return Blend({}, [], scale, columns, is_count)
 
 
-def _try_kernel(inner: Inner) -> Trained:
-    table, rows = inner.table, np.arange(len(inner.target))
-    gram = Gram(table.dense, table.counts, inner.target, inner.options.seed)
+def _try_kernel(inner: Inner, seconds: float, alone: bool, state: State) -> Trained | None:
+    table, rows, start = inner.table, np.arange(len(inner.target)), time.monotonic()
+    gram = Gram(table.dense, table.counts, inner.target)
+    gram.fit(inner.rest[0], 1)
+    fits = inner.target.shape[1] * (len(inner.folds) + 1)
+    if fits * (time.monotonic() - start) > seconds and not (alone or state.epoch):
+        return None
+    gram.tune(inner.options.seed)
 
     def fit(index: Indices) -> Callable[[Table], Floats]:
         model = gram.fit(index)
         return lambda part: model.predict(part.dense, part.counts)
 
-    return Trained(inner.out_of_fold(fit), len(rows), lambda: gram.fit(rows))
+    return Trained(inner.out_of_fold(state, fit), len(rows), lambda: gram.fit(rows))
 
 
-def _try_trees(kind: str, inner: Inner, seconds: float, alone: bool) -> Trained | None:
+def _try_trees(
+    kind: str, inner: Inner, seconds: float, alone: bool, state: State
+) -> Trained | None:
     """As many trees as the time allows, up to a bound; a forest always, and what is ``alone``."""
     x, y, seed, labels = inner.table.x, inner.target, inner.options.seed, inner.task.kind
 
@@ -419,21 +464,30 @@ def _try_trees(kind: str, inner: Inner, seconds: float, alone: bool) -> Trained 
             return fit_forest(x[index], y[index], size, seed)
         return fit_boosting(x[index], y[index], size, seed, labels=labels != "regression")
 
-    start = time.monotonic()
-    grow(inner.rest[0], FEWEST)
-    rate = FEWEST / (time.monotonic() - start) / (len(inner.folds) + 1)
-    if seconds * rate < FEWEST and kind == "boosting" and not alone:
-        return None
-    size = int(np.clip(seconds * rate, FEWEST, TREES if kind == "forest" else ROUNDS))
+    if not (size := state.epoch):
+        start = time.monotonic()
+        grow(inner.rest[0], FEWEST)
+        rate = FEWEST / (time.monotonic() - start) / (len(inner.folds) + 1)
+        if seconds * rate < FEWEST and kind == "boosting" and not alone:
+            return None
+        size = int(np.clip(seconds * rate, FEWEST, TREES if kind == "forest" else ROUNDS))
 
     def fit(index: Indices) -> Callable[[Table], Floats]:
         trees = grow(index, size)
         return lambda part: trees.predict(part.x)
 
-    return Trained(inner.out_of_fold(fit), size, lambda: grow(np.arange(len(y)), size))
+    return Trained(inner.out_of_fold(state, fit), size, lambda: grow(np.arange(len(y)), size))
 
 
-def _try_networks(inner: Inner, seconds: float, device: torch.device | str) -> Trained | None:
+def _try_networks(
+    inner: Inner,
+    seconds: float,
+    device: torch.device | str,
+    state: State,
+    keep: Callable[[State], None],
+    checkpoint: Path | None,
+    report: Callable[[float], None],
+) -> Trained | None:
     """A network per fold, trained as a stack; ``None`` if there is no time.
 
     The learning rate falls to zero over epochs that the time decides. The weights are the last
@@ -444,24 +498,34 @@ def _try_networks(inner: Inner, seconds: float, device: torch.device | str) -> T
     jobs = [Job(k, Split(inner.rest[k], fold, nothing), {}) for k, fold in enumerate(folds)]
     decay: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 1e-2, "schedule": "cosine"}
     options = replace(inner.options, max_epochs=1, validate_every=1, warmup=0, **decay)
-    members, inputs, y = prepared("legs-deep", jobs, Shared(data, options, str(device)))
-    for _ in range(2):  # the first compiles
-        began = time.monotonic()
-        copies = [m._replace(network=copy.deepcopy(m.network)) for m in members]
-        train_stack(copies, inputs, y, options)
-    now = time.monotonic()
-    epochs = int((start + seconds - now) / (now - began))
-    epochs = min(epochs, EPOCHS, inner.options.max_epochs)
-    if epochs < min(FEWEST, inner.options.max_epochs):
-        return None
-    train_stack(members, inputs, y, replace(options, max_epochs=epochs, validate_every=epochs))
-    networks = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the blend has said what it dropped
+        members, inputs, y = prepared("legs-deep", jobs, Shared(data, options, str(device)))
+    if not (epochs := state.epoch):
+        for _ in range(2):  # the first compiles
+            began = time.monotonic()
+            copies = [m._replace(network=copy.deepcopy(m.network)) for m in members]
+            train_stack(copies, inputs, y, options)
+        now = time.monotonic()
+        epochs = int(0.85 * (start + seconds - now) / (now - began))
+        epochs = min(epochs, EPOCHS, inner.options.max_epochs)
+        if epochs < min(FEWEST, inner.options.max_epochs):
+            return None
+        keep(State(epochs))
+    networks = [member.network for member in members]
+    if "answers" in state.tensors:
+        for k, network in enumerate(networks):
+            network.to("cpu", torch.float32).eval().load_state_dict(state.tensors[f"network{k}"])
+        return Trained(state.tensors["answers"][""], epochs, lambda: networks)
+    options = replace(options, max_epochs=epochs, validate_every=epochs)
+    train_stack(members, inputs, y, options, checkpoint=checkpoint, follow=report)
     answers = torch.empty(len(data), len(task.names), dtype=torch.float64)
-    for (network, _, own, _), fold in zip(members, folds, strict=True):
-        networks.append(network.to("cpu", torch.float32).eval())
+    for k, ((network, _, own, _), fold) in enumerate(zip(members, folds, strict=True)):
+        network.to("cpu", torch.float32).eval()
         if task.kind == "regression":
-            _rescale(networks[-1], own, task)
-        answers[fold] = _network_answers(networks[-1], data.subset(fold), task)
+            _rescale(network, own, task)
+        answers[fold] = _network_answers(network, data.subset(fold), task)
+        state.tensors[f"network{k}"] = dict(network.state_dict())
     return Trained(answers, epochs, lambda: networks)
 
 

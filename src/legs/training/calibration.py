@@ -12,15 +12,20 @@ validation graphs best (temperature scaling, Guo et al. 2017, with :math:`\beta 
 which is convex in :math:`\beta` and minimized by bisection. The best weights have :math:`\beta` in
 their last layer. Scores are only ever toned down: a few validation graphs without an error are no
 reason to be more confident.
+
+Continuous targets have intervals instead, see :func:`half_widths`.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
 LEAST, MOST = 1 / 64, 1.0
 HALVINGS = 50
+LEVEL = 0.9
 
 
 def calibrate(out: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,3 +51,21 @@ def calibrate(out: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tens
     scale = (low * high).sqrt()
     logs = torch.log_softmax(scale[..., None, None] * scores, -1)
     return scale, -(weight * logs.gather(-1, target.unsqueeze(-1)).squeeze(-1)).sum(-1)
+
+
+def half_widths(answers: Tensor, y: Tensor, level: float = LEVEL) -> tuple[float | None, ...]:
+    r"""Half-widths of intervals that hold a share ``level`` of new values, one per target.
+
+    Split conformal prediction: of :math:`n` graphs that the model was not trained on, the
+    :math:`\lceil (n + 1)\,\mathrm{level} \rceil`-th smallest absolute error. ``None`` where these
+    are too few.
+
+    >>> half_widths(torch.zeros(19, 1), torch.arange(19.0).unsqueeze(1))
+    (17.0,)
+    """
+    widths: list[float | None] = []
+    for error in (answers.double() - y.double()).abs().T:
+        error = error[~error.isnan()].sort().values
+        place = math.ceil((len(error) + 1) * level)
+        widths.append(float(error[place - 1]) if 0 < place <= len(error) else None)
+    return tuple(widths)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ from legs.data.validate import check_values
 from legs.models import Ensemble, Network, create
 from legs.training import runs
 from legs.training.auto import Blend, described, fit_blend
+from legs.training.calibration import half_widths
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
 from legs.training.inputs import Inputs, embed, unchecked, with_read_features
@@ -52,6 +54,7 @@ class Fitted:
         state: history and best epoch.
         seconds: of training.
         trained: whether anything was left to train; not where a directory held the whole run.
+        coverage: of the test values of continuous targets, the share within the 90 % intervals.
     """
 
     predictor: Predictor
@@ -60,6 +63,7 @@ class Fitted:
     state: State
     seconds: float
     trained: bool = True
+    coverage: float | None = None
 
 
 def fit(
@@ -107,6 +111,7 @@ def fit(
     >>> fitted.predictor.predict(data[:2]).shape
     torch.Size([2, 10])
     """
+    start = time.monotonic()
     options, model_options = options or TrainingOptions(), model_options or {}
     check_names(model, model_options)
     if model in BLENDS:
@@ -140,12 +145,14 @@ def fit(
         records = runs.Records(folder, settings, report)
         if folder is not None and data.info.get("bad"):  # not before the settings were checked
             write_bad_rows(folder / runs.BAD_ROWS, data.info["bad"])
-        start = time.monotonic()
+        began = time.monotonic()
         place = torch.device(device) if group.size == 1 else group.device
         answerer, state = _fit_method(
-            model, model_options, data, split, task, options, place, records, group, groups
+            model, model_options, data, split, task, options, place, records, group, groups, start
         )
-        seconds = time.monotonic() - start
+        seconds = time.monotonic() - began
+        if isinstance(answerer, Blend):  # with what was done before it resumed
+            seconds = answerer.candidates[-1]["seconds"]
         used = data.subset(np.concatenate([split.train, split.validation]))
         features = (tuple(data.info.get("features", ())), data.feature_names)
         keys = encode_keys(graph_keys(used))
@@ -153,14 +160,24 @@ def fit(
         reading = reading_options(data)
         predictor = Predictor(answerer, task, *features, model, reading, keys, near)
         answers = predictor.predict(data)
+        # Graphs that no model was trained on, and that chose little.
+        rows = np.setdiff1d(split.validation, split.train)
         if isinstance(answerer, Blend) and answerer.out_of_fold is not None:
             rows, answers_out_of_fold = answerer.out_of_fold
             answers[rows] = answers_out_of_fold
         assert data.y is not None
+        coverage: float | None = None
+        if task.kind == "regression":
+            widths = half_widths(answers[rows], data.y[rows])
+            predictor = replace(predictor, half_widths=widths)
+            error = (answers - data.y)[split.test].abs()
+            inside = error <= torch.tensor([math.nan if w is None else w for w in widths])
+            known = ~error.isnan() & torch.tensor([w is not None for w in widths])
+            coverage = float(inside[known].double().mean()) if bool(known.any()) else None
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
         trained = bool(records.epochs or not state.epoch)
-        fitted = Fitted(predictor, split, scores, state, seconds, trained)
+        fitted = Fitted(predictor, split, scores, state, seconds, trained, coverage)
         records.write_results(fitted, data, answers, device, command)
         return fitted
 
@@ -176,15 +193,17 @@ def _fit_method(
     records: runs.Records,
     group: Group,
     groups: splits.Indices | None,
+    start: float,
 ) -> tuple[Network | ScatteringSVM | Blend, State]:
     """Trains a method; ``model_options`` of ensembles are those of the head."""
     train_index = torch.as_tensor(split.train)
+    if options.metric is not None and name in (*BLENDS, "gs-svm"):
+        raise ValueError(f"a metric decides when a network stops; {name} has no epochs to choose")
     if name in BLENDS:
         if group.size > 1:
             raise ValueError(f"{name} is not trained in batches; use one process")
-        if options.balanced:
-            raise ValueError(f"{name} does not weigh classes; use a network, such as legs-deep")
         more: dict[str, Any] = {"groups": groups, "device": device, "report": records.report}
+        more |= {"checkpoint": records.checkpoint, "settings": records.settings, "start": start}
         return fit_blend(name, data, task, split, options, **model_options, **more), State()
     if name == "gs-svm":
         if group.size > 1:

@@ -64,10 +64,15 @@ class GaussianProcess:
 class Gram:
     """What the kernels of all rows have in common, computed once for all folds."""
 
-    def __init__(self, dense: Single, counts: Single, y: Floats, seed: int) -> None:
+    def __init__(self, dense: Single, counts: Single, y: Floats) -> None:
         self.dense, self.counts, self.y = dense, counts, y
         self.parts = (_distance(dense, dense), _overlap(counts, counts))
-        self.theta = np.stack([self._tuned(column, seed) for column in y.T])
+        self.theta = np.tile(START, (y.shape[1], 1))
+
+    def tune(self, seed: int) -> Gram:
+        """Sets the parameters of each column."""
+        self.theta = np.stack([self._tuned(column, seed) for column in self.y.T])
+        return self
 
     def _tuned(self, y: Floats, seed: int) -> Floats:
         """Maximizes the marginal likelihood of some of the rows."""
@@ -86,10 +91,10 @@ class Gram:
         best = minimize(loss, np.array(START), method="L-BFGS-B", **more)
         return np.asarray(best.x)
 
-    def fit(self, rows: NDArray[np.int64]) -> GaussianProcess:
-        """Fitted to some of the rows."""
+    def fit(self, rows: NDArray[np.int64], most: int | None = None) -> GaussianProcess:
+        """Fitted to some of the rows; the others of more than ``most`` columns are left out."""
         dual, offset = np.zeros((len(rows), self.y.shape[1])), np.zeros(self.y.shape[1])
-        for k, theta in enumerate(self.theta):
+        for k, theta in enumerate(self.theta[:most]):
             present = np.flatnonzero(~np.isnan(self.y[rows, k]))
             if not len(present):
                 continue

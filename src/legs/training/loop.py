@@ -21,7 +21,7 @@ from legs.training.checkpoint import State, load_state, plain, save_state
 from legs.training.distributed import ALONE, Forward, Group
 from legs.training.inputs import Reader
 from legs.training.options import TrainingOptions
-from legs.training.task import Task
+from legs.training.task import Task, to_minimize
 
 # Seconds between checkpoints: rare enough to cost nothing, often enough to lose little.
 CHECKPOINT_SECONDS = 10.0
@@ -90,14 +90,22 @@ def train(
         total, weight = torch.stack(sums).sum(0)
         return float(group.sum(total) / weight.clamp_min(1e-12))
 
-    def validate() -> tuple[float, float]:
-        """The scale of the scores, 1 where nothing is calibrated, and the loss at it."""
+    def validate() -> tuple[float, float, float]:
+        """The scale of the scores, 1 where nothing is calibrated, the loss at it, and what decides:
+        the loss, or a score to minimize.
+        """
         out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
         truth = target[validation_index]
-        if not calibrates(task, network, options):
-            return 1.0, float(task.loss(out, truth))
-        scale, loss = calibrate(out, truth, task.terms(out, truth)[1])
-        return float(scale), float(loss)
+        scale, loss = 1.0, float(task.loss(out, truth))
+        if calibrates(task, network, options):
+            scale, loss = map(float, calibrate(out, truth, task.terms(out, truth)[1]))
+        if options.metric is None:
+            return scale, loss, loss
+        answers = task.answers(scale * out.float()).cpu()
+        value = to_minimize(options.metric, task.scores(answers, y[validation_index].cpu()))
+        if math.isnan(value):
+            raise TrainingError(f"{options.metric} is not defined on the validation graphs")
+        return scale, loss, value
 
     def save(path: Path) -> None:
         state.tensors["network"] = dict(network.state_dict())
@@ -121,9 +129,9 @@ def train(
                 group_of["lr"] = group_of["base_lr"] * options.rate_factor(epoch)
             row = {"epoch": epoch, "train_loss": run(forward, epoch)}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
-                scale, row["validation_loss"] = group.broadcast(validate())
-                if row["validation_loss"] < state.best_loss:
-                    state.best_loss, state.best_epoch = row["validation_loss"], epoch
+                scale, row["validation_loss"], value = group.broadcast(validate())
+                if value < state.best_loss:
+                    state.best_loss, state.best_epoch = value, epoch
                     best = state.tensors["best"] = copy.deepcopy(dict(network.state_dict()))
                     for name in best:  # the last layer has the scale
                         if scale != 1 and name.rpartition(".")[0] == network.output_layer:

@@ -113,18 +113,23 @@ def initialized(
         if embedding is not None and isinstance(network.head, RBF):
             network.initialize(x, embedding(network))
     if isinstance(network, DeepNetwork) and network.graph_dim is not None:
-        _init_graph_scale(network.graph_scale, data, train_index)
+        init_graph_scale(network.graph_scale, data, train_index)
     return network
 
 
-def _init_graph_scale(scale: FeatureScale, data: GraphDataset, train_index: Tensor) -> None:
+def init_graph_scale(scale: FeatureScale, data: GraphDataset, train_index: Tensor) -> None:
     """Scales graph-level features by the training graphs, and warns where one equals a target."""
     assert data.graph_features is not None
     y = data.y if data.y is None else data.y[train_index]
     if data.task == "classification" and y is not None:
         y = one_hot(y, len(data.class_names))
     scale.init_scale(data.graph_features[train_index], y)
-    names = data.graph_feature_names or [str(k) for k in range(data.graph_features.shape[1])]
-    if equal := scale.dropped(names)["equal to a target"]:
+    if equal := equal_to_target(scale, data):
         message = "dropped graph-level features that equal a target on the training graphs"
         warnings.warn(f"{message}: {listed(equal)}", DataWarning, stacklevel=3)
+
+
+def equal_to_target(scale: FeatureScale, data: GraphDataset) -> list[str]:
+    """Names of the graph-level features that were dropped because they equal a target."""
+    names = data.graph_feature_names or [str(k) for k in range(len(scale.reason))]
+    return scale.dropped(names)["equal to a target"]

@@ -16,6 +16,7 @@ CHOICES = {
 }
 # Options that 0.1.0 did not have: left out of settings at their default, so that its runs resume.
 LATER = {"optimizer": "adam", "schedule": "constant", "warmup": 0, "scale_lr": None}
+LATER |= {"metric": None}
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class TrainingOptions:
             ``max_epochs``.
         warmup: epochs over which the learning rate rises to its value (default 0).
         scale_lr: learning rate of learned scales (default ``None``: that of all parameters).
+        metric: the score of validation graphs that decides when to stop and which weights are
+            kept, such as ``"roc_auc"`` (default ``None``: the loss); see
+            :meth:`legs.training.Task.scores`.
     """
 
     lr: float = 1e-3
@@ -63,6 +67,7 @@ class TrainingOptions:
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
     scale_lr: float | None = None
+    metric: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("lr", "batch_size", "max_epochs", "patience", "validate_every"):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from legs.training.svm import ScatteringSVM
 
 KEY_LENGTH = 8  # bytes: among millions of graphs, no two agree by chance
-SAVED = ("method", "features", "feature_names", "input")
+SAVED = ("method", "features", "feature_names", "input", "half_widths")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Predictor:
         trained_on: keys of the graphs that it was trained and validated on
             (:func:`~legs.training.predictor.encode_keys`); empty if unknown.
         neighbors: fingerprints of the molecules that it was trained on, if they are molecules.
+        half_widths: of 90 % intervals around predicted targets, see
+            :func:`legs.training.calibration.half_widths`; empty if unknown.
     """
 
     answerer: Network | ScatteringSVM | Blend
@@ -61,6 +63,7 @@ class Predictor:
     input: dict[str, Any] = field(default_factory=dict)
     trained_on: str = ""
     neighbors: Neighbors | None = None
+    half_widths: tuple[float | None, ...] = ()
 
     @property
     def network(self) -> Network:
@@ -194,15 +197,20 @@ def load(directory: str | Path) -> Predictor | Network:
             answerer = ScatteringSVM.rebuild(description["svm"], tensors)
         trained_on = description.get("trained_on", "")
         decode_keys(trained_on)
+        task = Task.from_json(description["task"])
+        half_widths = tuple(w and float(w) for w in description.get("half_widths", ()))
+        if half_widths and len(half_widths) != len(task.names):
+            raise ValueError(f"{len(half_widths)} intervals for {len(task.names)} targets")
         return Predictor(
             answerer,
-            Task.from_json(description["task"]),
+            task,
             tuple(description["features"]),
             tuple(description["feature_names"]),
             description["method"],
             {**description.get("input", {})},  # the first models have none
             trained_on,
             neighbors,
+            half_widths,
         )
     except ModelError:
         raise

@@ -21,7 +21,9 @@ from legs.data.errors import is_bad_rows
 from legs.models import ModelError
 from legs.models.saving import DESCRIPTION, LARGEST_DESCRIPTION, WEIGHTS, versions
 from legs.nn import Scattering
+from legs.training.calibration import LEVEL
 from legs.training.checkpoint import State, keep_settings, plain, read_checksummed, read_json
+from legs.training.methods import equal_to_target
 from legs.training.task import prediction_table, public_columns
 
 if TYPE_CHECKING:
@@ -61,6 +63,13 @@ def _is_checkpoint(path: Path) -> bool:
     with suppress(OSError, ModelError):
         return bool(read_checksummed(path, "state"))
     return False
+
+
+def run_method(folder: Path) -> str | None:
+    """The method of a run that is to be resumed; ``None`` where a folder holds none."""
+    with suppress(OSError, ModelError, KeyError):
+        return str(read_json(folder / SETTINGS)["model"])
+    return None
 
 
 def clear_failed_start(folder: Path) -> None:
@@ -219,7 +228,7 @@ class Records:
         if self.folder is None:
             return
         # Imported here: it needs pandas, and a model can be fitted without.
-        from legs.training.shown import write_run_shown
+        from legs.training.shown import describe_data, write_run_shown
 
         folder, task, test = self.folder, fitted.predictor.task, fitted.split.test
         fitted.predictor.save(folder / "model")
@@ -235,6 +244,7 @@ class Records:
                 "edges": len(data.col) // 2,
                 "features": list(data.feature_names),
                 "molecules": bool(data.smiles),
+                **describe_data(data, fitted.split),
             },
             "task": {
                 "kind": task.kind,
@@ -253,15 +263,24 @@ class Records:
             "command": command,
             **origin(device),
         }
-        if candidates := getattr(fitted.predictor.answerer, "candidates", None):
+        answerer: Any = fitted.predictor.answerer
+        if candidates := getattr(answerer, "candidates", None):
             results["candidates"] = candidates
+        if any(fitted.predictor.half_widths):
+            widths = dict(zip(task.names, fitted.predictor.half_widths, strict=True))
+            intervals = {"level": LEVEL, "half_widths": widths, "coverage": fitted.coverage}
+            results["intervals"] = intervals
+        scale = getattr(answerer, "scale" if candidates else "graph_scale", None)
+        if scale is not None and (equal := equal_to_target(scale, data)):
+            results["dropped"] = equal
         if not fitted.trained:  # the run had ended before: how it came about stays as it was
             with suppress(OSError, ValueError, TypeError):
                 before = io.parse_json(io.read_file(folder / RESULTS))
                 results |= {name: before[name] for name in ORIGIN if name in before}
         if len(test):
             table = prediction_table(task, answers[test], data.subset(test))
-            table = public_columns(task, table, *data.target_names[:1])
+            name = [*data.target_names, "class"][0]
+            table = public_columns(task, table, name, fitted.predictor.half_widths)
             io.write_atomically(folder / PREDICTIONS, io.csv_table(table).encode())
         write_run_shown(folder, fitted.predictor, data, fitted.split, answers)
         results["weights"] = io.file_digest(folder / "model" / WEIGHTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from torch_geometric.data import Data
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.splits import PARTS, Split
+from legs.data.splits import PARTS, Split, canonical_smiles, find_groups, scaffolds
 from legs.io import csv_table, file_digests, with_digest, write_atomically
 from legs.models import create
 from legs.training.inputs import embed
@@ -31,6 +32,8 @@ GRAPHS, TABLE, CV_SCALES = "shown.npz", "shown.csv", "scales.json"
 # Points on a map, and graphs of each kind (best, worst) that are drawn and explained.
 MOST, DRAWN = 400, 4
 COMPONENTS = 50
+# Of histograms: bars of each, and targets that have one. Skipped rows that are shown.
+BINS, MOST_TARGETS, MOST_REASONS = 30, 20, 8
 # Larger graphs are no picture: their edges are not kept.
 LARGEST = 400
 SEED = 0
@@ -67,6 +70,39 @@ def write_run_shown(
         parts=parts[numbers],
         aligned=np.array([graph is not None for graph in again], dtype=bool),
     )
+
+
+def describe_data(data: GraphDataset, split: Split) -> dict[str, Any]:
+    """What a page says about the data: rows left out, duplicates, targets and scaffolds by part."""
+    assert data.y is not None
+    parts = {name: part for name, part in split._asdict().items() if len(part)}
+    bad = data.info.get("bad", ())
+    about: dict[str, Any] = {"salts": data.info.get("salts", 0), "skipped": len(bad)}
+    about["reasons"] = [[str(cell)[:200] for cell in row] for row in bad[:MOST_REASONS]]
+    groups = find_groups(data, "structure")
+    about["structures"] = len(data) if groups is None else len(np.unique(groups))
+    if groups is not None:
+        about["copies"] = int(np.isin(groups[split.test], groups[split.train]).sum())
+    targets = {}
+    if data.task == "classification":
+        counts = {n: data.y[p].bincount(minlength=len(data.class_names)) for n, p in parts.items()}
+        at: Any = list(data.class_names)
+        targets["class"] = {"at": at, **{name: count.tolist() for name, count in counts.items()}}
+    labels = data.task == "multilabel"
+    columns = () if data.task == "classification" else data.y.double().T[:MOST_TARGETS]
+    for name, column in zip(data.target_names, columns, strict=False):
+        bins: Any = [-0.5, 0.5, 1.5] if labels else BINS
+        edges = np.histogram_bin_edges(column[~column.isnan()], bins)
+        at = ["0", "1"] if labels else ((edges[1:] + edges[:-1]) / 2).tolist()
+        counted = {part: np.histogram(column[rows], edges)[0] for part, rows in parts.items()}
+        targets[name] = {"at": at, **{part: each.tolist() for part, each in counted.items()}}
+    about["targets"] = targets
+    if data.smiles and all(data.smiles) and find_spec("rdkit"):
+        rings = np.array(scaffolds(canonical_smiles(data.smiles)))
+        about["scaffolds"] = {name: len(np.unique(rings[part])) for name, part in parts.items()}
+        if len(split.test):
+            about["known_scaffold"] = float(np.isin(rings[split.test], rings[split.train]).mean())
+    return about
 
 
 def write_cv_shown(folder: str | Path, result: CVResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Tensors of a task, each with a value per class or target.
 SCALES = ("class_weights", "mean", "deviation")
+ERRORS = ("log_loss", "whitened_mse", "rmse:", "mae:")  # scores of which lower ones are better
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,14 @@ class Task:
         return task
 
 
+def to_minimize(metric: str, scores: Mapping[str, float]) -> float:
+    """A score by name, negated where higher is better."""
+    if metric not in scores:
+        names = ", ".join(name for name in scores if ":" not in name)
+        raise ValueError(f"no score is called {metric!r}; there are {names}")
+    return scores[metric] if metric.startswith(ERRORS) else -scores[metric]
+
+
 def spearman(answers: Tensor, y: Tensor) -> float:
     """The mean rank correlation of columns, over values that are there; NaN if none varies."""
     from scipy.stats import rankdata
@@ -285,11 +294,16 @@ def prediction_table(task: Task, answers: Tensor, data: GraphDataset) -> pd.Data
     return pd.DataFrame(columns)
 
 
-def public_columns(task: Task, table: pd.DataFrame, target: str = "class") -> pd.DataFrame:
+def public_columns(
+    task: Task,
+    table: pd.DataFrame,
+    target: str = "class",
+    half_widths: Sequence[float | None] = (),
+) -> pd.DataFrame:
     """:func:`prediction_table` as people get it: id, measured and predicted values, the rest.
 
-    Columns are called ``measured:T``, ``predicted:T`` and ``probability:T=CLASS``; ``target`` is
-    the name of T in classification.
+    Columns are called ``measured:T``, ``predicted:T``, ``lower:T`` and ``upper:T``, and
+    ``probability:T=CLASS``; ``target`` is the name of T in classification.
     """
     names = {f"truth:{name}": f"measured:{name}" for name in task.names}
     if task.kind == "classification":
@@ -299,6 +313,12 @@ def public_columns(task: Task, table: pd.DataFrame, target: str = "class") -> pd
         names |= {f"probability:{name}": f"probability:{name}=1" for name in task.names}
     else:
         names |= {name: f"predicted:{name}" for name in task.names}
+        table, ends = table.copy(), [*zip(task.names, half_widths, strict=False)]
+        for side, sign in (("lower", -1), ("upper", 1)):
+            for name, half in ends:
+                if half is not None:
+                    table[f"{side}:{name}"] = table[name] + sign * half
+                    names[f"{side}:{name}"] = f"{side}:{name}"
     first = ["id", *(name for name in names if name in table)]
     return table[[*first, *(c for c in table if c not in first)]].rename(columns=names)
 

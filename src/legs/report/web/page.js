@@ -53,6 +53,7 @@
   const hide = () => { hover.hidden = true; };
   const show = ({ points, event }) => {
     const index = points[0].customdata;
+    if (!data.map?.lines[index]) return;
     // Drawings consist of shapes alone; everything else is text.
     hover.querySelector(".drawing").innerHTML = data.map.drawings[index];
     hover.querySelector("h4").textContent = data.map.names[index];
@@ -87,12 +88,47 @@
     if (narrow() !== width) { width = narrow(); plots.forEach(draw); }
   });
   wear(dark.matches ? "dark" : "light");
-  const map = plots.find((element) => element.dataset.plot === "map");
-  if (map) {
-    how?.addEventListener("change", () => draw(map));
-    map.on("plotly_hover", show);
-    map.on("plotly_click", show);
-    map.on("plotly_unhover", hide);
+  for (const element of plots.filter(({ dataset }) => ["map", "residuals"].includes(dataset.plot))) {
+    if (element.dataset.plot === "map") how?.addEventListener("change", () => draw(element));
+    element.on("plotly_hover", show);
+    element.on("plotly_click", show);
+    element.on("plotly_unhover", hide);
   }
+
+  for (const table of document.querySelectorAll(".sortable")) {
+    const body = table.tBodies[0];
+    const heads = [...table.tHead.rows[0].cells];
+    const shorten = () => [...body.rows].forEach((row, k) => row.classList.toggle("more", k >= most));
+    let most = 12;
+    for (const cell of data.map ? body.querySelectorAll("[data-drawing]") : []) {
+      cell.innerHTML = data.map.drawings[cell.dataset.drawing];
+    }
+    const sort = (column) => {
+      const rising = heads[column].getAttribute("aria-sort") !== "ascending";
+      heads.forEach((head) => head.removeAttribute("aria-sort"));
+      heads[column].setAttribute("aria-sort", rising ? "ascending" : "descending");
+      const text = (row) => row.cells[column].textContent;
+      const number = (row) => Number(text(row).replaceAll(",", ""));
+      const order = (a, b) => number(a) - number(b) || text(a).localeCompare(text(b));
+      body.append(...[...body.rows].sort((a, b) => (rising ? order(a, b) : order(b, a))));
+      shorten();
+    };
+    heads.forEach((head, column) => {
+      if (!head.textContent) return;
+      head.tabIndex = 0;
+      head.addEventListener("click", () => sort(column));
+      head.addEventListener("keydown", ({ key }) => { if (key === "Enter") sort(column); });
+    });
+    if (body.rows.length > most) {
+      const all = document.createElement("button");
+      all.textContent = `show all ${body.rows.length}`;
+      all.addEventListener("click", () => { most = Infinity; shorten(); all.remove(); });
+      table.parentElement.after(all);
+    }
+    shorten();
+  }
+  const resize = () => plots.forEach((element) => Plotly.Plots.resize(element));
+  window.addEventListener("beforeprint", () => { wear("light"); resize(); });
+  window.addEventListener("afterprint", resize);
   root.dataset.ready = "yes";
 })();

@@ -26,7 +26,7 @@ from legs.training.methods import ENSEMBLES, initialized, with_dims
 from legs.training.options import TrainingOptions
 from legs.training.stacked.trainer import Member, Standing, train_single, train_stack
 from legs.training.svm import ScatteringSVM, fit_svm
-from legs.training.task import Task
+from legs.training.task import ERRORS, Task
 
 Strategy = Literal["stacked", "sequential"]
 Report = Callable[[Standing], None]
@@ -35,7 +35,6 @@ Report = Callable[[Standing], None]
 Measure = Callable[[Member, Inputs, Tensor], Tensor | None]
 # The file for the state of a stack, by its part of an ensemble or ``""``; ``None`` keeps none.
 Checkpoints = Callable[[str], Path | None]
-ERRORS = ("log_loss", "whitened_mse", "rmse:", "mae:")  # scores of which lower ones are better
 
 
 class Job(NamedTuple):

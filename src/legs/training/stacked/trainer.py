@@ -85,11 +85,13 @@ def train_stack(
     *,
     report: Callable[[Standing], None] = lambda standing: None,
     checkpoint: Path | None = None,
+    follow: Callable[[float], None] = lambda share: None,
 ) -> list[State]:
     """Trains members of one architecture at once; leaves their networks with their best weights.
 
     ``y`` are unscaled targets of all graphs, on the device of ``inputs``. ``report`` is called
-    before the first epoch and after each validation. A stack resumes from its ``checkpoint``.
+    before the first epoch and after each validation, ``follow`` with the share of the epochs that
+    are done after each. A stack resumes from its ``checkpoint``.
     """
     stack = Stack(members, inputs, y, options)
     state = load_state(checkpoint, {}) if checkpoint else None
@@ -109,6 +111,7 @@ def train_stack(
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 stack.validate(epoch)
                 report(stack.standing(epoch))
+            follow(epoch / options.max_epochs)
             if checkpoint and time.monotonic() - last_saved > CHECKPOINT_SECONDS:
                 save_state(checkpoint, stack.state(epoch), {})
                 last_saved = time.monotonic()
