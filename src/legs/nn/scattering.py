@@ -394,11 +394,9 @@ class Scattering(nn.Module):
             energy = signal_energy(x, walk, batch, num_graphs, self.operator)
         else:
             energy = fn.signal_energy(x, walk, batch, num_graphs, counts)
-        options = {"kind": self.aggr.kind, "order": self.aggr.order}
+        options = {"kind": self.aggr.kind, "order": self.aggr.order, "multiplicity": counts}
         options["energy"] = energy.unsqueeze(1)
-        return fn.moments(coefficients, batch, num_graphs, **options, multiplicity=counts).flatten(
-            1
-        )
+        return fn.moments(coefficients, batch, num_graphs, **options).flatten(1)
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
