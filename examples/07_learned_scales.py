@@ -51,5 +51,5 @@ print(f"frame bounds {lower:.3f} and {upper:.3f}: the bank never expands, whatev
 # %%
 # Solid: learned. Dashed: at the start.
 learned = scattering.scale_weights().detach().double().numpy()
-figure = response_figure(learned, fixed=start)
+figure = response_figure(scattering, fixed=start)
 save(figure, "responses")

@@ -153,7 +153,8 @@ def test_conventions_of_pyg():
 def test_wrong_arguments():
     x, edge_index, _ = graph()
     for options, message in (
-        ({"operator": "heat"}, "operator must be one of"),
+        ({"operator": "laplacian"}, "operator must be one of"),
+        ({"scales": "infogain"}, "as a list"),
         ({"nonlinearity": "sin"}, "nonlinearity must be"),
         ({"mixing": "some"}, "mixing must be"),
         ({"backend": "quick"}, "backend must be"),

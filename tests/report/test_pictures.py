@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="pip install torch-legs[report]")
 
 from matplotlib.image import imread
 
-from legs import report
+from legs import Scattering, report
 from legs.report import plots
 from legs.report.plots import MOST_CLASSES, SYMBOLS
 from legs.report.theme import MARKERS, THEMES, draw
@@ -39,6 +39,7 @@ def answers():
 
 FIGURES = {
     "responses": lambda t: report.response_figure(weights(), 0.6, weights(), t),
+    "module": lambda t: report.response_figure(Scattering(1, operator="heat"), theme=t),
     "wavelets": lambda t: report.wavelet_figure(RING, 11, weights(), theme=t),
     "map of classes": lambda t: report.map_figure(RNG.normal(size=(30, 2)), NAMES * 10, "class", t),
     "map of numbers": lambda t: report.map_figure(

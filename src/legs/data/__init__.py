@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from legs.data.catalog.specs import available as available
     from legs.data.dataset import GraphBatch as GraphBatch
     from legs.data.dataset import GraphDataset as GraphDataset
+    from legs.data.graphs import hypergraph as hypergraph
+    from legs.data.graphs import point_graph as point_graph
     from legs.data.loading import load as load
     from legs.data.merge import Merged as Merged
     from legs.data.merge import merge_equivalent as merge_equivalent
@@ -24,6 +26,7 @@ _NAMES_OF = {
     "catalog.cache": ("load_dataset", "save_dataset"),
     "catalog.specs": ("available",),
     "dataset": ("GraphBatch", "GraphDataset"),
+    "graphs": ("hypergraph", "point_graph"),
     "loading": ("load",),
     "merge": ("Merged", "merge_equivalent"),
     "readers.base": ("Features", "RawGraphs"),

@@ -13,6 +13,7 @@ from legs.functional.diffusion import (
     walk_powers,
 )
 from legs.functional.frame import filter_responses, frame_bounds, invert_bank, paper_lower_bound
+from legs.functional.infogain import infogain_scales
 from legs.functional.moments import (
     graph_mean,
     graph_size,
@@ -20,6 +21,13 @@ from legs.functional.moments import (
     moment_names,
     moments,
     signal_energy,
+)
+from legs.functional.nonlinearity import Nonlinearity, part_names, split_bands
+from legs.functional.operators import (
+    DiffusionOperator,
+    check_operator,
+    graph_operator,
+    operator_spectrum,
 )
 from legs.functional.scales import (
     check_scales,
@@ -36,10 +44,13 @@ from legs.functional.scattering import scattering, scattering_paths
 from legs.functional.wavelets import wavelet_transform, wavelet_weights
 
 __all__ = [
+    "DiffusionOperator",
+    "Nonlinearity",
     "Walk",
     "beyond_base",
     "check_batch",
     "check_graph",
+    "check_operator",
     "check_scales",
     "check_undirected",
     "cumulative_of_scales",
@@ -51,23 +62,28 @@ __all__ = [
     "filter_responses",
     "frame_bounds",
     "graph_mean",
+    "graph_operator",
     "graph_size",
     "graph_sum",
     "harden_scales",
     "high_pass",
+    "infogain_scales",
     "initial_logits",
     "invert_bank",
     "lazy_mixture",
     "masses",
     "moment_names",
     "moments",
+    "operator_spectrum",
     "paper_lower_bound",
+    "part_names",
     "random_walk",
     "scale_weights",
     "scattering",
     "scattering_paths",
     "select_scales",
     "signal_energy",
+    "split_bands",
     "walk_powers",
     "wavelet_transform",
     "wavelet_weights",

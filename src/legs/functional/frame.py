@@ -8,13 +8,13 @@ In the norm :math:`\|x\|^2 = \sum_i x_i^2 / d_i` a bank with rows :math:`F` sati
     G(\lambda) = f_J^2 + \sum_{j=0}^{J-1} (f_j - f_{j+1})^2,
 
 with :math:`f_0 = 1`, :math:`f_j(\lambda) = \sum_t F_{jt} \lambda^t` and :math:`\lambda` over the
-spectrum :math:`[2\alpha - 1, 1]` of the lazy walk. :math:`G` is a polynomial, so its extremes are
-at the ends or where its derivative vanishes; the Chebyshev basis makes root finding stable.
+spectrum :math:`[2\alpha - 1, 1]` of the lazy walk. The same holds for every operator that is
+self-adjoint in its own norm (:mod:`legs.functional.operators`), over its spectrum. :math:`G` is a
+polynomial, so its extremes are at the ends or where its derivative vanishes; the Chebyshev basis
+makes root finding stable.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,8 @@ import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor
 
-from legs.functional.wavelets import wavelet_weights
+from legs.functional.operators import DiffusionOperator
+from legs.functional.wavelets import wavelet_transform, wavelet_weights
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,15 +50,22 @@ def filter_responses(cumulative: Tensor, eigenvalues: Tensor) -> Tensor:
     return torch.cat([wavelets, 1 - wavelets.sum(0, keepdim=True)])
 
 
-def frame_bounds(cumulative: Tensor, laziness: float = 0.5) -> tuple[float, float]:
-    r"""Exact lower and upper frame bound of the bank over :math:`[2\alpha - 1, 1]`.
+def frame_bounds(
+    cumulative: Tensor, laziness: float = 0.5, spectrum: tuple[float, float] | None = None
+) -> tuple[float, float]:
+    r"""Exact lower and upper frame bound of the bank over a spectrum.
+
+    Args:
+        cumulative: scales in cumulative form, ``[J, m]``.
+        laziness: :math:`\alpha` of a walk with the spectrum :math:`[2\alpha - 1, 1]`.
+        spectrum: of another operator (default: the walk's).
 
     >>> from legs.functional import cumulative_of_scales
     >>> lower, upper = frame_bounds(cumulative_of_scales([1, 2, 4, 8, 16], 16))
     >>> round(lower, 4), round(upper, 4)
     (0.1834, 1.0)
     """
-    return _extremes(cumulative, laziness, ends_only=False)
+    return _extremes(cumulative, spectrum or (2 * laziness - 1, 1.0), ends_only=False)
 
 
 def paper_lower_bound(cumulative: Tensor, laziness: float = 0.5) -> float:
@@ -69,47 +77,57 @@ def paper_lower_bound(cumulative: Tensor, laziness: float = 0.5) -> float:
     >>> round(paper_lower_bound(cumulative_of_scales([1, 2, 4, 8, 16], 16)), 4)
     0.0276
     """
-    return _extremes(cumulative, laziness, ends_only=True)[0]
+    return _extremes(cumulative, (2 * laziness - 1, 1.0), ends_only=True)[0]
 
 
 @torch.no_grad()
 def invert_bank(
     bands: Tensor,
-    bank: Callable[[Tensor], Tensor],
-    metric: Tensor,
+    operator: DiffusionOperator,
+    cumulative: Tensor,
     tolerance: float | None = None,
     max_steps: int = 1000,
 ) -> Tensor:
-    r"""The signals whose bands are nearest to the given ones, by conjugate gradients.
+    r"""The real signals whose bands are nearest to the given ones, by conjugate gradients.
 
-    The least-squares inverse :math:`(B^* B)^{-1} B^*` of a bank :math:`B` in the inner product
-    :math:`\langle x, y \rangle = \sum_i m_i x_i y_i`, in which its frame bounds :math:`C_l, C_u`
-    hold: the error shrinks by :math:`(\sqrt\kappa - 1) / (\sqrt\kappa + 1)` per step, with
-    :math:`\kappa = C_u / C_l`. For bands of a signal it is that signal.
+    The least-squares inverse :math:`(B^* B)^{-1} B^*` of the bank :math:`B` in the operator's inner
+    product, in which its frame bounds :math:`C_l, C_u` hold: the error shrinks by
+    :math:`(\sqrt\kappa - 1) / (\sqrt\kappa + 1)` per step, with :math:`\kappa = C_u / C_l`. For
+    bands of a signal it is that signal.
 
     Args:
-        bands: ``[nodes, bands, channels]``.
-        bank: the linear map from signals ``[nodes, channels]`` to bands.
-        metric: :math:`m`, ``[nodes]``: one over the degrees for the paper's walk.
+        bands: ``[nodes, J + 1, channels]``.
+        operator: from :func:`~legs.functional.graph_operator`.
+        cumulative: scales in cumulative form, ``[J, m]``, or ``[channels, J, m]``.
         tolerance: of the residual, relative (default: ten units in the last place).
         max_steps: at most so many steps (default 1000).
 
     Returns:
         ``[nodes, channels]``.
 
-    >>> doubled = torch.tensor([[[1.0], [1.0]], [[2.0], [4.0]]])  # the second one is no bank's
-    >>> invert_bank(doubled, lambda x: torch.stack([x, x], dim=1), torch.ones(2))
-    tensor([[1.],
-            [3.]])
+    >>> from legs.functional import cumulative_of_scales, graph_operator
+    >>> operator = graph_operator("symmetric", torch.tensor([[0, 1], [1, 0]]), None, 2)
+    >>> bank = cumulative_of_scales([1], 1)  # (I - P) x and P x, which are 0.5 and 1.5 here
+    >>> invert_bank(torch.tensor([[[0.5], [1.5]], [[-0.5], [1.5]]]), operator, bank)
+    tensor([[2.],
+            [1.]])
     """
-    weight = metric.unsqueeze(-1)
+    weight = operator.metric.unsqueeze(-1)
     small = 10 * torch.finfo(bands.dtype).eps if tolerance is None else tolerance
+    rows = torch.cat([wavelet_weights(cumulative), cumulative[..., -1:, :] - 1], dim=-2)
+    rows = rows.to(bands.dtype)
+    mix = "cft,nfc->tnc" if rows.dim() == 3 else "ft,nfc->tnc"
 
     def adjoint(values: Tensor) -> Tensor:
-        with torch.enable_grad():
-            signal = torch.zeros_like(values[:, 0]).requires_grad_()
-            (change,) = torch.autograd.grad(bank(signal), signal, values * weight.unsqueeze(-1))
-        return change / weight
+        states = torch.einsum(mix, rows, values)
+        total = states[-1]
+        for state in states.flip(0)[1:]:
+            total = operator.adjoint(total) + state
+        out = total - operator.adjoint(total) + values[:, -1]
+        return out.real if out.is_complex() else out
+
+    def bank(x: Tensor) -> Tensor:
+        return wavelet_transform(x, operator, None, cumulative, lowpass=True).movedim(0, 1)
 
     def inner(a: Tensor, b: Tensor) -> Tensor:
         return (weight * a * b).sum(0)
@@ -128,14 +146,16 @@ def invert_bank(
     return x
 
 
-def _extremes(cumulative: Tensor, laziness: float, ends_only: bool) -> tuple[float, float]:
+def _extremes(
+    cumulative: Tensor, spectrum: tuple[float, float], ends_only: bool
+) -> tuple[float, float]:
     bank = cumulative.detach().to("cpu", torch.float64)
-    left = 2 * laziness - 1
+    left, right = spectrum
     if left >= 1:
         return 1.0, 1.0  # the walk stays: the bank is its low-pass, the identity
 
     def energy(points: Floats) -> Floats:
-        eigenvalues = torch.from_numpy((1 + left) / 2 + (1 - left) / 2 * points)
+        eigenvalues = torch.from_numpy((right + left) / 2 + (right - left) / 2 * points)
         responses = filter_responses(bank, eigenvalues)
         if ends_only:
             responses = responses[[0, -1]]

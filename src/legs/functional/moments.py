@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from legs.functional.diffusion import Walk
+from legs.functional.operators import DiffusionOperator
 from legs.functional.sparse import spmm
 
 MomentKind = Literal["normalized", "mean", "sum"]
@@ -125,7 +126,11 @@ def graph_size(
 
 
 def signal_energy(
-    x: Tensor, walk: Walk, batch: Tensor | None, num_graphs: int, multiplicity: Tensor | None = None
+    x: Tensor,
+    walk: Walk | DiffusionOperator,
+    batch: Tensor | None,
+    num_graphs: int,
+    multiplicity: Tensor | None = None,
 ) -> Tensor:
     r"""The energy of a signal on its graph, ``[graphs, channels]``: the scale of rounding errors.
 
@@ -135,8 +140,14 @@ def signal_energy(
 
     The second term bounds :math:`(Ax)_i^2`: a hub collects the mass of all its neighbours, with a
     rounding error of that size. The mean square of :math:`x` alone is too small there. With
-    ``multiplicity``, the walk is that of all nodes' mass: see :func:`masses`.
+    ``multiplicity``, the walk is that of all nodes' mass: see :func:`masses`. Of other operators,
+    :math:`A` is theirs (:math:`|A|` of a complex one), or :math:`P` itself.
     """
+    if not isinstance(walk, Walk):
+        spread = getattr(walk, "spread", walk.apply)
+        square = x * x
+        bound = (spread(torch.ones_like(x)) * spread(square)).abs()
+        return graph_mean(square + bound, batch, num_graphs)
     times = torch.ones_like(x[:, :1]) if multiplicity is None else multiplicity.unsqueeze(-1)
     inflow = spmm(walk.pattern, walk.forth, times) / times
     square = x * x

@@ -54,13 +54,14 @@ def default_scales(num_scales: int, steps: int) -> tuple[int, ...]:
     return tuple(scales)
 
 
-def check_scales(scales: Sequence[int], steps: int | None = None) -> tuple[int, ...]:
-    """Increasing positive integers, none above ``steps``; a clear error otherwise."""
-    checked = tuple(int(t) for t in scales)
-    if not checked or any(a != b for a, b in zip(checked, scales, strict=True)):
-        raise ValueError(f"scales must be a non-empty list of integers; got {list(scales)}")
+def check_scales(scales: Sequence[float], steps: int | None = None) -> tuple[float, ...]:
+    """Increasing numbers from 1 on, none above ``steps``; a clear error otherwise."""
+    checked = tuple(t if isinstance(t, int) else float(t) for t in scales)
+    checked = tuple(int(t) if t == t // 1 and t - t == 0 else t for t in checked)
+    if not checked or any(t - t != 0 for t in checked):  # infinite or NaN
+        raise ValueError(f"scales must be a non-empty list of numbers; got {list(scales)}")
     if checked[0] < 1 or any(a >= b for a, b in pairwise(checked)):
-        raise ValueError(f"scales must be positive and strictly increasing; got {list(checked)}")
+        raise ValueError(f"scales must be at least 1 and strictly increasing; got {list(checked)}")
     if checked[-1] > LARGEST_SCALE:
         raise ValueError(f"scales must be at most {LARGEST_SCALE:,}")
     if steps is not None and steps < checked[-1]:
@@ -70,18 +71,26 @@ def check_scales(scales: Sequence[int], steps: int | None = None) -> tuple[int, 
     return checked
 
 
-def cumulative_of_scales(scales: Sequence[int], steps: int) -> Tensor:
-    """Cumulative form ``[J, steps]`` of fixed scales.
+def cumulative_of_scales(
+    scales: Sequence[float] | Tensor, steps: int, dtype: torch.dtype | None = None
+) -> Tensor:
+    r"""Cumulative form ``[..., J, steps]`` of fixed scales ``[..., J]``.
+
+    Times between integers interpolate the powers,
+    :math:`P^{n + f} \to (1 - f) P^n + f P^{n + 1}`; increasing ones are stochastically ordered.
 
     >>> cumulative_of_scales([1, 3], steps=3)
     tensor([[0., 1., 1.],
             [0., 0., 0.]])
+    >>> cumulative_of_scales([1.25], steps=2)
+    tensor([[0.0000, 0.7500]])
     """
-    reached = torch.arange(steps) >= torch.tensor(list(scales)).unsqueeze(-1)
-    return reached.to(torch.get_default_dtype())
+    times = torch.as_tensor(scales, dtype=torch.float64).unsqueeze(-1)
+    shares = (torch.arange(steps, dtype=torch.float64) + 1 - times).clamp(0, 1)
+    return shares.to(dtype or torch.get_default_dtype())
 
 
-def initial_logits(scales: Sequence[int], steps: int) -> Tensor:
+def initial_logits(scales: Sequence[float], steps: int) -> Tensor:
     r"""Logits :math:`\Theta_{jt} = -2 |t - t_j|`: a learned bank that starts near fixed scales.
 
     Not one peak on a flat background: that ties most cumulative sums, and ties are kinks.

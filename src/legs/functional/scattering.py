@@ -15,6 +15,13 @@ import torch
 from torch import Tensor
 
 from legs.functional.diffusion import Walk
+from legs.functional.nonlinearity import (
+    Nonlinearity,
+    low_nonlinearity,
+    part_names,
+    split_bands,
+)
+from legs.functional.operators import DiffusionOperator
 from legs.functional.wavelets import wavelet_transform
 
 PathPolicy = Literal["increasing", "all"]
@@ -22,12 +29,20 @@ Path = tuple[int, ...]
 
 
 def scattering_paths(
-    num_scales: int, order: int = 2, policy: PathPolicy = "increasing", lowpass: bool = False
+    num_scales: int,
+    order: int = 2,
+    policy: PathPolicy = "increasing",
+    lowpass: bool = False,
+    parts: int = 1,
+    low_parts: int = 1,
 ) -> list[Path]:
     r"""The paths of a cascade in the order of its output: by order, then lexicographically.
 
     With ``lowpass`` the low-passed paths follow in the same order; they end in ``num_scales``, the
     index of :math:`\Phi_J`.
+
+    With a nonlinearity that makes ``parts`` parts of a band, part :math:`s` of band :math:`j` is
+    :math:`j \cdot \mathrm{parts} + s`; low-passes with ``low_parts`` parts come after all bands.
 
     >>> scattering_paths(3, order=2)
     [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
@@ -36,37 +51,48 @@ def scattering_paths(
     """
     paths: list[Path] = []
     for k in range(order + 1):
-        if policy == "increasing":
-            paths += combinations(range(num_scales), k)
-        else:
-            paths += product(range(num_scales), repeat=k)
+        increasing = policy == "increasing"
+        scales = combinations(range(num_scales), k) if increasing else None
+        paths += sorted(
+            tuple(j * parts + s for j, s in zip(path, own, strict=True))
+            for path in scales or product(range(num_scales), repeat=k)
+            for own in product(range(parts), repeat=k)
+        )
     if lowpass:
-        paths += [(*path, num_scales) for path in paths]
+        low = range(num_scales * parts, num_scales * parts + low_parts)
+        paths += [(*path, end) for path in paths for end in low]
     return paths
 
 
 def scattering(
     x: Tensor,
-    walk: Walk,
-    laziness: Tensor | float,
+    walk: Walk | DiffusionOperator,
+    laziness: Tensor | float | None,
     cumulative: Tensor,
     *,
     order: int = 2,
     policy: PathPolicy = "increasing",
     lowpass: bool = False,
+    nonlinearity: Nonlinearity = "abs",
     powers: Tensor | None = None,
     transform: Callable[..., Tensor] | None = None,
 ) -> Tensor:
-    r"""Scattering coefficients at every node, signed.
+    r"""Scattering coefficients at every node.
+
+    With ``"abs"`` and real filters they are signed, :math:`U_p x` before its absolute value; every
+    other nonlinearity applies to the last wavelet of a path, too. Low-passes are left as they are,
+    and made real where the operator is complex.
 
     Args:
         x: signals, ``[nodes, channels]``.
-        walk: from :func:`~legs.functional.random_walk`.
-        laziness: :math:`\alpha`, one value or ``[channels]``.
+        walk: from :func:`~legs.functional.random_walk`, or a diffusion operator
+            (:func:`~legs.functional.graph_operator`).
+        laziness: :math:`\alpha` of a walk, one value or ``[channels]``; operators have their own.
         cumulative: scales in cumulative form, ``[J, m]``.
         order: length of the longest path (default 2).
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
+        nonlinearity: after every wavelet, see :mod:`legs.functional.nonlinearity`.
         powers: :func:`~legs.functional.walk_powers` of ``x``, where they were computed before.
         transform: applies the filter bank, to ``[nodes, filters, ..., channels]`` (default:
             :func:`~legs.functional.wavelet_transform`).
@@ -79,7 +105,12 @@ def scattering(
     >>> scattering(torch.eye(2), walk, 0.5, cumulative_of_scales([1, 2], 2)).shape
     torch.Size([2, 4, 2])
     """
-    num_scales = cumulative.shape[-2]
+    num_scales, parts = cumulative.shape[-2], 1
+
+    def children(path: Path) -> range:
+        start = path[-1] // parts + 1 if path and policy == "increasing" else 0
+        return range(start, num_scales)
+
     outputs = [x.unsqueeze(1)]
     lows: list[Tensor] = []
     paths: list[Path] = [()]
@@ -87,7 +118,7 @@ def scattering(
     for k in range(order + 1):
         # Of this order's paths, those with children; increasing paths that end in the last
         # wavelet have none, so they are diffused again only for the low-pass.
-        parents = [i for i, p in enumerate(paths) if k < order and _children(p, num_scales, policy)]
+        parents = [i for i, path in enumerate(paths) if k < order and children(path)]
         diffused = list(range(len(paths))) if lowpass else parents
         if not diffused:
             break
@@ -99,23 +130,22 @@ def scattering(
             options["powers"] = powers if k == 0 else None
             out = wavelet_transform(_take(signal, diffused), *bank, **options).movedim(0, 1)
         if lowpass:
-            lows.append(out[:, -1])
+            low = low_nonlinearity(nonlinearity, out.is_complex())
+            lows.append(split_bands(out[:, -1], low))
             out = out[:, :-1]
         if not parents:
             break
         # Slices, not lists of indices: those would be copied to a GPU at every step.
-        children = {i: _children(paths[i], num_scales, policy) for i in parents}
         columns = out.unbind(2)
-        parts = [columns[diffused.index(i)][:, children[i].start :] for i in parents]
-        paths = [(*paths[i], j) for i in parents for j in children[i]]
-        outputs.append(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
-        signal = outputs[-1].abs()
+        bands = [columns[diffused.index(i)][:, children(paths[i]).start :] for i in parents]
+        scales = [(paths[i], j) for i in parents for j in children(paths[i])]
+        signed = torch.cat(bands, dim=1) if len(bands) > 1 else bands[0]
+        signal = split_bands(signed, nonlinearity)
+        parts = len(part_names(nonlinearity, signed.is_complex()))
+        paths = [(*path, j * parts + s) for path, j in scales for s in range(parts)]
+        keeps_sign = nonlinearity == "abs" and not signed.is_complex()
+        outputs.append(signed if keeps_sign else signal)
     return torch.cat(outputs + lows, dim=1)
-
-
-def _children(path: Path, num_scales: int, policy: PathPolicy) -> range:
-    start = path[-1] + 1 if path and policy == "increasing" else 0
-    return range(start, num_scales)
 
 
 def _take(x: Tensor, places: list[int]) -> Tensor:

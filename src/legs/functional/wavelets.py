@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from legs.functional.diffusion import Walk, beyond_base, diffusions, high_pass, lazy_mixture
+from legs.functional.operators import DiffusionOperator
 
 
 def wavelet_weights(cumulative: Tensor) -> Tensor:
@@ -35,8 +36,8 @@ def wavelet_weights(cumulative: Tensor) -> Tensor:
 
 def wavelet_transform(
     x: Tensor,
-    walk: Walk,
-    laziness: Tensor | float,
+    walk: Walk | DiffusionOperator,
+    laziness: Tensor | float | None,
     cumulative: Tensor,
     *,
     wavelets: bool = True,
@@ -47,9 +48,10 @@ def wavelet_transform(
 
     Args:
         x: signals, ``[nodes, ..., channels]``.
-        walk: from :func:`~legs.functional.random_walk`.
-        laziness: :math:`\alpha`, one value or ``[channels]``.
-        cumulative: scales in cumulative form, ``[J, m]``.
+        walk: from :func:`~legs.functional.random_walk`, or a diffusion operator
+            (:func:`~legs.functional.graph_operator`).
+        laziness: :math:`\alpha` of a walk, one value or ``[channels]``; operators have their own.
+        cumulative: scales in cumulative form, ``[J, m]``, or ``[channels, J, m]``.
         wavelets: whether to return the wavelets (default ``True``).
         lowpass: whether to append the low-pass (default ``False``).
         powers: :func:`~legs.functional.walk_powers` of ``x``, ``[nodes, m, channels]``, where
@@ -73,9 +75,14 @@ def wavelet_transform(
     rows = torch.cat(weights, dim=-2)
     out: Tensor
     if powers is None:
-        states = diffusions(high_pass(x, walk, laziness), walk, laziness, cumulative.shape[-1])
-        out = torch.tensordot(rows, states, dims=([-1], [0]))
+        states = _differences(x, walk, laziness, cumulative.shape[-1])
+        rows = rows.to(states.dtype)
+        if rows.dim() == 3:
+            out = torch.einsum("cft,t...c->f...c", rows, states)
+        else:
+            out = torch.tensordot(rows, states, dims=([-1], [0]))
     else:
+        assert laziness is not None
         mixed = rows @ lazy_mixture(beyond_base(laziness), cumulative.shape[-1], like=rows)
         rule = "cfs,nsc->fnc" if mixed.dim() == 3 else "fs,nsc->fnc"
         out = torch.einsum(rule, mixed, powers)
@@ -83,3 +90,16 @@ def wavelet_transform(
     if lowpass:
         out = torch.cat([out[:-1], (out[-1] + x).unsqueeze(0)])
     return out
+
+
+def _differences(
+    x: Tensor, walk: Walk | DiffusionOperator, laziness: Tensor | float | None, steps: int
+) -> Tensor:
+    r""":math:`(I - P) x, \dots, P^{\mathrm{steps} - 1} (I - P) x` along a new first axis."""
+    if isinstance(walk, Walk):
+        assert laziness is not None
+        return diffusions(high_pass(x, walk, laziness), walk, laziness, steps)
+    states = [x - walk.apply(x)]
+    for _ in range(steps - 1):
+        states.append(walk.apply(states[-1]))
+    return torch.stack(states)

@@ -172,20 +172,27 @@ def wavelet_transform(
     *,
     wavelets: bool = True,
     lowpass: bool = False,
+    operator: Operator = "walk",
 ) -> Tensor:
     """:func:`legs.functional.wavelet_transform`, but ``[nodes, filters, ..., channels]``."""
     rows, flat = bank_filters(cumulative, laziness, wavelets, lowpass), x.flatten(1)
     if rows.dim() == 3:  # [channels, bands, states], for each of the axes between
         rows = rows.movedim(0, -1).repeat(1, 1, flat.shape[1] // x.shape[-1])
-    out: Tensor = difference_bank(graph, flat, rows, "walk").unflatten(2, x.shape[1:])
+    out: Tensor = difference_bank(graph, flat, rows, operator).unflatten(2, x.shape[1:])
     return out
 
 
-def signal_energy(x: Tensor, graph: Graph, batch: Tensor | None, num_graphs: int) -> Tensor:
+def signal_energy(
+    x: Tensor,
+    graph: Graph,
+    batch: Tensor | None,
+    num_graphs: int,
+    operator: Operator = "walk",
+) -> Tensor:
     """:func:`legs.functional.signal_energy` on prepared graphs."""
     square = x * x
     steps = difference_bank(  # A = I - 2 (I - P)
-        graph, torch.cat([torch.ones_like(x[:, :1]), square], 1), x.new_tensor([[1, -2]]), "walk"
+        graph, torch.cat([torch.ones_like(x[:, :1]), square], 1), x.new_tensor([[1, -2]]), operator
     )
     inflow, spread = steps[:, 0].tensor_split([1], dim=1)
     return graph_mean(square + inflow * spread, batch, num_graphs)

@@ -156,13 +156,13 @@ def bank_filters(
     r"""The wavelets, then the low-pass, by differences, ``[bands, steps + 1]``.
 
     Column 0 multiplies :math:`x`, column :math:`k` multiplies :math:`P^{k-1} (I - P) x` with
-    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness.
+    :math:`P` of laziness ½. One more axis in front if every channel has its own laziness or scales.
     """
-    rows = wavelet_weights(cumulative) if wavelets else cumulative[:0]
-    first = torch.zeros_like(rows[:, :1])
+    rows = wavelet_weights(cumulative) if wavelets else cumulative[..., :0, :]
+    first = torch.zeros_like(rows[..., :1])
     if lowpass:
-        rows = torch.cat([rows, cumulative[-1:] - 1])
-        first = torch.cat([first, torch.ones_like(cumulative[:1, :1])])
+        rows = torch.cat([rows, cumulative[..., -1:, :] - 1], dim=-2)
+        first = torch.cat([first, torch.ones_like(cumulative[..., :1, :1])], dim=-2)
     if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
         mixture = lazy_mixture(beyond, cumulative.shape[-1], like=rows)
         # Not a matrix product: those may be set to round their factors.

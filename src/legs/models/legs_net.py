@@ -44,7 +44,7 @@ class LEGSNet(Network):
     @property
     def takes_multiplicity(self) -> bool:
         """Whether merged nodes count by their multiplicity: in moments."""
-        return isinstance(self.scattering.aggr, Moments)
+        return self.scattering.knows_mass and isinstance(self.scattering.aggr, Moments)
 
     def _embed(self, graphs: Graphs) -> Tensor:
         powers, multiplicity = graphs[5:7]
@@ -53,7 +53,7 @@ class LEGSNet(Network):
 
     @property
     def power_steps(self) -> int | None:
-        return self.scattering.selection.steps
+        return self.scattering.selection.steps if self.scattering.operator == "walk" else None
 
     def describe(self) -> dict[str, Any]:
         kind = type(self.head).__name__

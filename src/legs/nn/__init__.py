@@ -11,12 +11,14 @@ from legs.nn.rbf import RBF
 from legs.nn.readout import Readout
 from legs.nn.scale_selection import ScaleSelection
 from legs.nn.scattering import Scattering
+from legs.nn.transforms import AddScattering
 from legs.nn.walk import LazyWalk
 from legs.nn.wavelet_conv import WaveletConv
 
 __all__ = [
     "FCN",
     "RBF",
+    "AddScattering",
     "Attention",
     "Column",
     "FeatureScale",

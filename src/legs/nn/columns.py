@@ -26,13 +26,26 @@ SIZE_COLUMNS = [Column((), -1, "size", name) for name in ("nodes", "edges")]
 
 
 def name_columns(
-    paths: list[Path], in_channels: int, num_scales: int, aggr: Aggregation | None
+    paths: list[Path],
+    in_channels: int,
+    num_scales: int,
+    aggr: Aggregation | None,
+    parts: tuple[str, ...] = ("",),
+    low_parts: tuple[str, ...] = ("",),
 ) -> list[Column]:
-    """One :class:`Column` per output of ``aggr`` over some paths and channels."""
+    """One :class:`Column` per output of ``aggr`` over some paths and channels.
+
+    ``parts`` and ``low_parts`` are the names of the parts that a nonlinearity makes of a wavelet
+    and of a low-pass (:func:`legs.functional.scattering_paths`).
+    """
+    wavelets = [(j, f"psi{j}{part}") for j in range(num_scales) for part in parts]
+    steps = [*wavelets, *((num_scales, f"phi{part}") for part in low_parts)]
 
     def column(path: Path, channel: int, moment: str) -> Column:
-        steps = ["phi" if j == num_scales else f"psi{j}" for j in path]
-        return Column(path, channel, moment, ".".join([f"x{channel}", *steps, moment]).strip("."))
+        labels = [f"x{channel}", *(steps[j][1] for j in path), moment]
+        return Column(
+            tuple(steps[j][0] for j in path), channel, moment, ".".join(labels).strip(".")
+        )
 
     pairs = [(path, channel) for path in paths for channel in range(in_channels)]
     if aggr is None or isinstance(aggr, Moments):
@@ -40,8 +53,8 @@ def name_columns(
         return [column(path, channel, name) for path, channel in pairs for name in names]
 
     joined = isinstance(aggr, MultiAggregation) and aggr.mode == "cat"
-    parts, columns = list(aggr.aggrs) if joined else [aggr], []
-    for part in parts:
+    columns: list[Column] = []
+    for part in list(aggr.aggrs) if joined else [aggr]:
         name = type(part).__name__.removesuffix("Aggregation").lower()
         width = _output_width(part, len(pairs))
         if width == len(pairs):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -12,23 +12,26 @@ from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.resolver import aggregation_resolver
 
 from legs import functional as fn
+from legs.functional.bank import OPERATORS as WALKS
 from legs.functional.diffusion import BASE
+from legs.functional.nonlinearity import Nonlinearity, band_parts, check_nonlinearity
+from legs.functional.operators import OperatorLike, check_name, graph_operator, is_complex
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
-from legs.kernels.bank import Graph, difference_bank, prepare, signal_energy, wavelet_transform
+from legs.kernels.bank import Graph, signal_energy, wavelet_transform
 from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
-    bank_filters,
     check_backend,
     mixed_filters,
     needs_gradient,
     scattering_moments,
     use_fused,
 )
+from legs.nn.adjacency import prepare_operator, read_edges
 from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
-from legs.nn.scale_selection import ScaleSelection
+from legs.nn.scale_selection import Scales, ScaleSelection
 from legs.nn.walk import LazyWalk
 
 # Signals, edges, weights, batch vector, number of graphs, walk powers, multiplicity.
@@ -58,8 +61,9 @@ class Scattering(nn.Module):
     :math:`F = \mathrm{softmax}(\Theta)`.
 
     Args:
-        in_channels: number of channels of the input signals.
-        scales: ``"learned"`` (default), ``"dyadic"`` or increasing integers.
+        in_channels: number of channels of the input signals, or -1 to read it off the first input.
+        scales: ``"learned"`` (default), ``"dyadic"``, ``"infogain"`` (see :meth:`fit_scales`), or
+            increasing numbers, at least 1; between integers, powers are interpolated.
         num_scales: number :math:`J` of scales (default 5).
         steps: number :math:`m` of diffusion steps (default: 16, or the largest scale).
         order: length of the longest path (default 2).
@@ -67,10 +71,19 @@ class Scattering(nn.Module):
         lowpass: also :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
         ordering: of learned rows. ``"ordered"`` (default) keeps the upper frame bound at 1 whatever
             is learned; ``"softmax"`` is the paper's and may expand.
-        laziness: :math:`\alpha \ge ½` of the walk (default 0.5).
+        laziness: :math:`\alpha \ge ½` of the walk (default 0.5); ``"heat"`` has none.
         learn_laziness: ``False`` (default), ``True``, or ``"channel"`` for one value per channel.
+        operator: what diffuses: ``"walk"`` (default, the paper's), ``"row"``, ``"symmetric"``,
+            ``"heat"``, ``"directed"``, or one of your own: see :mod:`legs.functional.operators` for
+            formulas, inner products and spectra. Only ``"directed"`` takes directed graphs.
+        nonlinearity: between wavelets: ``"abs"`` (default), ``"relu-pair"`` for
+            :math:`\mathrm{ReLU}(\pm u)` as two signals, ``"none"``, or a function of a tensor; see
+            :mod:`legs.functional.nonlinearity`.
         aggr: ``"moments"`` (default; normalized, four), a :class:`Moments`, any PyG aggregation or
-            its name (``"mean"``, ``"max"``, …), or ``None`` for signed node features.
+            its name (``"mean"``, ``"max"``, …), or ``None`` for node features: signed
+            :math:`U_p x` for ``"abs"`` of a real operator, else what the nonlinearity makes of it.
+        flatten: whether the columns are one axis (default). ``False``, with moments or
+            ``aggr=None``: ``[graphs or nodes, paths, channels, moments]``, nodes without moments.
         append_graph_size: whether the numbers of nodes and edges of a graph are two more columns,
             the last (default ``False``, as the paper). Normalized moments are averages and do not
             know them; properties that grow with a molecule need them.
@@ -82,7 +95,9 @@ class Scattering(nn.Module):
 
     Shapes:
         - **input:** signals ``[nodes, in_channels]``, ``edge_index`` ``[2, edges]`` with both
-          directions of every edge, ``edge_weight`` ``[edges]``, ``batch`` ``[nodes]`` (sorted)
+          directions of every edge, ``edge_weight`` ``[edges]``, ``batch`` ``[nodes]`` (sorted). In
+          place of ``edge_index`` a PyG ``EdgeIndex``, or a sparse adjacency matrix of PyTorch or
+          SciPy, whose entries are the weights
         - **output:** ``[graphs, out_channels]``, or ``[nodes, out_channels]`` if ``aggr=None``.
           Columns: path by path, then channel, then moment, then size; :meth:`columns` names them
 
@@ -101,7 +116,7 @@ class Scattering(nn.Module):
         self,
         in_channels: int,
         *,
-        scales: Literal["learned", "dyadic"] | Sequence[int] = "learned",
+        scales: Scales = "learned",
         num_scales: int = 5,
         steps: int | None = None,
         order: int = 2,
@@ -110,7 +125,10 @@ class Scattering(nn.Module):
         ordering: Ordering = "ordered",
         laziness: float = 0.5,
         learn_laziness: bool | Literal["channel"] = False,
+        operator: OperatorLike = "walk",
+        nonlinearity: Nonlinearity = "abs",
         aggr: str | Aggregation | None = "moments",
+        flatten: bool = True,
         append_graph_size: bool = False,
         backend: Backend = "auto",
         validate: bool = True,
@@ -128,8 +146,14 @@ class Scattering(nn.Module):
             raise ValueError(
                 "append_graph_size=True needs an aggregation: nodes have no size (aggr=None)"
             )
-        if in_channels < 1:
-            raise ValueError(f"in_channels must be at least 1; got {in_channels}")
+        if in_channels < 1 and in_channels != -1:
+            raise ValueError(f"in_channels must be at least 1, or -1; got {in_channels}")
+        if in_channels == -1 and learn_laziness == "channel":
+            raise ValueError('in_channels must be given where learn_laziness="channel"')
+        check_nonlinearity(nonlinearity)
+        check_name(operator)
+        if operator not in (*WALKS, "directed") and (learn_laziness or laziness != BASE):
+            raise ValueError("laziness is that of walks; heat and operators of one's own have none")
         if order < 0:
             raise ValueError(f"order must not be negative; got {order}")
         if path_policy not in ("increasing", "all"):
@@ -150,13 +174,29 @@ class Scattering(nn.Module):
         # Whether the operator with the moments computes this, if ``x`` needs no gradient.
         paths_of_two = self.selection.num_scales > 1 or path_policy == "all"
         normalized = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
-        self._is_standard = normalized and order == 2 and not lowpass and paths_of_two
+        usual = operator == "walk" and nonlinearity == "abs" and not lowpass
+        self._is_standard = usual and normalized and order == 2 and paths_of_two
         self._aggr_name = aggr if isinstance(aggr, str) else None
-        self._paths = fn.scattering_paths(self.selection.num_scales, order, path_policy, lowpass)
-        self._columns = name_columns(self._paths, in_channels, self.selection.num_scales, self.aggr)
+        if not flatten and (append_graph_size or not isinstance(self.aggr, Moments | None)):
+            raise ValueError("flatten=False needs moments or aggr=None, and no appended sizes")
+        self.flatten = bool(flatten)
+        self.operator: Any = operator
+        self.nonlinearity = nonlinearity
+        self._parts = band_parts(nonlinearity, is_complex(operator))
+        policy: Any = (order, path_policy, lowpass, *map(len, self._parts))
+        self._paths = fn.scattering_paths(self.selection.num_scales, *policy)
         self.append_graph_size = append_graph_size
-        if append_graph_size:
-            self._columns += SIZE_COLUMNS
+        self._columns: list[Column] | None = None
+        if in_channels != -1:
+            self._name_columns(in_channels)
+
+    def _name_columns(self, in_channels: int) -> None:
+        self.in_channels = in_channels
+        scales, fixed = self.selection.num_scales, self.selection.fixed
+        if fixed is not None and fixed.dim() == 3 and len(fixed) != in_channels:
+            raise ValueError(f"there are scales for {len(fixed)} channels, not {in_channels}")
+        columns = name_columns(self._paths, in_channels, scales, self.aggr, *self._parts)
+        self._columns = columns + (SIZE_COLUMNS if self.append_graph_size else [])
 
     @property
     def num_paths(self) -> int:
@@ -166,15 +206,18 @@ class Scattering(nn.Module):
     @property
     def out_channels(self) -> int:
         """Number of output columns."""
-        return len(self._columns)
+        return len(self.columns())
 
     def columns(self) -> list[Column]:
         """What every output column is: path, channel, moment and name, in order.
 
-        Index :math:`J` in a path stands for the low-pass. ``moment`` is the name of the moment or
-        aggregation, empty for node features. Columns that an aggregation mixes belong to no path
-        or channel: ``path=()``, ``channel=-1``.
+        Index :math:`J` in a path stands for the low-pass. Names of ``"relu-pair"`` have the sign of
+        each band (``psi0+.psi2-``), those of complex bands ``re`` and ``im``. ``moment`` is the
+        name of the moment or aggregation, empty for node features. Columns that an aggregation
+        mixes belong to no path or channel: ``path=()``, ``channel=-1``.
         """
+        if self._columns is None:
+            raise RuntimeError("columns are those of the first input (in_channels=-1)")
         return list(self._columns)
 
     def paths(self) -> list[Column]:
@@ -192,7 +235,7 @@ class Scattering(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edge_index: Tensor | Any,
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
@@ -206,6 +249,8 @@ class Scattering(nn.Module):
         same nodes; the first order needs no diffusion then. ``multiplicity``: how many equivalent
         nodes each one stands for (:func:`legs.data.merge_equivalent`); moments are those of all.
         """
+        if self.in_channels == -1 and x.dim() == 2:
+            self._name_columns(x.shape[1])
         if x.dim() != 2 or x.shape[1] != self.in_channels:
             raise ValueError(
                 f"x must have shape [nodes, {self.in_channels}] (in_channels={self.in_channels}); "
@@ -215,6 +260,11 @@ class Scattering(nn.Module):
             raise ValueError(f"x must be floating point; got {x.dtype} (use x.float())")
         if x.shape[0] == 0:
             raise ValueError("x has no rows: an empty batch has nothing to scatter")
+        if powers is not None and self.operator != "walk":
+            raise ValueError('powers are those of operator="walk"')
+        if multiplicity is not None and not self.knows_mass:
+            raise ValueError('merged nodes need operator="walk" and a nonlinearity by name')
+        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         dtype = x.dtype
         enabled = not torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
         with torch.autocast(x.device.type, enabled=False) if enabled else nullcontext():
@@ -234,6 +284,9 @@ class Scattering(nn.Module):
                 out = self._fused(make_batch(*graph, self.validate, self.is_sorted), graph)
             else:
                 out = self._cascade(*graph)
+            if not self.flatten:
+                out = out.unflatten(1, (self.num_paths, self.in_channels, -1))
+                out = out.squeeze(-1) if self.aggr is None else out
             if self.append_graph_size:
                 sizes = (batch, len(x), num_graphs, edge_weight, multiplicity, out.dtype)
                 out = torch.cat([out, fn.graph_size(edge_index, *sizes)], dim=1)
@@ -244,6 +297,12 @@ class Scattering(nn.Module):
         _warn("Scattering.scatter()", "the module itself")
         out: Tensor = self(*args, **kwargs)
         return out
+
+    @property
+    def knows_mass(self) -> bool:
+        """Whether nodes may be merged (``multiplicity``): what a walk and named functions do to the
+        mass of equivalent nodes, they do to each."""
+        return self.operator == "walk" and not callable(self.nonlinearity)
 
     def _logits(self, dtype: torch.dtype) -> Tensor | None:
         """Logits, if the scales are those that the operator computes from them."""
@@ -300,18 +359,20 @@ class Scattering(nn.Module):
             counts, backend, validate = multiplicity.to(x.dtype), "reference", False
             signal, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
             powers = None if powers is None else powers * times.unsqueeze(-1)
-        sizes: Any = {"bands": self.selection.num_scales + self.lowpass}
-        sizes["states"] = self.selection.steps + 1
-        graphs = (x, edge_index, edge_weight, batch, None if batch is None else num_graphs)
-        walk = prepare(backend, *graphs, **sizes, validate=validate, is_sorted=self.is_sorted)
         laziness = self._laziness(x.dtype)
         if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
             # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
             # the backward graph; a tensor is not.
             laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
+        graphs = (x, edge_index, edge_weight, batch, None if batch is None else num_graphs)
+        options: Any = {"validate": validate, "is_sorted": self.is_sorted}
+        options["bands"] = self.selection.num_scales + self.lowpass
+        options["states"] = self.selection.steps + 1
+        walk = prepare_operator(self.operator, laziness, backend, *graphs, **options)
         cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
+        cascade["nonlinearity"] = self.nonlinearity
         if isinstance(walk, Graph):
-            cascade["transform"] = wavelet_transform
+            cascade["transform"] = partial(wavelet_transform, operator=self.operator)
         cumulative = self.selection().to(x.dtype) if cumulative is None else cumulative
         bank: Any = (walk, laziness, cumulative)
         coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
@@ -321,20 +382,21 @@ class Scattering(nn.Module):
             return coefficients.flatten(1)
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
-        order_0, others = coefficients.split([1, coefficients.shape[1] - 1], dim=1)
-        absolute = torch.cat([order_0, others.abs()], dim=1)
+        if self.nonlinearity == "abs":
+            order_0, others = coefficients.split([1, coefficients.shape[1] - 1], dim=1)
+            coefficients = torch.cat([order_0, others.abs()], dim=1)
         if not isinstance(self.aggr, Moments):
             if multiplicity is not None:
                 raise ValueError(f"merged nodes count in moments only, not in {self.aggr!r}")
-            pooled: Tensor = self.aggr(absolute.flatten(1), batch, dim_size=num_graphs)
+            pooled: Tensor = self.aggr(coefficients.flatten(1), batch, dim_size=num_graphs)
             return pooled
         if isinstance(walk, Graph):
-            energy = signal_energy(x, walk, batch, num_graphs)
+            energy = signal_energy(x, walk, batch, num_graphs, self.operator)
         else:
             energy = fn.signal_energy(x, walk, batch, num_graphs, counts)
-        options: Any = {"kind": self.aggr.kind, "order": self.aggr.order}
+        options = {"kind": self.aggr.kind, "order": self.aggr.order, "multiplicity": counts}
         options["energy"] = energy.unsqueeze(1)
-        return fn.moments(absolute, batch, num_graphs, **options, multiplicity=counts).flatten(1)
+        return fn.moments(coefficients, batch, num_graphs, **options).flatten(1)
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
@@ -345,11 +407,14 @@ class Scattering(nn.Module):
     ) -> Tensor:
         """Diffusions that depend on no parameter, ``[nodes, steps, in_channels]``, for the first
         order: computed once for a data set, for all epochs and models with the same ``steps``."""
+        if self.operator != "walk":
+            raise ValueError('walk_powers are those of operator="walk"')
+        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         walk = accelerated(fn.random_walk(edge_index, edge_weight, x.shape[0], x.dtype))
         return fn.walk_powers(x, walk, self.selection.steps)
 
     def scale_weights(self) -> Tensor:
-        """The selection matrix ``F``, ``[num_scales, steps]``."""
+        """The selection matrix ``F``, ``[num_scales, steps]``, or one for each channel."""
         return fn.scale_weights(self.selection())
 
     def expected_scales(self) -> Tensor:
@@ -357,64 +422,127 @@ class Scattering(nn.Module):
         return fn.expected_scales(self.selection())
 
     def frame_bounds(self) -> tuple[Tensor, Tensor]:
-        r"""Exact lower and upper frame bound of the filter bank over :math:`[2\alpha - 1, 1]`.
+        r"""Exact lower and upper frame bound of the filter bank over the operator's spectrum.
 
-        In float64: scalars, or ``[in_channels]`` if every channel has its own laziness.
+        They hold in the operator's own norm, :math:`[2\alpha - 1, 1]` being the spectrum of a walk.
+        In float64: scalars, or ``[in_channels]`` if channels have their own laziness or scales.
         """
         theta, cumulative = self.selection.theta, self.selection()
         if theta is not None:
             cumulative = fn.select_scales(theta.detach().double(), self.selection.ordering)
-        laziness = torch.as_tensor(self.walk.laziness).detach()
-        bounds = [fn.frame_bounds(cumulative, float(a)) for a in laziness.flatten()]
+        shape, banks = self._banks(cumulative.detach())
+        bounds = [
+            fn.frame_bounds(bank, spectrum=fn.operator_spectrum(self.operator, float(laziness)))
+            for bank, laziness in banks
+        ]
         lower, upper = torch.tensor(bounds, dtype=torch.float64).unbind(1)
-        return lower.view(laziness.shape), upper.view(laziness.shape)
+        return lower.view(shape), upper.view(shape)
 
-    def bank(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def _banks(self, cumulative: Tensor) -> tuple[torch.Size, list[tuple[Tensor, Tensor]]]:
+        """Scales and laziness of each channel, or of all: ``[channels]`` or ``[]``."""
+        laziness = torch.as_tensor(self.walk.laziness, dtype=torch.float64)
+        size = cumulative.shape[-2:]
+        shape = torch.broadcast_shapes(laziness.shape, cumulative.shape[:-2])
+        banks = cumulative.expand(*shape, *size).reshape(-1, *size)
+        return shape, list(zip(banks, laziness.expand(shape).reshape(-1), strict=True))
+
+    def fit_scales(
+        self,
+        x: Tensor,
+        edge_index: Tensor | Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        *,
+        per_channel: bool = False,
+    ) -> Scattering:
+        """Sets fixed scales by the information that diffusion loses, without labels.
+
+        See :func:`legs.functional.infogain_scales`. Pass signals of training graphs only. One set
+        of scales for all channels, or with ``per_channel`` one for each.
+
+        >>> edge_index, x = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.eye(3)[:, :1]
+        >>> module = Scattering(1, scales="infogain", num_scales=3)
+        >>> module.fit_scales(x, edge_index).expected_scales().round(decimals=2)
+        tensor([ 1.0000,  1.6200, 16.0000])
+        """
+        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
+        if batch is not None and batch_size is None:
+            batch_size = int(batch[-1]) + 1
+        laziness = self._laziness(x.dtype)
+        graph = (edge_index, edge_weight, len(x), x.dtype)
+        operator = graph_operator(self.operator, *graph, laziness)
+        sizes = (self.selection.num_scales, self.selection.steps, batch, batch_size or 1)
+        times = fn.infogain_scales(x, operator, *sizes).tolist()
+        self.selection.fix(times[:-1] if per_channel else times[-1], self.selection.steps)
+        self.selection.to(x)
+        return self
+
+    def bank(
+        self, x: Tensor, edge_index: Tensor | Any, edge_weight: Tensor | None = None
+    ) -> Tensor:
         r"""The filter bank alone: :math:`\Psi_0 x, \dots, \Psi_{J-1} x, \Phi_J x`.
 
         Returns:
-            ``[nodes, num_scales + 1, channels]``, differentiable in everything.
+            ``[nodes, num_scales + 1, channels]``, differentiable in everything; complex for
+            ``operator="directed"``.
 
         >>> module = Scattering(1, scales=[1, 2])
         >>> module.bank(torch.tensor([[1.0], [0.0]]), torch.tensor([[0, 1], [1, 0]])).squeeze(-1)
         tensor([[ 0.5000,  0.0000,  0.5000],
                 [-0.5000,  0.0000,  0.5000]])
         """
-        filters = bank_filters(self.selection().to(x.dtype), self._laziness(x.dtype))
-        if filters.dim() == 3:  # of every channel: [channels, bands, states]
-            filters = filters.movedim(0, -1)
-        sizes: Any = {"bands": filters.shape[0], "states": filters.shape[1]}
-        graph = prepare(self.backend, x, edge_index, edge_weight, validate=self.validate, **sizes)
-        return difference_bank(graph, x, filters, "walk")
+        graph, laziness = read_edges(edge_index, edge_weight, x), self._laziness(x.dtype)
+        cumulative = self.selection().to(x.dtype)
+        sizes: Any = {"bands": cumulative.shape[-2] + 1, "states": cumulative.shape[-1] + 1}
+        sizes["validate"] = self.validate
+        walk = prepare_operator(self.operator, laziness, self.backend, x, *graph, **sizes)
+        bank: Any = (x, walk, laziness, cumulative)
+        if not isinstance(walk, Graph):
+            return fn.wavelet_transform(*bank, lowpass=True).movedim(0, 1)
+        return wavelet_transform(*bank, lowpass=True, operator=self.operator)
 
     def matrices(
-        self, edge_index: Tensor, edge_weight: Tensor | None = None, num_nodes: int | None = None
+        self,
+        edge_index: Tensor | Any,
+        edge_weight: Tensor | None = None,
+        num_nodes: int | None = None,
     ) -> Tensor:
         """The filters of a graph as dense matrices, ``[num_scales + 1, nodes, nodes]``.
 
-        One more axis in front, of channels, if every channel has its own laziness.
+        One more axis in front, of channels, if channels have their own laziness or scales.
         """
         cumulative = self.selection()
+        if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
+            num_nodes = edge_index.shape[0]
         nodes = int(edge_index.max()) + 1 if num_nodes is None else num_nodes
-        walk = fn.random_walk(edge_index, edge_weight, nodes, cumulative.dtype)
-        one, laziness = torch.eye(nodes).to(cumulative), self._laziness(cumulative.dtype)
-        each: Any = laziness if isinstance(laziness, Tensor) and laziness.dim() else [laziness]
-        parts = [fn.wavelet_transform(one, walk, a, cumulative, lowpass=True) for a in each]
-        return torch.stack(parts) if isinstance(each, Tensor) else parts[0]
+        one = torch.eye(nodes).to(cumulative)
+        graph = read_edges(edge_index, edge_weight, one)
+        shape, banks = self._banks(cumulative)
+        parts = []
+        for bank, laziness in banks:
+            operator = graph_operator(self.operator, *graph, nodes, one.dtype, laziness)
+            parts.append(fn.wavelet_transform(one, operator, None, bank, lowpass=True))
+        return torch.stack(parts) if shape else parts[0]
 
     def responses(self, eigenvalues: Tensor) -> Tensor:
         r"""Frequency responses of the bank, ``[num_scales + 1, points]``.
 
-        ``eigenvalues``: of the lazy walk, in :math:`[2\alpha - 1, 1]`, ``[points]``.
+        ``eigenvalues``: of the operator, for a lazy walk in :math:`[2\alpha - 1, 1]`, ``[points]``.
         """
         return fn.filter_responses(self.selection().to(eigenvalues.dtype), eigenvalues)
 
     def inverse(
-        self, bands: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, **options: Any
+        self,
+        bands: Tensor,
+        edge_index: Tensor | Any,
+        edge_weight: Tensor | None = None,
+        **options: Any,
     ) -> Tensor:
         r"""The signals ``[nodes, channels]`` whose bands come nearest to the given ones.
 
-        The least-squares inverse of :meth:`bank` in :math:`\|x\|^2 = \sum_i x_i^2 / d_i`, see
+        The least-squares inverse of :meth:`bank` in the operator's inner product,
+        :math:`\|x\|^2 = \sum_i x_i^2 / d_i` for the paper's walk: see
         :func:`legs.functional.invert_bank`, whose options it takes. For bands of a signal it is
         that signal, to a rounding error times the condition number
         :math:`\sqrt{C_u / C_l}` of :meth:`frame_bounds`.
@@ -424,18 +552,19 @@ class Scattering(nn.Module):
         >>> torch.allclose(module.inverse(module.bank(x, edge_index), edge_index), x, atol=1e-4)
         True
         """
-        walk = fn.random_walk(edge_index, edge_weight, len(bands), bands.dtype)
-
-        def bank(x: Tensor) -> Tensor:
-            return self.bank(x, edge_index, edge_weight)
-
-        return fn.invert_bank(bands, bank, 1 / walk.degree, **options)
+        cumulative = self.selection().to(bands.real.dtype)
+        graph = read_edges(edge_index, edge_weight, bands.real[:, 0])
+        dtype = cumulative.dtype
+        operator = graph_operator(self.operator, *graph, len(bands), dtype, self._laziness(dtype))
+        return fn.invert_bank(bands, operator, cumulative, **options)
 
     def harden(self) -> Scattering:
         r"""A copy with fixed scales: increasing ones that maximise :math:`\sum_j \log F_{jt_j}`."""
         weights = self.scale_weights().detach()
         hardened = copy.deepcopy(self)
-        fixed = ScaleSelection(fn.harden_scales(weights), steps=self.selection.steps)
+        several, harden = weights.dim() == 3, fn.harden_scales
+        times: Any = [harden(each) for each in weights] if several else harden(weights)
+        fixed = ScaleSelection(times, steps=self.selection.steps)
         hardened.selection = fixed.to(weights)
         return hardened
 
@@ -448,9 +577,12 @@ class Scattering(nn.Module):
             raise ValueError(
                 f"Scattering with aggr={self.aggr!r} cannot be saved; give the aggregation by name"
             )
+        for name in ("operator", "nonlinearity"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"Scattering with {name} of one's own cannot be saved; use a name")
         return {
             "in_channels": self.in_channels,
-            "scales": "learned" if self.selection.learned else list(self.selection.initial),
+            "scales": "learned" if self.selection.learned else self.selection.initial or "infogain",
             "num_scales": self.selection.num_scales,
             "steps": self.selection.steps,
             "order": self.order,
@@ -459,14 +591,21 @@ class Scattering(nn.Module):
             "ordering": self.selection.ordering,
             "laziness": self.walk.initial,
             "learn_laziness": self.walk.learn,
+            "operator": self.operator,
+            "nonlinearity": self.nonlinearity,
             "aggr": aggr,
+            "flatten": self.flatten,
             "append_graph_size": self.append_graph_size,
             "validate": self.validate,
         }
 
     def __repr__(self) -> str:
+        usual = {"operator": "walk", "nonlinearity": "abs", "flatten": True}
+        usual["append_graph_size"] = False
+        others = [(name, getattr(self, name)) for name in usual]
+        unusual = [f", {name}={value!r}" for name, value in others if value != usual[name]]
         return (
             f"{type(self).__name__}({self.in_channels}, {self.selection!r}, order={self.order}, "
             f"path_policy={self.path_policy}, lowpass={self.lowpass}, {self.walk!r}, "
-            f"aggr={self.aggr!r}{', append_graph_size=True' if self.append_graph_size else ''})"
+            f"aggr={self.aggr!r}{''.join(unusual)})"
         )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -8,15 +7,21 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn import Linear
 
-from legs.functional.bank import OPERATORS, Operator
-from legs.functional.diffusion import Walk
-from legs.kernels.bank import Graph, difference_bank, prepare
+from legs import functional as fn
+from legs.functional.diffusion import BASE, Walk
+from legs.functional.nonlinearity import (
+    Nonlinearity,
+    band_parts,
+    check_nonlinearity,
+    low_nonlinearity,
+)
+from legs.functional.operators import DiffusionOperator, OperatorLike, check_name, is_complex
+from legs.kernels.bank import Graph, difference_bank
 from legs.kernels.gpu import launch
 from legs.kernels.gpu.stacked import mix
 from legs.kernels.op import Backend, bank_filters, check_backend
-from legs.nn.scale_selection import ScaleSelection
-
-Nonlinearity = Literal["abs", "relu-pair", "none"] | Callable[[Tensor], Tensor]
+from legs.nn.adjacency import prepare_operator, read_edges
+from legs.nn.scale_selection import Scales, ScaleSelection
 
 
 class WaveletConv(nn.Module):
@@ -35,15 +40,17 @@ class WaveletConv(nn.Module):
     Args:
         in_channels: size of each input signal, or -1 to read it off the first input.
         out_channels: size of each output signal.
-        scales: ``"dyadic"`` (default), ``"learned"`` or increasing integers.
+        scales: ``"dyadic"`` (default), ``"learned"`` or increasing numbers, at least 1.
         num_scales: number :math:`J` of scales (default 5).
         steps: number of diffusion steps (default: the largest scale; 16 for learned ones).
         operator: :math:`A`: ``"row"`` (default) for :math:`D^{-1} W`, ``"walk"`` for the paper's
-            :math:`W D^{-1}`, ``"symmetric"`` for :math:`D^{-1/2} W D^{-1/2}`.
+            :math:`W D^{-1}`, ``"symmetric"`` for :math:`D^{-1/2} W D^{-1/2}`, ``"heat"``,
+            ``"directed"``, or one of your own: :mod:`legs.functional.operators`.
         wavelets: whether to include the :math:`\Psi_j` (default ``True``).
         lowpass: whether to include :math:`\Phi_J` (default ``True``).
         nonlinearity: of the wavelets: ``"abs"`` (default), ``"relu-pair"`` for both
-            :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor.
+            :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor; see
+            :mod:`legs.functional.nonlinearity`.
         mixing: ``"separable"`` (default), or ``"full"`` for
             :math:`W [h, |\Psi_0 h|, \dots, \Phi_J h]`, with as many times the weights as there are
             bands.
@@ -69,10 +76,10 @@ class WaveletConv(nn.Module):
         in_channels: int,
         out_channels: int,
         *,
-        scales: Literal["dyadic", "learned"] | Sequence[int] = "dyadic",
+        scales: Scales = "dyadic",
         num_scales: int = 5,
         steps: int | None = None,
-        operator: Operator = "row",
+        operator: OperatorLike = "row",
         wavelets: bool = True,
         lowpass: bool = True,
         nonlinearity: Nonlinearity = "abs",
@@ -84,12 +91,10 @@ class WaveletConv(nn.Module):
     ) -> None:
         super().__init__()
         check_backend(backend)
-        if operator not in OPERATORS:
-            raise ValueError(f"operator must be one of {', '.join(OPERATORS)}; got {operator!r}")
-        if not callable(nonlinearity) and nonlinearity not in ("abs", "relu-pair", "none"):
-            raise ValueError(
-                f'nonlinearity must be "abs", "relu-pair", "none" or a function; got {nonlinearity}'
-            )
+        check_name(operator)
+        if scales == "infogain":
+            raise ValueError("pass the scales of Scattering(scales='infogain') as a list")
+        check_nonlinearity(nonlinearity)
         if in_channels == -1 and edge_dim is not None:
             raise ValueError("in_channels must be given where edge_dim is")
         if mixing not in ("separable", "full"):
@@ -97,18 +102,21 @@ class WaveletConv(nn.Module):
         if not wavelets and not lowpass:
             raise ValueError("there are no bands: wavelets and lowpass are both False")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.operator, self.nonlinearity = operator, nonlinearity
+        self.operator: Any = operator
+        self.nonlinearity = nonlinearity
         self.wavelets, self.lowpass = bool(wavelets), bool(lowpass)
         self.edge_dim, self.backend, self.validate = edge_dim, backend, validate
         # What training knows of its batches: edge_index[1] is sorted; nodes of a graph, at most.
         self.is_sorted = False
         self.largest: int | None = None
         self.selection = ScaleSelection(scales, num_scales, steps)
-        fixed = None if self.selection.learned else self._filters()
+        # Of times between integers they are computed in the precision of the signals.
+        whole = all(isinstance(t, int) for t in self.selection.initial or ())
+        fixed = self._filters() if whole and not self.selection.learned else None
         self.fixed_filters: Tensor | None
         self.register_buffer("fixed_filters", fixed, persistent=False)
-        many = self.num_wavelets * (2 if nonlinearity == "relu-pair" else 1)
-        self.num_bands = 1 + many + self.lowpass + (edge_dim is not None)
+        parts, low = map(len, band_parts(nonlinearity, is_complex(operator)))
+        self.num_bands = 1 + parts * self.num_wavelets + low * self.lowpass + (edge_dim is not None)
         width = self.num_bands if mixing == "full" else 1
         self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
         self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
@@ -137,7 +145,7 @@ class WaveletConv(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edge_index: Tensor | Any,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
@@ -147,23 +155,36 @@ class WaveletConv(nn.Module):
         if self.band_weight is not None and is_lazy(self.band_weight):
             self.band_weight.materialize((self.num_bands, x.shape[1]))
             self.reset_parameters()
+        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         half = x.dtype in (torch.float16, torch.bfloat16)
         states = x.float() if half else x  # sums run in float32 at least
         graph = self.prepared(states, edge_index, edge_weight, batch, batch_size)
         out: Tensor = self.lin(self.convolve(states, graph, edge_index, edge_attr).to(x.dtype))
         return out
 
-    def prepared(self, x: Tensor, edge_index: Tensor, *graphs: Any) -> Graph | Walk:
+    def prepared(
+        self, x: Tensor, edge_index: Tensor, *graphs: Any
+    ) -> Graph | Walk | DiffusionOperator:
         """The graphs for :meth:`convolve`, of all layers with the same scales."""
         options: dict[str, Any] = {"validate": self.validate, "is_sorted": self.is_sorted}
         options |= {"bands": self.num_wavelets + self.lowpass, "states": self.selection.steps + 1}
         options["largest"] = self.largest
-        return prepare(self.backend, x, edge_index, *graphs, **options)
+        return prepare_operator(
+            self.operator, BASE, self.backend, x, edge_index, *graphs, **options
+        )
 
     def convolve(
-        self, x: Tensor, graph: Graph | Walk, edge_index: Tensor, edge_attr: Tensor | None = None
+        self,
+        x: Tensor,
+        graph: Graph | Walk | DiffusionOperator,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
     ) -> Tensor:
         """What the linear map reads, on graphs of :meth:`prepared`."""
+        if not isinstance(graph, Graph):
+            options: Any = {"wavelets": self.wavelets, "lowpass": self.lowpass}
+            bands = fn.wavelet_transform(x, graph, BASE, self.selection().to(x.dtype), **options)
+            return self._mix(x, bands.movedim(0, 1), edge_index, edge_attr)
         filters = self.fixed_filters
         if filters is None:
             filters = self._filters()
@@ -171,14 +192,16 @@ class WaveletConv(nn.Module):
         return self._mix(x, bands, edge_index, edge_attr)
 
     def _filters(self) -> Tensor:
-        return bank_filters(self.selection(), wavelets=self.wavelets, lowpass=self.lowpass)
+        rows = bank_filters(self.selection(), wavelets=self.wavelets, lowpass=self.lowpass)
+        return rows.movedim(0, -1) if rows.dim() == 3 else rows  # channels last
 
     def _mix(
         self, x: Tensor, bands: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
         """What the linear map reads, from bands ``[nodes, bands, channels]``."""
         count, out = self.num_wavelets, None
-        weight, simple = self.band_weight, self.nonlinearity in ("abs", "none")
+        weight = self.band_weight
+        simple = self.nonlinearity in ("abs", "none") and not bands.is_complex()
         fused = self.backend != "reference" and weight is not None and launch.applies(x)
         if fused and simple and not torch.compiler.is_compiling() and x.numel():
             size = 1 + bands.shape[1]
@@ -188,13 +211,11 @@ class WaveletConv(nn.Module):
             parts, weight = [], weight[size:]
         else:
             wavelets, low = bands.split([count, bands.shape[1] - count], dim=1)
-            if self.nonlinearity == "abs":
-                parts = [wavelets.abs()]
-            elif self.nonlinearity == "relu-pair":
-                parts = [wavelets.relu(), (-wavelets).relu()]
-            else:
-                parts = [wavelets if self.nonlinearity == "none" else self.nonlinearity(wavelets)]
-            parts = [x.unsqueeze(1), *parts, low]
+            split = fn.split_bands(wavelets, self.nonlinearity)
+            if count:  # part by part, then band by band
+                split = split.unflatten(1, (count, -1)).transpose(1, 2).flatten(1, 2)
+            low = fn.split_bands(low, low_nonlinearity(self.nonlinearity, bands.is_complex()))
+            parts = [x.unsqueeze(1), split, low]
         if self.lin_edge is not None:
             if edge_attr is None:
                 raise ValueError(f"edge_attr is missing: the layer has edge_dim={self.edge_dim}")

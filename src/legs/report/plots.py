@@ -18,6 +18,7 @@ import torch
 from sklearn.metrics import confusion_matrix, roc_curve
 
 from legs.functional.frame import filter_responses, frame_bounds
+from legs.functional.operators import operator_spectrum
 from legs.report.theme import ADVICE, Floats, NoPictures, ThemeName, draw
 
 Names = Sequence[str]
@@ -372,11 +373,12 @@ def cumulative_scales(weights: Floats) -> torch.Tensor:
     return torch.from_numpy(np.pad(sums[:, :-1], ((0, 0), (1, 0))))
 
 
-def filter_bank(weights: Floats, laziness: float = 0.5, points: int = 101) -> Bank:
+def filter_bank(weights: Any, laziness: float = 0.5, points: int = 101) -> Bank:
     """Responses and frame bounds of a selection of scales.
 
     Args:
-        weights: ``F``, rows that sum to one, ``[scales, steps]``.
+        weights: ``F``, rows that sum to one, ``[scales, steps]``, or a
+            :class:`~legs.nn.Scattering` module, whose laziness and operator count.
         laziness: of the walk (default ½).
         points: at which responses are computed, over the walk's spectrum.
 
@@ -384,27 +386,36 @@ def filter_bank(weights: Floats, laziness: float = 0.5, points: int = 101) -> Ba
     >>> bank.names, round(bank.upper, 6)
     (['Ψ0', 'Ψ1', 'Φ'], 1.0)
     """
+    operator: Any = "walk"
+    if hasattr(weights, "scale_weights"):
+        each = torch.as_tensor(weights.walk.laziness)
+        weights, operator = weights.scale_weights(), weights.operator
+        if weights.dim() > 2 or each.dim():
+            raise ValueError("channels have their own scales or laziness; pass those of one")
+        laziness = float(each)
+    weights = np.asarray(torch.as_tensor(weights).detach().cpu(), dtype=np.float64)
     cumulative = cumulative_scales(weights)
-    # The spectrum of the lazy walk is [2 α - 1, 1].
-    frequency = np.linspace(0, 2 - 2 * laziness, points)
+    spectrum = operator_spectrum(operator, laziness)
+    frequency = np.linspace(1 - spectrum[1], 1 - spectrum[0], points)
     responses = filter_responses(cumulative, torch.from_numpy(1 - frequency))
-    lower, upper = frame_bounds(cumulative, laziness)
+    lower, upper = frame_bounds(cumulative, spectrum=spectrum)
     return Bank(frequency, np.asarray(responses.numpy(), dtype=np.float64), lower, upper)
 
 
 def response_figure(
-    weights: Floats, laziness: float = 0.5, fixed: Floats | None = None, theme: Themed = "light"
+    weights: Any, laziness: float = 0.5, fixed: Any = None, theme: Themed = "light"
 ) -> Any:
     """Frequency responses of a filter bank, the sum of their squares, and the frame bounds.
 
     Args:
-        weights: ``F``, ``[scales, steps]``.
-        laziness: of the walk (default ½).
-        fixed: another ``F`` to compare with, dashed (default: none).
+        weights: a :class:`~legs.nn.Scattering` module, or ``F``, ``[scales, steps]``.
+        laziness: of the walk (default ½); a module has its own.
+        fixed: another module or ``F`` to compare with, dashed (default: none).
         theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
     """
     bank = filter_bank(weights, laziness, POINTS)
-    across = {"x0": 0, "dx": float(bank.frequency[1]), "mode": "lines"}
+    first, second = bank.frequency[:2].tolist()
+    across = {"x0": first, "dx": second - first, "mode": "lines"}
     data = [
         {**across, "y": numbers(response, 3), "name": name}
         for name, response in zip(bank.names, bank.responses, strict=True)

@@ -20,6 +20,7 @@ from legs.data.features.molecule_features import (
     with_molecule_features,
 )
 from legs.data.validate import Array
+from legs.functional import Nonlinearity
 from legs.functional.moments import MomentKind
 from legs.functional.scattering import PathPolicy
 from legs.nn import Moments, Scattering
@@ -28,7 +29,7 @@ from legs.sklearn.inputs import GraphEstimator, Graphs, read_graphs
 
 OPTIONS = (
     *("scales", "num_scales", "steps", "order", "path_policy", "lowpass", "laziness"),
-    "append_graph_size",
+    *("append_graph_size", "operator", "nonlinearity"),
 )
 
 
@@ -45,13 +46,15 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     checked as they come in: directed or empty graphs and negative weights raise.
 
     Args:
-        scales: ``"dyadic"`` (default) for 1, 2, 4, …, or increasing integers.
+        scales: ``"dyadic"`` (default) for 1, 2, 4, …, or increasing numbers.
         num_scales: number of dyadic scales (default 5; read off a list of integers).
         steps: number of diffusion steps (default: the largest scale).
         order: length of the longest path (default 2).
         path_policy: ``"increasing"`` (default) or ``"all"``.
         lowpass: also low-passed coefficients (default ``False``).
         laziness: of the random walk, at least ½ (default 0.5).
+        operator: ``"walk"`` (default), ``"row"``, ``"symmetric"`` or ``"heat"``.
+        nonlinearity: ``"abs"`` (default), ``"relu-pair"``, ``"none"`` or a function.
         moments: ``"normalized"`` (default), ``"mean"`` or ``"sum"``.
         num_moments: number of moments (default 4; at most 4 if normalized).
         append_graph_size: whether the numbers of nodes and edges are two more columns (default
@@ -80,13 +83,15 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     ['eccentricity.mean', 'clustering.mean', 'eccentricity.psi0.mean']
     """
 
-    scales: Literal["dyadic"] | Sequence[int] = "dyadic"
+    scales: Literal["dyadic"] | Sequence[float] = "dyadic"
     num_scales: int = 5
     steps: int | None = None
     order: int = 2
     path_policy: PathPolicy = "increasing"
     lowpass: bool = False
     laziness: float = 0.5
+    operator: str = "walk"
+    nonlinearity: Nonlinearity = "abs"
     moments: MomentKind = "normalized"
     num_moments: int = 4
     append_graph_size: bool = False
@@ -122,7 +127,7 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     def _fit(self, X: Graphs) -> GraphDataset:
         if isinstance(self.scales, str) and self.scales != "dyadic":
             raise ValueError(
-                f'scales must be "dyadic" or increasing integers; got {self.scales!r} (learned '
+                f'scales must be "dyadic" or increasing numbers; got {self.scales!r} (learned '
                 "scales need targets: see LEGSClassifier, LEGSRegressor)"
             )
         if self.dtype not in ("float32", "float64"):

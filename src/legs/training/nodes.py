@@ -111,7 +111,7 @@ def fit_nodes(
             return network.embed(*graph[:5], powers=powers)
 
         with torch.no_grad(), unchecked(network):
-            if not fixed and isinstance(network, LEGSNet) and powers_fit(x, steps):
+            if not fixed and isinstance(network, LEGSNet) and steps and powers_fit(x, steps):
                 powers = network.scattering.walk_powers(*graph[:3])
             features = embed(network)
         if isinstance(network.head, RBF):
