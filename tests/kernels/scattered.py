@@ -9,6 +9,7 @@ from torch import Tensor
 
 from legs import functional as fn
 from legs.functional.diffusion import BASE
+from legs.functional.operators import walk_operator
 from legs.functional.scattering import PathPolicy
 from legs.kernels.csr import Batch, make_batch
 
@@ -73,9 +74,11 @@ def dense_coefficients(case: Case, operator: str, filters: Tensor) -> Tensor:
     return torch.cat([case.x.unsqueeze(0), first, *second]).movedim(0, 1)
 
 
-def moments(case: Case, z: Tensor) -> Tensor:
+def moments(case: Case, z: Tensor, operator: str = "walk") -> Tensor:
     """Moments ``[graphs, paths, channels, 4]`` of signed coefficients."""
-    energy = fn.signal_energy(case.x, case.walk(), case.batch, case.num_graphs).unsqueeze(1)
+    walk = case.walk()
+    own = walk if operator == "walk" else walk_operator(walk, operator)
+    energy = fn.signal_energy(case.x, own, case.batch, case.num_graphs).unsqueeze(1)
     sizes = torch.cat([z[:, :1], z[:, 1:].abs()], dim=1)
     return fn.moments(sizes, case.batch, case.num_graphs, energy=energy)
 

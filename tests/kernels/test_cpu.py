@@ -252,7 +252,7 @@ def test_other_operators(operator):
     case = case._replace(edge_weight=(weight + weight.T)[tuple(case.edge_index)])
     filters = filters_of(case).requires_grad_()
     case.x.requires_grad_()
-    wanted = moments(case, dense_coefficients(case, operator, filters[0])).unsqueeze(0)
+    wanted = moments(case, dense_coefficients(case, operator, filters[0]), operator).unsqueeze(0)
     grad = torch.randn_like(wanted) * clear_of_kinks(case, filters)
     grads = torch.autograd.grad(wanted, (filters, case.x), grad)
     batch, by_x = case.prepared()._replace(operator=operator), torch.empty(38, 2).double()

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from legs.cli.options import parse_grid
+from legs.io import digest_of
 from legs.models import ModelError, create, load_network
-from legs.models.saving import DESCRIPTION, check_shapes, check_sizes, digest_of
+from legs.models.saving import DESCRIPTION, check_shapes, check_sizes
 from legs.training.cv.protocol import check_grid
 from legs.training.methods import check_options
 

@@ -174,7 +174,7 @@ class Scattering(nn.Module):
         # Whether the operator with the moments computes this, if ``x`` needs no gradient.
         paths_of_two = self.selection.num_scales > 1 or path_policy == "all"
         normalized = isinstance(self.aggr, Moments) and self.aggr.kind == "normalized"
-        usual = operator == "walk" and nonlinearity == "abs" and not lowpass
+        usual = operator in WALKS and nonlinearity == "abs" and not lowpass
         self._is_standard = usual and normalized and order == 2 and paths_of_two
         self._aggr_name = aggr if isinstance(aggr, str) else None
         if not flatten and (append_graph_size or not isinstance(self.aggr, Moments | None)):
@@ -281,7 +281,8 @@ class Scattering(nn.Module):
                 not needs_gradient(x) or self._has_signal_gradient(*graph)
             )
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                out = self._fused(make_batch(*graph, self.validate, self.is_sorted), graph)
+                checks = (self.validate, self.is_sorted)
+                out = self._fused(make_batch(*graph, *checks, operator=self.operator), graph)
             else:
                 out = self._cascade(*graph)
             if not self.flatten:

@@ -164,7 +164,7 @@ def test_other_operators(operator, small, monkeypatch):
     case = Case(*graphs([9, 7, 4, 1], 2, True), 4)
     case = case._replace(x=torch.randn(case.x.shape, dtype=torch.float64))
     filters = torch.randn(1, 2, 3, 5, dtype=torch.float64).requires_grad_()
-    wanted = moments(case, dense_coefficients(case, operator, filters[0])).unsqueeze(0)
+    wanted = moments(case, dense_coefficients(case, operator, filters[0]), operator).unsqueeze(0)
     grad = torch.randn_like(wanted) * clear_of_kinks(case, filters)
     (wanted_grad,) = torch.autograd.grad(wanted, filters, grad)
     place = [t.to(DEVICE) if isinstance(t, torch.Tensor) else t for t in case]

@@ -90,20 +90,23 @@ def energy_weights(n, space):
     r"""How much a square :math:`x_j^2` counts in the energy: :math:`1 + \sum_i \rho_i A_{ij}`.
 
     See :func:`legs.functional.signal_energy`; its two sums can be exchanged, and what is left
-    depends on no signal. By rows it is :math:`1 + d_j^{-1} \sum_i W_{ji} \rho_i`, for weights are
-    symmetric. Merged nodes of multiplicities :math:`n_i` have as many edges counted from either
-    end, :math:`n_i W_{ij} = n_j W_{ji}`: the sum by rows stays, and counts :math:`n_j` times.
+    depends on no signal. With :math:`A = S R S^{-1}`, :math:`R = D^{-1} W` and symmetric weights,
+    the sum is :math:`S^{-1} D\, R\, D^{-1} S \rho`. Merged nodes of multiplicities :math:`n_i` have
+    as many edges counted from either end, :math:`n_i W_{ij} = n_j W_{ji}`: the sum by rows stays,
+    and counts :math:`n_j` times.
     """
     data, rows, one = space.data, space.rows, space.rows.one
     zero, inflow = zeros(data, 1, 1), space.signal
-    step(zero, n, data, rows.inverse, inflow, rows, False)
+    step(zero, n, data, space.before, inflow, rows, False)
     for i in range(n):
-        total = at(data, inflow + i) * at(data, rows.degree + i)  # (1 + rho) / 2
-        put(data, inflow + i, total + total - one)
+        total, after = at(data, inflow + i), at(data, space.after + i)
+        rho = (total + total - at(data, space.before + i)) * after
+        put(data, inflow + i, rho * after * at(data, rows.inverse + i))
     step(zero, n, data, inflow, space.energy, rows, False)
     for i in range(n):
         total = at(data, space.energy + i)
-        total = one + (total + total - at(data, inflow + i))
+        total = (total + total - at(data, inflow + i)) * at(data, space.before + i)
+        total = one + total * at(data, rows.degree + i)
         put(data, space.energy + i, times(rows.counts, rows.multiplicity + i, total))
 
 

@@ -30,7 +30,9 @@ extern "C" __global__ void prepare(const real* x, const index_t* rowptr, const i
         const real energy = total(begin, end, [&](index_t i) {
             real inflow = 0, spread = 0, degree = 0;
             for (index_t e = rowptr[i]; e < rowptr[i + 1]; ++e) {
-                const real w = WEIGHTED ? weight[e] : real(1), a = w * inverse[col[e]], z = x[col[e] * C + c];
+                const real w = WEIGHTED ? weight[e] : real(1), z = x[col[e] * C + c];
+                const real there = inverse[col[e]], here = inverse[i];
+                const real a = w * (OPERATOR == 0 ? there : OPERATOR == 1 ? here : sqrt(here * there));
                 degree += w;
                 inflow += a;
                 spread += a * z * z;
