@@ -75,6 +75,9 @@ def main(args: Sequence[str] | None = None) -> int:
         torch-legs ...
         0
     """
+    # PyTorch's idle threads spin for milliseconds, on cores that the kernels' threads need. It is
+    # read when PyTorch is loaded, which no command has done yet.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     words = list(sys.argv[1:] if args is None else args)
     end = words.index("--") if "--" in words else len(words)
     # Click ties an option to one command, and people add --debug at the end of the line.
