@@ -1,7 +1,7 @@
 """Training rate in graphs per second: LEGS beside GCN and GIN, the same loop for all.
 
 ``python -m benchmarks.training_rate qm9 --device cuda``; a packed file (``benchmarks.packed``) in
-place of the name. With several CPU threads set ``GOMP_SPINCOUNT=1000``, as the command ``legs`` does.
+place of the name. With several CPU threads set ``GOMP_SPINCOUNT=1000``, as ``legs`` does.
 """
 
 from __future__ import annotations
