@@ -36,7 +36,6 @@ TRAINING: dict[str, Any] = {"epochs": 200, "lr": 1e-3, "weight_decay": 0.0, "bat
 # ``average`` (default 0): weights are scored as their exponential moving average of this decay.
 WALK = 20  # steps of the random walk whose return probabilities are node features
 WARMUP, CHECK_EVERY = 5, 5  # epochs
-FREQUENT = 0.02  # share of training molecules that have a substructure which networks read
 PADDING = 64  # graphs that fill a batch up
 LIMIT = 500_000  # parameters, as in the published comparison
 
@@ -61,7 +60,6 @@ def pack(table: Path, split: Path, file: Path) -> None:
                 for b in around
             ]
         sizes.append(mol.GetNumAtoms())
-    counts = _fingerprints(rows["smiles"])
     part = np.zeros(len(rows), np.uint8)
     for number, index in enumerate(parts.values()):  # train, validation, test
         part[index] = number
@@ -74,17 +72,7 @@ def pack(table: Path, split: Path, file: Path) -> None:
         degrees=np.array(degrees, np.uint8),
         labels=np.array([ast.literal_eval(text) for text in rows["labels"]], np.uint8),
         part=part,
-        counts=counts[:, (counts[part == 0] > 0).mean(0) >= FREQUENT],
     )
-
-
-def _fingerprints(smiles: Any) -> Any:
-    """Morgan counts of radius 2, ``[molecules, 2048]``."""
-    from rdkit import Chem
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-
-    count = GetMorganGenerator(radius=2, fpSize=2048).GetCountFingerprintAsNumPy
-    return np.stack([count(Chem.MolFromSmiles(text)) for text in smiles]).clip(0, 255).astype("u1")
 
 
 class Molecules:
@@ -106,7 +94,6 @@ class Molecules:
         self.x = pad(x, (0, 0, 0, 1))
         self.edge_attr = pad(_one_hot(arrays["bonds"]), (0, 0, 0, 1)).to(device)
         self.y = arrays["labels"].float().to(device)
-        self.counts = arrays["counts"].float().to(device)
         self.parts = [(arrays["part"] == k).nonzero().flatten() for k in range(3)]
 
     def rows(self, index: Tensor, nodes: int = 0, edges: int = 0) -> Tensor:
@@ -138,7 +125,6 @@ class Molecules:
             "batch": graph,
             "batch_size": len(index) + fillers,
             "edge_attr": self.edge_attr[edge],
-            "graph_features": pad(self.counts[index], (0, 0, 0, fillers)),
         }
 
     def batch(self, index: Tensor) -> dict[str, Any]:
@@ -237,12 +223,8 @@ def train(data: Molecules, network: str, seed: int, options: Any, training: Any)
     settings = {**TRAINING, **training}
     torch.manual_seed(seed)
     dims = {"edge_dim": data.edge_attr.shape[1], **options}
-    if dims.pop("fingerprint", False):
-        dims["graph_dim"] = data.counts.shape[1]
     model: Any = create(network, data.x.shape[1], data.y.shape[1], **dims)
     model.initialize(data.x.cpu())
-    if "graph_dim" in dims:
-        model.graph_scale.init_scale(data.counts[data.parts[0]].cpu())
     model.to(data.x.device)
     for module in model.modules():
         if hasattr(module, "is_sorted"):
@@ -343,12 +325,15 @@ def run(file: Path, plan: Path, folder: Path, seconds: float) -> None:
 
 def boost(table: Path, split: Path, folder: Path) -> None:
     """Gradient boosting on Morgan counts of radius 2; its learning rate by validation molecules."""
+    from rdkit import Chem
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     rows, parts = pd.read_csv(table), json.loads(split.read_text())[0]
     y = np.array([ast.literal_eval(text) for text in rows["labels"]])
-    x = _fingerprints(rows["smiles"])
-    x = x[:, x.any(0)]
+    count = GetMorganGenerator(radius=2, fpSize=2048).GetCountFingerprintAsNumPy
+    x = np.stack([count(Chem.MolFromSmiles(smiles)) for smiles in rows["smiles"]])
+    x = x[:, x.any(0)].clip(0, 255).astype(np.uint8)
     train, validation, test = parts.values()
     best: dict[str, Any] = {"validation_ap": -1.0}
     for rate in (0.05, 0.1):

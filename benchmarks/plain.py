@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -173,7 +174,13 @@ def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
         return module(x, edge_index, batch=batch)
 
     theta = module.selection.theta
-    return {
+    runs: dict[str, Callable[[], Any]] = {}
+    for name in ("row", "symmetric"):
+        other = Scattering(2, operator=name)
+        run = partial(other, edge_index=edge_index, batch=batch)
+        runs[f'operator="{name}"'] = step(run, inputs, other.selection.theta, grad=False)
+        runs[f"walk beside {name}"] = step(scatter, inputs, theta, grad=False)
+    return runs | {
         "bands": step(bands, x),
         "bands, plain": step(lambda x: plain_bank(x, edge_index, powers), x),
         "WaveletConv": step(lambda x: conv(x, edge_index, batch=batch), x, *conv.parameters()),

@@ -172,8 +172,8 @@ def fit(
             predictor = replace(predictor, half_widths=widths)
             error = (answers - data.y)[split.test].abs()
             inside = error <= torch.tensor([math.nan if w is None else w for w in widths])
-            known = ~error.isnan() & torch.tensor([w is not None for w in widths])
-            coverage = float(inside[known].double().mean()) if bool(known.any()) else None
+            counted = ~error.isnan() & torch.tensor([w is not None for w in widths])
+            coverage = float(inside[counted].double().mean()) if bool(counted.any()) else None
         scores = task.scores_by_part(answers, data.y, split)
         # Methods that are not trained by epochs are fitted each time.
         trained = bool(records.epochs or not state.epoch)
