@@ -61,7 +61,7 @@ class DiffusionOperator(Protocol):
         """:math:`P x`."""
 
     def adjoint(self, x: Tensor) -> Tensor:
-        r""":math:`P^* x`, with :math:`\\langle P^* x, y \\rangle = \\langle x, P y \\rangle`."""
+        r""":math:`P^* x`, with :math:`\langle P^* x, y \rangle = \langle x, P y \rangle`."""
 
 
 # A name, an operator of one graph, or a function of edge_index, edge_weight, num_nodes and dtype.
