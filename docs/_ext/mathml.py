@@ -19,6 +19,8 @@ def _draw(text: str, block: bool) -> str:
     for name, other in KNOWN.items():
         text = re.sub(re.escape(name) + r"(?![a-zA-Z])", lambda _, new=other: new, text)
     text = re.sub(r"\\[bB]igg?[lr]?(?=[^a-zA-Z])", "", text)
+    # In TeX \frac12 is a half; docutils takes 12 for one number.
+    text = re.sub(r"\\frac *(\w|\\[a-z]+) *(\w|\\[a-z]+)", r"\\frac{\1}{\2}", text)
     try:
         return tex2mathml(text, as_block=block)
     except MathError as error:
