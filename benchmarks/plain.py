@@ -174,13 +174,7 @@ def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
         return module(x, edge_index, batch=batch)
 
     theta = module.selection.theta
-    runs: dict[str, Callable[[], Any]] = {}
-    for name in ("row", "symmetric"):
-        other = Scattering(2, operator=name)
-        run = partial(other, edge_index=edge_index, batch=batch)
-        runs[f'operator="{name}"'] = step(run, inputs, other.selection.theta, grad=False)
-        runs[f"walk beside {name}"] = step(scatter, inputs, theta, grad=False)
-    return runs | {
+    return {
         "bands": step(bands, x),
         "bands, plain": step(lambda x: plain_bank(x, edge_index, powers), x),
         "WaveletConv": step(lambda x: conv(x, edge_index, batch=batch), x, *conv.parameters()),
@@ -188,6 +182,18 @@ def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
         "Scattering(2), gradient in x": step(scatter, inputs, theta),
         "Scattering(2)": step(scatter, inputs, theta, grad=False),
     }
+
+
+def operator_steps() -> dict[str, Callable[[], Any]]:
+    """Forward and backward of every operator that the fused path has."""
+    from legs.functional.bank import OPERATORS  # here, for the same reason
+
+    x, edge_index, batch = molecules()
+
+    def step(module: Scattering) -> None:
+        module(x, edge_index, batch=batch).sum().backward()
+
+    return {name: partial(step, Scattering(2, operator=name)) for name in OPERATORS}
 
 
 def main() -> None:
@@ -205,6 +211,10 @@ def main() -> None:
             name = ours if validate is None else f"Scattering, validate={validate}"
             text = f"{1e3 * a:.2f} ms, {other} {1e3 * b:.2f} ms"
             print(f"{name} {text}: {b / a:.2f} times as fast")
+    operators = best_times(operator_steps(), 10 * options.rounds)
+    for name, seconds in operators.items():
+        share = operators["walk"] / seconds
+        print(f'operator="{name}" {1e3 * seconds:.2f} ms: {share:.2f} times as fast as "walk"')
 
 
 if __name__ == "__main__":
