@@ -36,4 +36,4 @@ def score(order: int, nonlinearity: str) -> float:
 
 accuracy = {"relu-pair": score(2, "relu-pair"), "abs": score(2, "abs")}
 baseline = score(0, "abs")  # moments of the pixels
-print(f"moments of the pixels {baseline:.1%}, of bands:", accuracy)
+print(f"pixels {baseline:.1%}, bands:", {name: f"{value:.1%}" for name, value in accuracy.items()})
