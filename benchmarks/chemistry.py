@@ -1,7 +1,7 @@
 """Tables of molecules: ``auto`` and ``legs-deep`` beside chemprop and trees, on the same rows.
 
     python -m benchmarks.chemistry FOLDER --data DIRECTORY [--sets esol freesolv] [--seeds 2]
-        [--chemprop ENVIRONMENT]
+        [--chemprop ENVIRONMENT] [--device cuda]
 
 Every cell, a set, split and method, is a JSON file in FOLDER; those that exist are not run again.
 DIRECTORY holds MoleculeNet's esol.csv, freesolv.csv, bbbp.csv and tox21.csv; the other sets are
@@ -12,7 +12,7 @@ scikit-learn's defaults and, like ``auto``, RDKit's descriptors and Morgan count
 targets are descriptors, has counts alone. chemprop, with its defaults, is that of an environment
 of its own (``ENVIRONMENT/bin/chemprop``). The table has means over the splits, with the standard
 deviation between them, the mean difference from the best method with its standard error, seconds
-of CPU, and how many test values the 90 % intervals cover.
+of CPU (of cells that were run on one), and how many test values the 90 % intervals cover.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from sklearn.ensemble import (
 )
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.provenance import installed, provenance
 from legs.data import GraphDataset, load, splits
 from legs.data.splits import Split
 from legs.io import write_atomically
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=3.0, help="of auto")
     parser.add_argument("--limit", type=int, help="molecules, to try a cell")
     parser.add_argument("--chemprop", type=Path, help="environment that has it")
+    parser.add_argument("--device", default="cpu", help="of legs-deep and chemprop")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     chosen = [m for m in options.methods if m != "chemprop" or options.chemprop]
@@ -81,10 +83,14 @@ def main() -> None:
                         continue
                     data = data or read(options.data, name, options.limit)
                     if method == "chemprop":
-                        cell = run_chemprop(data, kind, seed, options.chemprop / "bin/chemprop")
+                        program = options.chemprop / "bin/chemprop"
+                        cell = run_chemprop(data, kind, seed, program, options.device)
                     else:
-                        cell = run(data, kind, seed, method, options.minutes)
+                        cell = run(data, kind, seed, method, options.minutes, options.device)
                     cell = {"set": name, "split": kind, "seed": seed, "method": method, **cell}
+                    used = options.device if method in ("legs-deep", "chemprop") else "cpu"
+                    cell |= {"rows": len(data), **provenance(used)}
+                    cell["versions"] |= installed("rdkit", "chemprop")
                     write_atomically(path, json.dumps(cell, indent=1).encode())
                     print(path.stem, f"{cell['score']:.4f}", f"{cell['seconds']:.0f} s", flush=True)
     print_table(options.folder)
@@ -112,7 +118,9 @@ def split_of(data: GraphDataset, kind: str, seed: int) -> Split:
     return Split(np.sort(np.concatenate(folds[2:])), folds[1], folds[0])
 
 
-def run(data: GraphDataset, kind: str, seed: int, method: str, minutes: float) -> dict[str, Any]:
+def run(
+    data: GraphDataset, kind: str, seed: int, method: str, minutes: float, device: str
+) -> dict[str, Any]:
     """The score of a method on a split, and how long it took."""
     split, start, cpu = split_of(data, kind, seed), time.monotonic(), cpu_seconds()
     more: dict[str, Any] = {}
@@ -124,7 +132,14 @@ def run(data: GraphDataset, kind: str, seed: int, method: str, minutes: float) -
             data = without_counts(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = fit(data, method, split, model_options=options, group_by=None)
+            fitted = fit(
+                data,
+                method,
+                split,
+                model_options=options,
+                group_by=None,
+                device=device if method == "legs-deep" else "cpu",
+            )
         more["candidates"] = getattr(fitted.predictor.answerer, "candidates", [])
         more["coverage"] = fitted.coverage
         answers = fitted.predictor.predict(data.subset(split.test)).double().numpy()
@@ -165,7 +180,9 @@ def score(data: GraphDataset, split: Split, answers: Any) -> float:
     return float(np.mean(scores))
 
 
-def run_chemprop(data: GraphDataset, kind: str, seed: int, program: Path) -> dict[str, Any]:
+def run_chemprop(
+    data: GraphDataset, kind: str, seed: int, program: Path, device: str
+) -> dict[str, Any]:
     """The score of chemprop with its defaults."""
     split, start, cpu = split_of(data, kind, seed), time.monotonic(), cpu_seconds()
     assert data.y is not None
@@ -180,7 +197,8 @@ def run_chemprop(data: GraphDataset, kind: str, seed: int, program: Path) -> dic
         words = [str(program), "train", "--data-path", f"{folder}/table.csv", "--target-columns"]
         words += [*names, "--smiles-columns", "smiles", "--splits-column", "split"]
         words += ["--task-type", "regression" if data.task == "regression" else "classification"]
-        words += ["--output-dir", f"{folder}/out", "--accelerator", "cpu", "--num-workers", "0"]
+        words += ["--output-dir", f"{folder}/out", "--num-workers", "0"]
+        words += ["--accelerator", "cpu" if device == "cpu" else "gpu", "--devices", "1"]
         words += ["--pytorch-seed", str(seed)]
         subprocess.run(words, check=True, capture_output=True)
         (file,) = Path(folder).glob("out/**/test_predictions.csv")
@@ -216,6 +234,7 @@ def print_table(folder: Path) -> None:
     """Means and standard deviations over splits, differences from the best, mean ranks."""
     cells = pd.DataFrame([json.loads(path.read_text()) for path in folder.glob("*.json")])
     cells["covered"] = cells.get("coverage", pd.Series(dtype=float)).astype(float)
+    cells["cpu_seconds"] = cells["cpu_seconds"].where(cells["device"].str.startswith("CPU"))
     table = cells.groupby(["set", "split", "method"]).agg(
         score=("score", "mean"),
         deviation=("score", "std"),

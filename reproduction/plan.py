@@ -291,7 +291,7 @@ def _cell(
     variant: str,
     own: Mapping[str, Any],
 ) -> Cell:
-    spec = _merged(spec, own)
+    spec = _merged(_merged(spec, own), spec.get("by_data", {}).get(data, {}))
     if spec["score"] == "statistics":
         return Cell(data, "", "statistics")
     protocol, features = spec["protocol"], spec["features"]
