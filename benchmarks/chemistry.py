@@ -200,7 +200,9 @@ def run_chemprop(
         words += ["--output-dir", f"{folder}/out", "--num-workers", "0"]
         words += ["--accelerator", "cpu" if device == "cpu" else "gpu", "--devices", "1"]
         words += ["--pytorch-seed", str(seed)]
-        subprocess.run(words, check=True, capture_output=True)
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"chemprop failed:\n{done.stderr[-2000:]}")
         (file,) = Path(folder).glob("out/**/test_predictions.csv")
         answers = pd.read_csv(file)
     tested = [data.smiles[k] for k in np.sort(split.test)]
