@@ -3,12 +3,12 @@
 ``python -m benchmarks.plain`` prints how many times faster :class:`legs.nn.Scattering` is, forward
 and backward, on a batch of molecule-sized graphs; then the same for the bands of hidden signals,
 for :class:`legs.nn.WaveletConv` beside PyG's ``GINConv``, and the cost of a gradient in ``x``.
+Medians of turns of some milliseconds each (:mod:`benchmarks.speed.timing`).
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -101,17 +101,6 @@ def molecules(graphs: int = 128, channels: int = 2, seed: int = 0) -> tuple[Tens
     return torch.rand(len(batch), channels, generator=source), torch.cat(ends, dim=1), batch
 
 
-def best_times(runs: dict[str, Callable[[], Any]], rounds: int = 40) -> dict[str, float]:
-    """The shortest time of each run in seconds, taken in turns."""
-    times = dict.fromkeys(runs, float("inf"))
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            times[name] = min(times[name], time.perf_counter() - start)
-    return times
-
-
 def training_steps(channels: int = 2, **options: Any) -> dict[str, Callable[[], Any]]:
     """Forward and backward of both, on fresh tensors at every call."""
     x, edge_index, batch = molecules(channels=channels)
@@ -197,24 +186,25 @@ def operator_steps() -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
+    from benchmarks.speed.timing import compare  # here: other versions lack it
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    for validate in (True, False, None):
-        runs = hidden_steps() if validate is None else training_steps(validate=validate)
-        for run in runs.values():
-            run()
-        times = list(best_times(runs, options.rounds).items())
+    steps = {f"Scattering, validate={on}": training_steps(validate=on) for on in (True, False)}
+    for title, runs in (steps | {"": hidden_steps()}).items():
+        measured = compare(runs, rounds=options.rounds).items()
+        times = [(name, 1e3 * (timing.seconds or 0)) for name, timing in measured]
         for (ours, a), (other, b) in zip(times[::2], times[1::2], strict=True):
-            name = ours if validate is None else f"Scattering, validate={validate}"
-            text = f"{1e3 * a:.2f} ms, {other} {1e3 * b:.2f} ms"
-            print(f"{name} {text}: {b / a:.2f} times as fast")
-    operators = best_times(operator_steps(), 10 * options.rounds)
-    for name, seconds in operators.items():
-        share = operators["walk"] / seconds
-        print(f'operator="{name}" {1e3 * seconds:.2f} ms: {share:.2f} times as fast as "walk"')
+            print(f"{title or ours} {a:.2f} ms, {other} {b:.2f} ms: {b / a:.2f} times as fast")
+    operators = compare(operator_steps(), rounds=options.rounds)
+    walk = operators["walk"].seconds or 0
+    for name, timing in operators.items():
+        seconds = timing.seconds or 0
+        text = f"{1e3 * seconds:.2f} ms: {walk / seconds:.2f} times as fast"
+        print(f'operator="{name}" {text} as "walk"')
 
 
 if __name__ == "__main__":
