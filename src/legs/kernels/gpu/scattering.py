@@ -150,9 +150,9 @@ def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Ten
     return out
 
 
-def forward(batch: Batch, filters: Tensor, policy: str = "increasing", _: object = None) -> Tensor:
+def forward(batch: Batch, filters: Tensor, policy: str = "increasing", *_: object) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.op`."""
-    models, channels, scales, _ = filters.shape
+    models, channels, scales = filters.shape[:3]
     pairs = scales * scales if policy == "all" else scales * (scales - 1) // 2
     out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, 1 + scales + pairs, channels, 4)
     return _run(batch, filters, policy, out)
