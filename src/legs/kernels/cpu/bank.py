@@ -20,11 +20,9 @@ from legs.kernels.cpu.simd import (
     at,
     fold_product,
     load,
-    load_rows,
     multiply_add,
     pointer,
     store,
-    store_rows,
     zeros,
 )
 from legs.kernels.cpu.walk import (
@@ -113,7 +111,7 @@ def _over(scale, node, value):
 def _filters(block, filters, like, k, channel, channels):
     """The filters of all bands for state ``k`` and the channels from ``channel`` on."""
     if block.own:
-        return load_rows(like, filters, k * block.bands * channels + channel, channels)
+        return load(like, filters, k * block.bands * channels + channel, channels)
     return load(like, filters, k * block.bands * block.lanes)
 
 
@@ -146,15 +144,15 @@ def _bank(block, graphs, x, scale, filters, states, channels, begin, end, out):
                     place, total = i * width + k, all_bands
                     target = node * block.bands * channels + c + k
                     if block.adjoint:
-                        total = _over(scale, node, load_rows(all_bands, x, target, channels))
-                    for s in range(states):
-                        mine = _filters(block, filters, all_bands, s, c + k, channels)
-                        if block.adjoint:
-                            store(fold_product(one, mine, total), data, s * size + place)
-                        else:
+                        slope = _over(scale, node, load(all_bands, x, target, channels))
+                        for s in range(states):
+                            mine = _filters(block, filters, all_bands, s, c + k, channels)
+                            store(fold_product(one, mine, slope), data, s * size + place)
+                    else:
+                        for s in range(states):
+                            mine = _filters(block, filters, all_bands, s, c + k, channels)
                             total = multiply_add(load(one, data, s * size + place), mine, total)
-                    if not block.adjoint:
-                        store_rows(times(scale, node, total), out, target, channels)
+                        store(times(scale, node, total), out, target, channels)
             if block.adjoint:
                 for s in range(states - 2, 0, -1):
                     now = pointer(data, s * size)

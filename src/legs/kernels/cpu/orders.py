@@ -25,7 +25,6 @@ from legs.kernels.cpu.simd import (
     at,
     fold_product,
     load,
-    load_rows,
     maximum,
     minimum,
     multiply_add,
@@ -33,7 +32,6 @@ from legs.kernels.cpu.simd import (
     put,
     square_root,
     store,
-    store_rows,
     with_sign_of,
     zeros,
 )
@@ -147,7 +145,7 @@ def apply_filters(order, n, own, space):
             for s in range(order.steps):
                 state = load(some, own.states, (s * n + i) * order.lanes)
                 total = multiply_add(state, load(line, filters, s * order.size), total)
-            store_rows(total * after, own.z, i * order.width + part, order.width)
+            store(total * after, own.z, i * order.width + part, order.width)
 
 
 @inlined
@@ -284,11 +282,11 @@ def gradient_filters(order, n, own, space):
                 for i in range(begin, min(n, begin + PIECE)):
                     slope = load(line, own.slopes, i * order.width + part)
                     slope = times(space.rows.count, i, slope)
-                    state = load_rows(some, own.states, s * apart + i * order.lanes, apart)
+                    state = load(some, own.states, s * apart + i * order.lanes, apart)
                     total = multiply_add(state, slope, total)
                 place = order.begin + part + s * order.size
-                total = total + load_rows(sums, own.grad, place, order.size)
-                store_rows(total, own.grad, place, order.size)
+                total = total + load(sums, own.grad, place, order.size)
+                store(total, own.grad, place, order.size)
 
 
 @inner
