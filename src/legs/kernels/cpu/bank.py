@@ -7,7 +7,7 @@ channels at a time; the last channels may overlap with those before them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,29 +16,12 @@ from torch import Tensor
 from legs.kernels.cpu import threads
 from legs.kernels.cpu.graph import array_of, flat
 from legs.kernels.cpu.jit import Constants, entry, inlined
-from legs.kernels.cpu.simd import (
-    at,
-    fold_product,
-    load,
-    multiply_add,
-    pointer,
-    store,
-    zeros,
-)
-from legs.kernels.cpu.walk import (
-    allocate,
-    difference,
-    load_graph,
-    make_graphs,
-    step,
-    times,
-    walk,
-)
+from legs.kernels.cpu.simd import at, cover, fold_product, load, multiply_add, pointer, store, zeros
+from legs.kernels.cpu.walk import allocate, difference, load_graph, make_graphs, step, times, walk
 
 if TYPE_CHECKING:
     from legs.kernels.bank import Graph
 
-LINE = 64  # bytes of the widest vectors
 MAX_PARTS = 8  # vectors that are diffused at a time
 MIN_WORK = 2**20  # multiplications of a thread; waking one for fewer takes longer than they do
 
@@ -55,25 +38,6 @@ class Block(Constants):
     adjoint: int
 
 
-@cache
-def block_of(channels: int, bands: int, own: bool, itemsize: int, adjoint: bool = False) -> Block:
-    """Few wide vectors that cover the channels with little overlap.
-
-    >>> blocks = [block_of(channels, 6, False, 4) for channels in (2, 16, 40, 64, 80)]
-    >>> [(block.lanes, block.parts) for block in blocks]
-    [(2, 1), (16, 1), (8, 5), (16, 4), (16, 5)]
-    """
-    best = (float("inf"), 1, 1)
-    for lanes in (1, 2, 4, 8, 16):
-        for parts in range(1, MAX_PARTS + 1):
-            if lanes * itemsize <= LINE and lanes * parts <= channels:
-                passes = -(-channels // (lanes * parts))
-                vectors = parts * max(1.0, lanes * itemsize / 48)
-                best = min(best, (passes * (vectors + 1), -lanes, parts))
-    lanes, parts = -best[1], best[2]
-    return Block(lanes, parts, lanes * parts, bands, int(own), int(adjoint))
-
-
 def run(graph: Graph, x: Tensor, filters: Tensor | None, scale: Tensor | None, out: Tensor) -> None:
     """Writes the bank, its adjoint or, without filters, the states.
 
@@ -88,18 +52,19 @@ def run(graph: Graph, x: Tensor, filters: Tensor | None, scale: Tensor | None, o
     """
     adjoint, channels = x.dim() == 4, x.shape[-1]
     states, bands, own = (out.shape[1], 1, 1) if filters is None else filters.shape[1:]
-    block = block_of(channels, bands, own > 1, x.itemsize, adjoint)
+    lanes, parts = cover(channels, x.itemsize, MAX_PARTS)
+    block = Block(lanes, parts, lanes * parts, bands, int(own > 1), int(adjoint))
     graphs = make_graphs(graph.rowptr, graph.col, graph.weight, graph.ptr, None)
     work = graphs.rowptr[graphs.ptr] + bands * graphs.ptr
     most = 1 + int(work[-1]) * states * channels // MIN_WORK
-    parts = threads.split(work, min(torch.get_num_threads(), most))
+    ranges = threads.split(work, min(torch.get_num_threads(), most))
+    wide = -1 if own > 1 else lanes
     factors = None if scale is None else array_of(scale)
     for model, one in enumerate(out):
-        lanes = -1 if own > 1 else block.lanes
-        bank = None if filters is None else flat(filters[model].expand(-1, -1, lanes))
+        bank = None if filters is None else flat(filters[model].expand(-1, -1, wide))
         args = (block, graphs, flat(x[model % len(x)]), factors, bank, states, channels)
         target = one.view(-1).numpy()
-        threads.run([partial(_bank, *args, *part, target) for part in parts])
+        threads.run([partial(_bank, *args, *part, target) for part in ranges])
 
 
 @inlined

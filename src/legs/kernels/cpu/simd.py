@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -20,6 +21,26 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 # numba's own annotations take the typing context for an argument.
 intrinsic: Callable[..., Any] = extending.intrinsic
 _INDEX = ir.IntType(64)
+
+
+LINE = 64  # bytes of a cache line, and of the widest vectors
+
+
+@cache
+def cover(channels: int, itemsize: int, most: int) -> tuple[int, int]:
+    """Lanes and number, up to ``most``, of wide vectors that cover channels with little overlap.
+
+    >>> [cover(channels, 4, 8) for channels in (2, 16, 40, 64, 80)]
+    [(2, 1), (16, 1), (8, 5), (16, 4), (16, 5)]
+    """
+    best = (float("inf"), 1, 1)
+    for lanes in (1, 2, 4, 8, 16):
+        for parts in range(1, most + 1):
+            if lanes * itemsize <= LINE and lanes * parts <= channels:
+                passes = -(-channels // (lanes * parts))
+                vectors = parts * max(1.0, lanes * itemsize / 48)
+                best = min(best, (passes * (vectors + 1), -lanes, parts))
+    return -best[1], best[2]
 
 
 class Vector(types.Type):
