@@ -24,7 +24,6 @@ import subprocess
 import tempfile
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.provenance import installed, provenance
 from legs.data import GraphDataset, load, splits
+from legs.data.features.molecule_features import without_fingerprint
 from legs.data.splits import Split
 from legs.io import write_atomically
 from legs.training import fit
@@ -126,8 +126,8 @@ def run(
         answers = trees(data, split, method.removesuffix("-default"), seed)
     else:
         options = {} if method == "legs-deep" or minutes is None else {"minutes": minutes}
-        if method == "legs-deep" and data.info.get("fingerprint"):
-            data = without_counts(data)
+        if method == "legs-deep":
+            data = without_fingerprint(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = fit(
@@ -150,16 +150,6 @@ def cpu_seconds() -> float:
     """Of this process and those it has waited for."""
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, who))
-
-
-def without_counts(data: GraphDataset) -> GraphDataset:
-    """Descriptors alone, which help legs-deep; fingerprints do not."""
-    names = [n for n in data.graph_feature_names if not n.startswith("morgan")]
-    if not names:
-        return replace(data, graph_features=None, graph_feature_names=())
-    assert data.graph_features is not None
-    own = data.graph_features[:, : len(names)]
-    return replace(data, graph_features=own, graph_feature_names=tuple(names))
 
 
 def score(data: GraphDataset, split: Split, answers: Any) -> float:

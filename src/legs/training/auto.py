@@ -23,7 +23,11 @@ from torch.nn.functional import one_hot
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataWarning
-from legs.data.features.molecule_features import feature_names, with_molecule_features
+from legs.data.features.molecule_features import (
+    feature_names,
+    with_molecule_features,
+    without_fingerprint,
+)
 from legs.data.splits import (
     Indices,
     Split,
@@ -41,7 +45,7 @@ from legs.training.gaussian_process import GaussianProcess, Gram
 from legs.training.inputs import Inputs, predict
 from legs.training.methods import BLENDS, init_graph_scale
 from legs.training.options import TrainingOptions
-from legs.training.stacked.trainer import train_stack
+from legs.training.stacked.trainer import Member, train_single, train_stack
 from legs.training.svm import ScatteringSVM
 from legs.training.task import Task
 from legs.training.trees import Trees, fit_boosting, fit_forest
@@ -51,7 +55,8 @@ Report = Callable[[dict[str, float]], None]
 
 FOLDS = 5
 MINUTES = 2.5
-TREES, ROUNDS, EPOCHS = 200, 300, 80
+TREES, ROUNDS, EPOCHS = 200, 150, 30
+RATE = 3  # of networks, times the learning rate of the options
 # Fewer are no model; a candidate that has no time for them is left out.
 FEWEST = 20
 LARGEST_KERNEL = 4_000  # graphs
@@ -229,7 +234,7 @@ def _binary(task: Task) -> bool:
 
 
 def _network_answers(network: Network, data: GraphDataset, task: Task) -> Tensor:
-    inputs = Inputs(data, network, torch.device("cpu"), keep=False)
+    inputs = Inputs(without_fingerprint(data), network, torch.device("cpu"), keep=False)
     return task.answers(predict(inputs, network, torch.arange(len(data))).double())
 
 
@@ -488,45 +493,59 @@ def _try_networks(
     checkpoint: Path | None,
     report: Callable[[float], None],
 ) -> Trained | None:
-    """A network per fold, trained as a stack; ``None`` if there is no time.
+    """A network per fold: a stack on GPUs, one after another on CPUs; ``None`` if time is short.
 
-    The learning rate falls to zero over epochs that the time decides. The weights are the last
-    ones: the folds that score them have not chosen them.
+    The learning rate falls from ``RATE`` times that of the options to zero. The weights are the
+    last ones: the folds that score them have not chosen them.
     """
     start, nothing = time.monotonic(), np.empty(0, dtype=np.int64)
-    data, task, folds = inner.data, inner.task, inner.folds
+    # Counts of substructures, which the trees and the kernel read, make networks worse.
+    data, task, folds = without_fingerprint(inner.data), inner.task, inner.folds
     jobs = [Job(k, Split(inner.rest[k], fold, nothing), {}) for k, fold in enumerate(folds)]
     decay: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 1e-2, "schedule": "cosine"}
+    decay["lr"] = RATE * inner.options.lr
     options = replace(inner.options, max_epochs=1, validate_every=1, warmup=0, **decay)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the blend has said what it dropped
         members, inputs, y = prepared("legs-deep", jobs, Shared(data, options, str(device)))
+    stacked = torch.device(device).type == "cuda"
+
+    def train(members: list[Member], options: TrainingOptions, **more: Any) -> None:
+        if stacked:
+            train_stack(members, inputs, y, options, **more)
+        else:
+            train_single(members[0], inputs, y, options)
+
     if not (epochs := state.epoch):
         for _ in range(2):  # the first compiles
             began = time.monotonic()
-            copies = [m._replace(network=copy.deepcopy(m.network)) for m in members]
-            train_stack(copies, inputs, y, options)
+            train([m._replace(network=copy.deepcopy(m.network)) for m in members], options)
         now = time.monotonic()
-        epochs = int(0.85 * (start + seconds - now) / (now - began))
+        epochs = int(0.85 * (start + seconds - now) / (now - began) / (1 if stacked else len(jobs)))
         epochs = min(epochs, EPOCHS, inner.options.max_epochs)
         if epochs < min(FEWEST, inner.options.max_epochs):
             return None
         keep(State(epochs))
-    networks = [member.network for member in members]
-    if "answers" in state.tensors:
-        for k, network in enumerate(networks):
-            network.to("cpu", torch.float32).eval().load_state_dict(state.tensors[f"network{k}"])
-        return Trained(state.tensors["answers"][""], epochs, lambda: networks)
-    options = replace(options, max_epochs=epochs, validate_every=epochs)
-    train_stack(members, inputs, y, options, checkpoint=checkpoint, follow=report)
+    options = replace(options, max_epochs=epochs, validate_every=epochs, patience=epochs)
+    if stacked and "answers" not in state.tensors:
+        train(members, options, checkpoint=checkpoint, follow=report)
     answers = torch.empty(len(data), len(task.names), dtype=torch.float64)
-    for k, ((network, _, own, _), fold) in enumerate(zip(members, folds, strict=True)):
-        network.to("cpu", torch.float32).eval()
-        if task.kind == "regression":
-            _rescale(network, own, task)
+    for k, (member, fold) in enumerate(zip(members, folds, strict=True)):
+        network = member.network
+        if saved := state.tensors.get(f"network{k}"):
+            network.to("cpu", torch.float32).eval().load_state_dict(saved)
+        else:
+            if not stacked:
+                train([member], options)
+            network.to("cpu", torch.float32).eval()
+            if task.kind == "regression":
+                _rescale(network, member.task, task)
+            state.tensors[f"network{k}"] = dict(network.state_dict())
+            keep(State(epochs, tensors=state.tensors))
+            if not stacked:
+                report((k + 1) / len(members))
         answers[fold] = _network_answers(network, data.subset(fold), task)
-        state.tensors[f"network{k}"] = dict(network.state_dict())
-    return Trained(answers, epochs, lambda: networks)
+    return Trained(answers, epochs, lambda: [member.network for member in members])
 
 
 @torch.no_grad()
