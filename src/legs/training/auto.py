@@ -54,12 +54,12 @@ Floats = NDArray[np.float64]
 Report = Callable[[dict[str, float]], None]
 
 FOLDS = 5
-MINUTES = 2.5
+MINUTES, ROWS = 2.5, 1_000  # by default: so many minutes, for so many graphs or fewer
 TREES, ROUNDS, EPOCHS = 200, 150, 30
 RATE = 3  # of networks, times the learning rate of the options
 # Fewer are no model; a candidate that has no time for them is left out.
 FEWEST = 20
-LARGEST_KERNEL = 4_000  # graphs
+LARGEST_KERNEL = 8_000  # graphs
 # Columns that differ from their median in fewer graphs are not worth a tree's time.
 RARE = 0.005
 # No fold is so sure: one wrong answer would decide the weights.
@@ -300,7 +300,7 @@ def fit_blend(
     split: Split,
     options: TrainingOptions,
     *,
-    minutes: float = MINUTES,
+    minutes: float | None = None,
     groups: Indices | None = None,
     device: torch.device | str = "cpu",
     report: Report = lambda row: None,
@@ -319,7 +319,8 @@ def fit_blend(
         task: of the data.
         split: of the data.
         options: of the networks: learning rate, batch size, precision, seed, most epochs.
-        minutes: about how long it may take; fewer trees and epochs otherwise.
+        minutes: about how long it may take, with fewer trees and epochs if need be (default: 2.5,
+            and in proportion for more than 1,000 graphs).
         groups: graphs that stay together in a fold.
         device: of the networks.
         report: called after each candidate, and after epochs of the networks.
@@ -331,6 +332,8 @@ def fit_blend(
     rows, folds = inner_folds(data, split, groups, options.seed)
     assert data.y is not None
     own, y = data.subset(rows), data.y[rows]
+    if minutes is None:
+        minutes = MINUTES * max(len(rows) / ROWS, 1)
     blend = _empty(own)
     rest = [np.setdiff1d(np.arange(len(rows)), fold) for fold in folds]
     inner = Inner(own, task, blend.table(own), encode(task, y), folds, rest, options)
