@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal
 
@@ -13,9 +12,10 @@ from torch_geometric.nn.resolver import aggregation_resolver
 
 from legs import functional as fn
 from legs.functional.bank import OPERATORS as WALKS
-from legs.functional.diffusion import BASE
+from legs.functional.diffusion import BASE, Walk
+from legs.functional.moments import count_graphs
 from legs.functional.nonlinearity import Nonlinearity, band_parts, check_nonlinearity
-from legs.functional.operators import OperatorLike, check_name, graph_operator, is_complex
+from legs.functional.operators import OperatorLike, check_name, is_complex
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, signal_energy, wavelet_transform
@@ -266,16 +266,10 @@ class Scattering(nn.Module):
             raise ValueError('merged nodes need operator="walk" and a nonlinearity by name')
         edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         dtype = x.dtype
-        enabled = not torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
-        with torch.autocast(x.device.type, enabled=False) if enabled else nullcontext():
+        with torch.autocast(x.device.type, enabled=False):
             if dtype in (torch.float16, torch.bfloat16):
                 x = x.float()
-            num_graphs = 1 if batch is None else batch_size
-            if num_graphs is None:
-                assert batch is not None
-                if batch.shape != x.shape[:1]:
-                    fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
-                num_graphs = int(batch[-1]) + 1
+            num_graphs = count_graphs(batch, batch_size)
             graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
             fused = self._is_standard and (
                 not needs_gradient(x) or self._has_signal_gradient(*graph)
@@ -350,39 +344,30 @@ class Scattering(nn.Module):
         cumulative: Tensor | None = None,
     ) -> Tensor:
         signal, times, counts = x, None, None
+        options: Any = {}
         powers = None if powers is None else powers.to(x.dtype)
-        backend, validate = self.backend, self.validate
         if multiplicity is not None:
-            if backend == "fused":
+            if self.backend == "fused":
                 raise ValueError('backend="fused" computes merged nodes in its moments only')
-            if validate and not torch.compiler.is_compiling():
+            if self.validate and not torch.compiler.is_compiling():
                 check_graphs(edge_index, edge_weight, batch, len(x), num_graphs, merged=True)
-            counts, backend, validate = multiplicity.to(x.dtype), "reference", False
+            counts, options = multiplicity.to(x.dtype), {"backend": "reference", "validate": False}
             signal, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
             powers = None if powers is None else powers * times.unsqueeze(-1)
-        laziness = self._laziness(x.dtype)
-        if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
-            # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
-            # the backward graph; a tensor is not.
-            laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
-        graphs = (x, edge_index, edge_weight, batch, None if batch is None else num_graphs)
-        options: Any = {"validate": validate, "is_sorted": self.is_sorted}
-        options["bands"] = self.selection.num_scales + self.lowpass
-        options["states"] = self.selection.steps + 1
-        walk = prepare_operator(self.operator, laziness, backend, *graphs, **options)
-        cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
-        cascade["nonlinearity"] = self.nonlinearity
+        graphs = (edge_index, edge_weight, batch, None if batch is None else num_graphs)
+        options |= {"is_sorted": self.is_sorted, "lowpass": self.lowpass}
+        walk, laziness = self._prepare(x, *graphs, **options)
+        options = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
+        options |= {"nonlinearity": self.nonlinearity, "powers": powers}
         if isinstance(walk, Graph):
-            cascade["transform"] = partial(wavelet_transform, operator=self.operator)
+            options["transform"] = partial(wavelet_transform, operator=self.operator)
         cumulative = self.selection().to(x.dtype) if cumulative is None else cumulative
         bank: Any = (walk, laziness, cumulative)
-        coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
+        coefficients = fn.scattering(signal, *bank, **options)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
         if self.aggr is None:
             return coefficients.flatten(1)
-        if batch is None:
-            batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
         if self.nonlinearity == "abs":
             order_0, others = coefficients.split([1, coefficients.shape[1] - 1], dim=1)
             coefficients = torch.cat([order_0, others.abs()], dim=1)
@@ -398,6 +383,26 @@ class Scattering(nn.Module):
         options = {"kind": self.aggr.kind, "order": self.aggr.order, "multiplicity": counts}
         options["energy"] = energy.unsqueeze(1)
         return fn.moments(coefficients, batch, num_graphs, **options).flatten(1)
+
+    def _prepare(
+        self, x: Tensor, *graphs: Any, lowpass: bool = True, **options: Any
+    ) -> tuple[Graph | Walk | fn.DiffusionOperator, Tensor | float]:
+        """What diffuses (:func:`legs.nn.adjacency.prepare_operator`), and its laziness."""
+        laziness = self._laziness(x.dtype)
+        if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
+            # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
+            # the backward graph; a tensor is not.
+            laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
+        sizes = {"bands": self.selection.num_scales + lowpass, "states": self.selection.steps + 1}
+        options = {"backend": self.backend, "validate": self.validate, **sizes, **options}
+        return prepare_operator(self.operator, laziness, x, *graphs, **options), laziness
+
+    def _operator(
+        self, x: Tensor, edge_index: Tensor | Any, edge_weight: Tensor | None
+    ) -> fn.DiffusionOperator:
+        """The operator of a graph, in the precision of ``x``."""
+        graph = read_edges(edge_index, edge_weight, x)
+        return fn.graph_operator(self.operator, *graph, len(x), x.dtype, self._laziness(x.dtype))
 
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
@@ -431,21 +436,20 @@ class Scattering(nn.Module):
         theta, cumulative = self.selection.theta, self.selection()
         if theta is not None:
             cumulative = fn.select_scales(theta.detach().double(), self.selection.ordering)
-        shape, banks = self._banks(cumulative.detach())
+        laziness = torch.as_tensor(self.walk.laziness, dtype=torch.float64)
+        shape, size = self._channels(cumulative), cumulative.shape[-2:]
+        banks = cumulative.detach().expand(*shape, *size).reshape(-1, *size)
         bounds = [
-            fn.frame_bounds(bank, spectrum=fn.operator_spectrum(self.operator, float(laziness)))
-            for bank, laziness in banks
+            fn.frame_bounds(bank, spectrum=fn.operator_spectrum(self.operator, float(own)))
+            for bank, own in zip(banks, laziness.expand(shape).reshape(-1), strict=True)
         ]
         lower, upper = torch.tensor(bounds, dtype=torch.float64).unbind(1)
         return lower.view(shape), upper.view(shape)
 
-    def _banks(self, cumulative: Tensor) -> tuple[torch.Size, list[tuple[Tensor, Tensor]]]:
-        """Scales and laziness of each channel, or of all: ``[channels]`` or ``[]``."""
-        laziness = torch.as_tensor(self.walk.laziness, dtype=torch.float64)
-        size = cumulative.shape[-2:]
-        shape = torch.broadcast_shapes(laziness.shape, cumulative.shape[:-2])
-        banks = cumulative.expand(*shape, *size).reshape(-1, *size)
-        return shape, list(zip(banks, laziness.expand(shape).reshape(-1), strict=True))
+    def _channels(self, cumulative: Tensor) -> torch.Size:
+        """``[channels]`` if these have their own laziness or scales, else ``[]``."""
+        own: Any = self.walk.laziness
+        return cumulative.shape[:-2] or getattr(own, "shape", torch.Size())
 
     def fit_scales(
         self,
@@ -467,16 +471,12 @@ class Scattering(nn.Module):
         >>> module.fit_scales(x, edge_index).expected_scales().round(decimals=2)
         tensor([ 1.0000,  1.6200, 16.0000])
         """
-        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
-        if batch is not None and batch_size is None:
-            batch_size = int(batch[-1]) + 1
-        laziness = self._laziness(x.dtype)
-        graph = (edge_index, edge_weight, len(x), x.dtype)
-        operator = graph_operator(self.operator, *graph, laziness)
-        sizes = (self.selection.num_scales, self.selection.steps, batch, batch_size or 1)
+        operator = self._operator(x, edge_index, edge_weight)
+        selection = self.selection
+        sizes = (selection.num_scales, selection.steps, batch, count_graphs(batch, batch_size))
         times = fn.infogain_scales(x, operator, *sizes).tolist()
-        self.selection.fix(times[:-1] if per_channel else times[-1], self.selection.steps)
-        self.selection.to(x)
+        selection.fix(times[:-1] if per_channel else times[-1], selection.steps)
+        selection.to(x)
         return self
 
     def bank(
@@ -493,12 +493,8 @@ class Scattering(nn.Module):
         tensor([[ 0.5000,  0.0000,  0.5000],
                 [-0.5000,  0.0000,  0.5000]])
         """
-        graph, laziness = read_edges(edge_index, edge_weight, x), self._laziness(x.dtype)
-        cumulative = self.selection().to(x.dtype)
-        sizes: Any = {"bands": cumulative.shape[-2] + 1, "states": cumulative.shape[-1] + 1}
-        sizes["validate"] = self.validate
-        walk = prepare_operator(self.operator, laziness, self.backend, x, *graph, **sizes)
-        bank: Any = (x, walk, laziness, cumulative)
+        walk, laziness = self._prepare(x, *read_edges(edge_index, edge_weight, x))
+        bank: Any = (x, walk, laziness, self.selection().to(x.dtype))
         if not isinstance(walk, Graph):
             return fn.wavelet_transform(*bank, lowpass=True).movedim(0, 1)
         return wavelet_transform(*bank, lowpass=True, operator=self.operator)
@@ -517,14 +513,11 @@ class Scattering(nn.Module):
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
             num_nodes = edge_index.shape[0]
         nodes = int(edge_index.max()) + 1 if num_nodes is None else num_nodes
-        one = torch.eye(nodes).to(cumulative)
-        graph = read_edges(edge_index, edge_weight, one)
-        shape, banks = self._banks(cumulative)
-        parts = []
-        for bank, laziness in banks:
-            operator = graph_operator(self.operator, *graph, nodes, one.dtype, laziness)
-            parts.append(fn.wavelet_transform(one, operator, None, bank, lowpass=True))
-        return torch.stack(parts) if shape else parts[0]
+        one, channels = torch.eye(nodes).to(cumulative), self._channels(cumulative)
+        operator = self._operator(one, edge_index, edge_weight)
+        one = one.unsqueeze(-1).expand(-1, -1, *(channels or (1,)))
+        filters = fn.wavelet_transform(one, operator, None, cumulative, lowpass=True)
+        return filters.movedim(-1, 0) if channels else filters.squeeze(-1)
 
     def responses(self, eigenvalues: Tensor) -> Tensor:
         r"""Frequency responses of the bank, ``[num_scales + 1, points]``.
@@ -554,17 +547,16 @@ class Scattering(nn.Module):
         True
         """
         cumulative = self.selection().to(bands.real.dtype)
-        graph = read_edges(edge_index, edge_weight, bands.real[:, 0])
-        dtype = cumulative.dtype
-        operator = graph_operator(self.operator, *graph, len(bands), dtype, self._laziness(dtype))
+        operator = self._operator(bands.real[:, 0], edge_index, edge_weight)
         return fn.invert_bank(bands, operator, cumulative, **options)
 
     def harden(self) -> Scattering:
         r"""A copy with fixed scales: increasing ones that maximise :math:`\sum_j \log F_{jt_j}`."""
         weights = self.scale_weights().detach()
         hardened = copy.deepcopy(self)
-        several, harden = weights.dim() == 3, fn.harden_scales
-        times: Any = [harden(each) for each in weights] if several else harden(weights)
+        rows = weights if weights.dim() == 3 else weights.unsqueeze(0)
+        times: Any = [fn.harden_scales(each) for each in rows]
+        times = times if weights.dim() == 3 else times[0]
         fixed = ScaleSelection(times, steps=self.selection.steps)
         hardened.selection = fixed.to(weights)
         return hardened
@@ -581,23 +573,18 @@ class Scattering(nn.Module):
         for name in ("operator", "nonlinearity"):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"Scattering with {name} of one's own cannot be saved; use a name")
+        names = ["in_channels", "order", "path_policy", "lowpass", "operator", "nonlinearity"]
+        names += ["flatten", "append_graph_size", "validate"]
+        selection = self.selection
         return {
-            "in_channels": self.in_channels,
-            "scales": "learned" if self.selection.learned else self.selection.initial or "infogain",
-            "num_scales": self.selection.num_scales,
-            "steps": self.selection.steps,
-            "order": self.order,
-            "path_policy": self.path_policy,
-            "lowpass": self.lowpass,
-            "ordering": self.selection.ordering,
+            **{name: getattr(self, name) for name in names},
+            "scales": "learned" if selection.learned else selection.initial or "infogain",
+            "num_scales": selection.num_scales,
+            "steps": selection.steps,
+            "ordering": selection.ordering,
             "laziness": self.walk.initial,
             "learn_laziness": self.walk.learn,
-            "operator": self.operator,
-            "nonlinearity": self.nonlinearity,
             "aggr": aggr,
-            "flatten": self.flatten,
-            "append_graph_size": self.append_graph_size,
-            "validate": self.validate,
         }
 
     def __repr__(self) -> str:

@@ -166,12 +166,10 @@ class WaveletConv(nn.Module):
         self, x: Tensor, edge_index: Tensor, *graphs: Any
     ) -> Graph | Walk | DiffusionOperator:
         """The graphs for :meth:`convolve`, of all layers with the same scales."""
-        options: dict[str, Any] = {"validate": self.validate, "is_sorted": self.is_sorted}
+        options: dict[str, Any] = {"backend": self.backend, "validate": self.validate}
         options |= {"bands": self.num_wavelets + self.lowpass, "states": self.selection.steps + 1}
-        options["largest"] = self.largest
-        return prepare_operator(
-            self.operator, BASE, self.backend, x, edge_index, *graphs, **options
-        )
+        options |= {"is_sorted": self.is_sorted, "largest": self.largest}
+        return prepare_operator(self.operator, BASE, x, edge_index, *graphs, **options)
 
     def convolve(
         self,
