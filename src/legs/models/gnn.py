@@ -70,13 +70,12 @@ class GNN(Network):
         x, layer = graphs.x, self.description["layer"]
         rows = padded_rows(x)
         states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
-        pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
         adjacency = mp.adjacency_of(layer, graphs, rows, states.dtype)
         compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
         for conv, norm in zip(convs, self.layers.norms, strict=False):
             states = mp.convolve(compute(conv, states, adjacency), norm)
             states = self.layers.dropout(states)
-        return pool(compute(last, states, adjacency))
+        return mp.pooled(compute(last, states, adjacency), graphs, mean=layer != "gin")
 
     @property
     def counts_loops(self) -> bool:
@@ -139,7 +138,7 @@ class Snowball(Network):
             states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
             if layer is not self.last:
                 blocks.append(adjacency @ self.dropout(states))
-        return graphs.mean(states)
+        return graphs.pool(states)
 
 
 class Baseline(Network):
@@ -170,4 +169,4 @@ class Baseline(Network):
         )
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        return graphs.mean(graphs.x)
+        return graphs.pool(graphs.x)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from legs import functional as fn
+from legs.functional.moments import count_graphs
 from legs.nn import RBF, GraphBatchNorm, InputScale
 from legs.nn.head import Head
 from legs.nn.scattering import RENAMED
@@ -32,17 +33,15 @@ class Graphs(NamedTuple):
 
     def segments(self) -> tuple[Tensor, int]:
         """The graph of each node, and the number of graphs."""
-        batch, size = self.batch, self.batch_size
+        batch = self.batch
         if batch is None:
-            return torch.zeros(len(self.x), dtype=torch.long, device=self.x.device), 1
-        if size is None:
-            size = int(batch.max()) + 1 if len(batch) else 0
-        return batch, size
+            batch = torch.zeros(len(self.x), dtype=torch.long, device=self.x.device)
+        return batch, count_graphs(self.batch, self.batch_size)
 
-    def mean(self, states: Tensor) -> Tensor:
-        """Mean of node states over each graph, ``[graphs, channels]``; zero without nodes."""
+    def pool(self, states: Tensor, mean: bool = True) -> Tensor:
+        """Means over each graph, or sums, ``[graphs, channels]``; zero without nodes."""
         multiplicity = None if self.multiplicity is None else self.multiplicity.to(states.dtype)
-        return fn.graph_mean(states, *self.segments(), multiplicity)
+        return (fn.graph_mean if mean else fn.graph_sum)(states, *self.segments(), multiplicity)
 
 
 class Network(nn.Module, ABC):
@@ -69,28 +68,15 @@ class Network(nn.Module, ABC):
         super().__init_subclass__(**kwargs)
         Network.kinds[cls.__name__] = cls
 
-    def embed(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        powers: Tensor | None = None,
-        multiplicity: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        mask: Tensor | None = None,
-        graph_features: Tensor | None = None,
-    ) -> Tensor:
-        """Features ``[graphs, features]`` that the head reads."""
-        first = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
-        graphs = Graphs(*first, edge_attr, mask, graph_features)
-        if multiplicity is not None:
+    def embed(self, *args: Any, **options: Any) -> Tensor:
+        """Features ``[graphs, features]`` that the head reads, of the fields of :class:`Graphs`."""
+        graphs = Graphs(*args, **options)
+        if graphs.multiplicity is not None:
             if not self.takes_multiplicity:
                 raise ValueError(f"{type(self).__name__} does not take merged nodes")
             if self.training and self.drops_nodes:
                 raise ValueError("merged nodes would be dropped together: no dropout with these")
-        with torch.autocast(x.device.type, enabled=False):  # sums over nodes are not rounded
+        with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
             return self._embed(graphs)
 
     @property
