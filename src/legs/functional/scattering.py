@@ -81,7 +81,6 @@ def scattering(
     policy: PathPolicy = "increasing",
     lowpass: bool = False,
     nonlinearity: Nonlinearity = "abs",
-    powers: Tensor | None = None,
     transform: Callable[..., Tensor] | None = None,
 ) -> Tensor:
     r"""Scattering coefficients at every node.
@@ -100,7 +99,6 @@ def scattering(
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
         nonlinearity: after every wavelet, see :mod:`legs.functional.nonlinearity`.
-        powers: :func:`~legs.functional.walk_powers` of ``x``, where they were computed before.
         transform: applies the filter bank, to ``[nodes, filters, ..., channels]`` (default:
             :func:`~legs.functional.wavelet_transform`).
 
@@ -132,12 +130,11 @@ def scattering(
         if len(diffused) < len(paths):
             each = signal.unbind(1)
             signal = torch.stack([each[i] for i in diffused], dim=1)
-        bank = (signal, walk, laziness, cumulative)
+        bank: Any = (signal, walk, laziness, cumulative)
         options: Any = {"wavelets": bool(parents), "lowpass": lowpass}
         if transform is not None:
             out = transform(*bank, **options)
         else:
-            options["powers"] = powers if k == 0 else None
             out = wavelet_transform(*bank, **options).movedim(0, 1)
         if lowpass:
             low = low_nonlinearity(nonlinearity, out.is_complex())

@@ -14,12 +14,12 @@ from legs import functional as fn
 from legs.functional.bank import OPERATORS as WALKS
 from legs.functional.diffusion import BASE, Walk
 from legs.functional.moments import count_graphs
-from legs.functional.nonlinearity import Nonlinearity, band_parts, check_nonlinearity
+from legs.functional.nonlinearity import Nonlinearity, band_parts
 from legs.functional.operators import OperatorLike, check_name, is_complex
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, signal_energy, wavelet_transform
-from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
+from legs.kernels.csr import Batch, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
     check_backend,
@@ -33,9 +33,6 @@ from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import Scales, ScaleSelection
 from legs.nn.walk import LazyWalk
-
-# Signals, edges, weights, batch vector, number of graphs, walk powers, multiplicity.
-_Graph = tuple[Tensor, Tensor, Tensor | None, Tensor | None, int, Tensor | None, Tensor | None]
 
 # Old names of options, which models saved before have.
 RENAMED = {"paths": "path_policy", "size": "append_graph_size"}
@@ -150,7 +147,6 @@ class Scattering(nn.Module):
             raise ValueError(f"in_channels must be at least 1, or -1; got {in_channels}")
         if in_channels == -1 and learn_laziness == "channel":
             raise ValueError('in_channels must be given where learn_laziness="channel"')
-        check_nonlinearity(nonlinearity)
         check_name(operator)
         if operator not in (*WALKS, "directed") and (learn_laziness or laziness != BASE):
             raise ValueError("laziness is that of walks; heat and operators of one's own have none")
@@ -245,9 +241,10 @@ class Scattering(nn.Module):
     ) -> Tensor:
         """Scatters the signals ``x`` on a graph or a batch of graphs.
 
-        Two more arguments are computed once for a data set. ``powers``: :meth:`walk_powers` of the
-        same nodes; the first order needs no diffusion then. ``multiplicity``: how many equivalent
-        nodes each one stands for (:func:`legs.data.merge_equivalent`); moments are those of all.
+        Two more arguments are computed once for a data set. ``powers``:
+        :func:`legs.functional.walk_powers` of ``x``, which kernels for GPUs read in place of
+        diffusing it. ``multiplicity``: how many equivalent nodes each one stands for
+        (:func:`legs.data.merge_equivalent`); moments are those of all.
         """
         if self.in_channels == -1 and x.dim() == 2:
             self._name_columns(x.shape[1])
@@ -270,15 +267,15 @@ class Scattering(nn.Module):
             if dtype in (torch.float16, torch.bfloat16):
                 x = x.float()
             num_graphs = count_graphs(batch, batch_size)
-            graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
+            graphs = (edge_index, edge_weight, batch, num_graphs)
             fused = self._is_standard and (
-                not needs_gradient(x) or self._has_signal_gradient(*graph)
+                not needs_gradient(x) or (multiplicity is None and self._has_signal_gradient(x))
             )
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                checks = (self.validate, self.is_sorted)
-                out = self._fused(make_batch(*graph, *checks, operator=self.operator), graph)
+                more: Any = (powers, multiplicity, self.validate, self.is_sorted, self.operator)
+                out = self._fused(make_batch(x, *graphs, *more), graphs)
             else:
-                out = self._cascade(*graph)
+                out = self._cascade(x, *graphs, multiplicity)
             if not self.flatten:
                 out = out.unflatten(1, (self.num_paths, self.in_channels, -1))
                 out = out.squeeze(-1) if self.aggr is None else out
@@ -307,20 +304,20 @@ class Scattering(nn.Module):
         # Logits of another dtype are rounded as the reference rounds them.
         return theta if usual and theta is not None and theta.dtype == dtype else None
 
-    def _has_signal_gradient(self, x: Tensor, *graph: Any) -> bool:
+    def _has_signal_gradient(self, x: Tensor) -> bool:
         """Whether the operator has a gradient in the signals ``x``."""
         if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return False
-        plain = x.device.type == "cpu" and graph[-2:] == (None, None)
-        return plain and getattr(self.aggr, "order", 0) == 4 and self._logits(x.dtype) is not None
+        moments = getattr(self.aggr, "order", 0)
+        return x.device.type == "cpu" and moments == 4 and self._logits(x.dtype) is not None
 
-    def _fused(self, batch: Batch, graph: _Graph) -> Tensor:
+    def _fused(self, batch: Batch, graphs: tuple[Any, Any, Any, Any]) -> Tensor:
         assert isinstance(self.aggr, Moments)
         x, theta = batch.x, self._logits(batch.x.dtype)
         if theta is not None:
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
-                return self._cascade(x, *graph[1:], fn.select_scales(theta))
+                return self._cascade(x, *graphs, None, fn.select_scales(theta))
 
             again = reference if x.requires_grad else None
             out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
@@ -339,13 +336,11 @@ class Scattering(nn.Module):
         edge_weight: Tensor | None,
         batch: Tensor | None,
         num_graphs: int,
-        powers: Tensor | None,
-        multiplicity: Tensor | None,
+        multiplicity: Tensor | None = None,
         cumulative: Tensor | None = None,
     ) -> Tensor:
         signal, times, counts = x, None, None
         options: Any = {}
-        powers = None if powers is None else powers.to(x.dtype)
         if multiplicity is not None:
             if self.backend == "fused":
                 raise ValueError('backend="fused" computes merged nodes in its moments only')
@@ -353,12 +348,11 @@ class Scattering(nn.Module):
                 check_graphs(edge_index, edge_weight, batch, len(x), num_graphs, merged=True)
             counts, options = multiplicity.to(x.dtype), {"backend": "reference", "validate": False}
             signal, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
-            powers = None if powers is None else powers * times.unsqueeze(-1)
-        graphs = (edge_index, edge_weight, batch, None if batch is None else num_graphs)
+        graphs = (edge_index, edge_weight, batch, num_graphs)
         options |= {"is_sorted": self.is_sorted, "lowpass": self.lowpass}
         walk, laziness = self._prepare(x, *graphs, **options)
         options = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
-        options |= {"nonlinearity": self.nonlinearity, "powers": powers}
+        options["nonlinearity"] = self.nonlinearity
         if isinstance(walk, Graph):
             options["transform"] = partial(wavelet_transform, operator=self.operator)
         cumulative = self.selection().to(x.dtype) if cumulative is None else cumulative
@@ -407,17 +401,6 @@ class Scattering(nn.Module):
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
         return laziness.to(dtype) if isinstance(laziness, Tensor) else laziness
-
-    def walk_powers(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        """Diffusions that depend on no parameter, ``[nodes, steps, in_channels]``, for the first
-        order: computed once for a data set, for all epochs and models with the same ``steps``."""
-        if self.operator != "walk":
-            raise ValueError('walk_powers are those of operator="walk"')
-        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
-        walk = accelerated(fn.random_walk(edge_index, edge_weight, x.shape[0], x.dtype))
-        return fn.walk_powers(x, walk, self.selection.steps)
 
     def scale_weights(self) -> Tensor:
         """The selection matrix ``F``, ``[num_scales, steps]``, or one for each channel."""
@@ -535,11 +518,9 @@ class Scattering(nn.Module):
     ) -> Tensor:
         r"""The signals ``[nodes, channels]`` whose bands come nearest to the given ones.
 
-        The least-squares inverse of :meth:`bank` in the operator's inner product,
-        :math:`\|x\|^2 = \sum_i x_i^2 / d_i` for the paper's walk: see
-        :func:`legs.functional.invert_bank`, whose options it takes. For bands of a signal it is
-        that signal, to a rounding error times the condition number
-        :math:`\sqrt{C_u / C_l}` of :meth:`frame_bounds`.
+        The least-squares inverse of :meth:`bank`; options are those of
+        :func:`legs.functional.invert_bank`. For bands of a signal it is that signal, to a rounding
+        error times the condition number :math:`\sqrt{C_u / C_l}` of :meth:`frame_bounds`.
 
         >>> module, edge_index = Scattering(1), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> x = torch.tensor([[1.0], [2.0], [4.0]])
