@@ -95,12 +95,7 @@ class Snowball(Network):
 
     with :math:`L` GCN's normalised adjacency, mean pooling and a linear layer.
 
-    Args:
-        in_channels: number of node features.
-        out_channels: number of classes or targets.
-        hidden_channels: width of every layer (default 64).
-        num_layers: number of snowball layers (default 3).
-        dropout: after every layer (default 0).
+    Arguments are those of :class:`GNN`, but ``layer``.
 
     >>> Snowball(2, 3)(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([1, 3])

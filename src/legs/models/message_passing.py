@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch_geometric.utils import softmax
 
 from legs.functional.sparse import Pattern, build_pattern, spmm
 from legs.kernels.csr import product
@@ -89,10 +90,8 @@ class Adjacency(NamedTuple):
 
     def add(self, messages: Tensor) -> Tensor:
         """Sums of messages, one per entry, weighted by the values, ``[nodes, channels]``."""
-        every = torch.arange(len(self.values) + 1, device=self.values.device)
-        rowptr, row, entry = self.pattern.rowptr, self.pattern.row, every[:-1]
-        by_entry = Pattern(rowptr, row, entry, entry, every, entry, row, entry, product)
-        return Adjacency(by_entry, self.values) @ messages
+        zeros = messages.new_zeros(self.pattern.rowptr.shape[0] - 1, messages.shape[1])
+        return zeros.index_add(0, self.pattern.row, self.values.unsqueeze(-1) * messages)
 
     def __matmul__(self, states: Tensor) -> Tensor:
         multiply = stacked.spmm if launch.applies(states) and states.numel() else spmm
@@ -173,11 +172,8 @@ def gat(conv: Any, states: Tensor, adjacency: Adjacency, edge_attr: Tensor | Non
         parts = conv.lin_edge.weight.unflatten(0, (conv.heads, -1))
         score = score + edge_attr @ (conv.att_edge.unsqueeze(-1) * parts).sum(2).squeeze(0).mT
     score = F.leaky_relu(score, conv.negative_slope)
-    lowest = torch.full_like(source, -torch.inf)
-    rows = row.unsqueeze(-1).expand_as(score)
-    largest = lowest.scatter_reduce(0, rows, score.detach(), "amax")
-    share = (score - largest.index_select(0, row)).exp() * adjacency.values.unsqueeze(-1)
-    share = share / torch.zeros_like(source).index_add(0, row, share).index_select(0, row)
+    score = score + adjacency.values.log().unsqueeze(-1)
+    share = softmax(score, row, num_nodes=len(states))
     share = F.dropout(share, conv.dropout, conv.training).unsqueeze(-1)
     hidden = hidden.unflatten(-1, (conv.heads, -1))
     messages = share * hidden.index_select(0, col)

@@ -49,7 +49,7 @@ class Network(nn.Module, ABC):
 
     ``forward`` takes what PyG layers take; ``edge_attr`` only networks with an ``edge_dim``, and
     ``graph_features``, ``[graphs, graph_dim]``, only those with a ``graph_dim``. Three more
-    arguments serve training: ``powers`` (:meth:`legs.nn.Scattering.walk_powers`, computed once for
+    arguments serve training: ``powers`` (:func:`legs.functional.walk_powers`, computed once for
     a data set), ``mask`` (the graphs of a batch whose statistics batch norm may see) and
     ``multiplicity`` (how many equivalent nodes each one stands for,
     :func:`legs.data.merge_equivalent`).
@@ -69,7 +69,7 @@ class Network(nn.Module, ABC):
         Network.kinds[cls.__name__] = cls
 
     def embed(self, *args: Any, **options: Any) -> Tensor:
-        """Features ``[graphs, features]`` that the head reads, of the fields of :class:`Graphs`."""
+        """Features ``[graphs, features]`` that the head reads; arguments as of :meth:`forward`."""
         graphs = Graphs(*args, **options)
         if graphs.multiplicity is not None:
             if not self.takes_multiplicity:
@@ -105,16 +105,11 @@ class Network(nn.Module, ABC):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
-        powers: Tensor | None = None,
-        mask: Tensor | None = None,
-        multiplicity: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        graph_features: Tensor | None = None,
+        **more: Any,
     ) -> Tensor:
-        """Predictions, ``[graphs, out_channels]``."""
-        graphs = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
-        features = self.embed(*graphs, edge_attr, mask, graph_features)
-        return self.predict_from(features, mask)
+        """Predictions, ``[graphs, out_channels]``; ``more`` are the other arguments named above."""
+        features = self.embed(x, edge_index, edge_weight, batch, batch_size, **more)
+        return self.predict_from(features, more.get("mask"))
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predictions from the features of :meth:`embed`."""
