@@ -137,6 +137,8 @@ def test_conventions_of_pyg():
         [(WaveletConv(3, 8), "x, edge_index -> x"), (WaveletConv(8, 2), "x, edge_index -> x")],
     ).double()
     assert model(x, edge_index).shape == (12, 2)
+    lazy = WaveletConv(-1, 2)
+    assert lazy(x.float(), edge_index).shape == (12, 2)
     conv = WaveletConv(3, 2, scales="learned")
     before = copy.deepcopy(conv.state_dict())
     conv.selection.theta.data += 1
@@ -160,6 +162,8 @@ def test_wrong_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             made(**options)
+    with pytest.raises(ValueError, match="in_channels must be given"):
+        WaveletConv(-1, 2, edge_dim=3)
     with pytest.raises(ValueError, match="directed"):
         made()(x, edge_index[:, :1])
 

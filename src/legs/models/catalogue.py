@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from legs.models.deep import DeepLEGS, DeepNetwork
+from legs.models.deep import DeepLEGS
 from legs.models.deep_gnn import DeepGNN
 from legs.models.gnn import GNN, Baseline, Snowball
 from legs.models.legs_net import MPLEGS, LEGSNet
@@ -111,10 +111,10 @@ def options_of(name: str) -> list[str]:
     """
     build, fixed = _BUILDERS[name]
     names = set(inspect.signature(build).parameters)
-    passed_on = {"scattering": Scattering, "conv": WaveletConv, "network": DeepNetwork}
-    for keyword in names & passed_on.keys():
-        names |= set(inspect.signature(passed_on[keyword]).parameters)
-    return sorted(names - {"in_channels", "out_channels", *passed_on, *fixed})
+    for module, keyword in ((Scattering, "scattering"), (WaveletConv, "conv")):
+        if keyword in names:
+            names |= set(inspect.signature(module).parameters)
+    return sorted(names - {"in_channels", "out_channels", "scattering", "conv", *fixed})
 
 
 def cannot_build(name: str, options: dict[str, Any], error: Exception) -> str:

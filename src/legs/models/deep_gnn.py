@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -38,16 +39,40 @@ class DeepGNN(DeepNetwork):
         layer: ``"gcn"``, ``"sage"``, ``"gat"`` or ``"gin"``.
         in_channels: number of node features.
         out_channels: number of classes or targets.
-        network: options of :class:`DeepLEGS` but ``conv``; for GAT ``hidden_channels`` is a
-            multiple of 4.
+        hidden_channels: width (default 64); for GAT a multiple of 4.
+        num_layers: number of layers (default 3).
+        dropout: in the head (default 0.2).
+        readout: statistics of the nodes, see :class:`~legs.nn.Readout` (default mean, maximum and
+            log-sum).
+        head_channels: width of the head (default: ``hidden_channels``).
+        norm: ``"batch"`` (default) or ``"layer"``.
+        edge_dim: number of edge features (default ``None``: none are read).
+        graph_dim: number of graph-level features (default ``None``: none are read).
+        layer_dropout: after every layer (default 0).
 
     >>> model = DeepGNN("gin", 2, 3).eval()
     >>> model(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([1, 3])
     """
 
-    def __init__(self, layer: Layer, in_channels: int, out_channels: int, **network: Any) -> None:
-        super().__init__(in_channels, out_channels, layer=layer, **network)
+    def __init__(
+        self,
+        layer: Layer,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int = 64,
+        num_layers: int = 3,
+        dropout: float = 0.2,
+        readout: Sequence[str] = ("mean", "max", "logsum"),
+        head_channels: int | None = None,
+        norm: Literal["batch", "layer"] = "batch",
+        edge_dim: int | None = None,
+        graph_dim: int | None = None,
+        layer_dropout: float = 0.0,
+    ) -> None:
+        sizes = (in_channels, out_channels, hidden_channels, num_layers, dropout)
+        rest = (head_channels, norm, edge_dim, graph_dim, layer_dropout)
+        super().__init__(*sizes, readout, *rest, layer=layer)
 
     def _conv(self, channels: int, **options: Any) -> nn.Module:
         return MessageConv(channels, **options)
@@ -112,7 +137,7 @@ class MessageConv(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """``edge_attr``: in the order of the matrix."""
         if self.layer == "gat":
-            ((sums, _),), bias = mp.gat(self.attention, states, adjacency, edge_attr)
+            ((_, sums, _),), bias = mp.gat(self.attention, states, adjacency, edge_attr)
             return sums, bias
         if self.lin_edge is None:
             sums = adjacency @ states

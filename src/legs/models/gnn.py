@@ -70,12 +70,13 @@ class GNN(Network):
         x, layer = graphs.x, self.description["layer"]
         rows = padded_rows(x)
         states: Tensor = self.scale(F.pad(x, (0, 0, 0, rows - len(x))))
+        pool = mp.Pooling.build(graphs, rows, states.dtype, mean=layer != "gin")
         adjacency = mp.adjacency_of(layer, graphs, rows, states.dtype)
         compute, (*convs, last) = LAYERS[layer][1], self.layers.convs
         for conv, norm in zip(convs, self.layers.norms, strict=False):
             states = mp.convolve(compute(conv, states, adjacency), norm)
             states = self.layers.dropout(states)
-        return mp.pooled(compute(last, states, adjacency), graphs, mean=layer != "gin")
+        return pool(compute(last, states, adjacency))
 
     @property
     def counts_loops(self) -> bool:
@@ -95,7 +96,12 @@ class Snowball(Network):
 
     with :math:`L` GCN's normalised adjacency, mean pooling and a linear layer.
 
-    Arguments are those of :class:`GNN`, but ``layer``.
+    Args:
+        in_channels: number of node features.
+        out_channels: number of classes or targets.
+        hidden_channels: width of every layer (default 64).
+        num_layers: number of snowball layers (default 3).
+        dropout: after every layer (default 0).
 
     >>> Snowball(2, 3)(torch.rand(2, 2), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([1, 3])
@@ -133,7 +139,7 @@ class Snowball(Network):
             states = torch.tanh(F.linear(inputs, layer.lin.weight, layer.bias))
             if layer is not self.last:
                 blocks.append(adjacency @ self.dropout(states))
-        return graphs.pool(states)
+        return graphs.mean(states)
 
 
 class Baseline(Network):
@@ -164,4 +170,4 @@ class Baseline(Network):
         )
 
     def _embed(self, graphs: Graphs) -> Tensor:
-        return graphs.pool(graphs.x)
+        return graphs.mean(graphs.x)

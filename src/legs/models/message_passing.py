@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch_geometric.utils import softmax
 
-from legs.functional.sparse import Pattern, build_pattern, spmm
+from legs import functional as fn
+from legs.functional.sparse import Pattern, build_pattern, row_pointers, sort_indices, spmm
 from legs.kernels.csr import product
 from legs.kernels.gpu import launch, stacked
 from legs.kernels.gpu.stacked import linear, norm_relu
@@ -82,6 +82,11 @@ class Adjacency(NamedTuple):
         """Rows divided by their sums."""
         return self._replace(values=self.values / self.sums().clamp_min(1)[self.pattern.row])
 
+    def transposed(self, weights: Tensor) -> Tensor:
+        r""":math:`S^\top w`, ``[nodes]``."""
+        entries = self.values * weights.index_select(0, self.pattern.row)
+        return torch.zeros_like(weights).index_add(0, self.pattern.col, entries)
+
     def in_order(self, edge_attr: Tensor) -> Tensor:
         """Edge features, ``[edges, channels]``, by entry; zero for added self-loops."""
         assert self.order is not None
@@ -90,8 +95,10 @@ class Adjacency(NamedTuple):
 
     def add(self, messages: Tensor) -> Tensor:
         """Sums of messages, one per entry, weighted by the values, ``[nodes, channels]``."""
-        zeros = messages.new_zeros(self.pattern.rowptr.shape[0] - 1, messages.shape[1])
-        return zeros.index_add(0, self.pattern.row, self.values.unsqueeze(-1) * messages)
+        every = torch.arange(len(self.values) + 1, device=self.values.device)
+        rowptr, row, entry = self.pattern.rowptr, self.pattern.row, every[:-1]
+        by_entry = Pattern(rowptr, row, entry, entry, every, entry, row, entry, product)
+        return Adjacency(by_entry, self.values) @ messages
 
     def __matmul__(self, states: Tensor) -> Tensor:
         multiply = stacked.spmm if launch.applies(states) and states.numel() else spmm
@@ -110,37 +117,77 @@ def adjacency_of(layer: str, graphs: Graphs, nodes: int, dtype: torch.dtype) -> 
     return matrix.mean_norm() if layer in ("sage", "graphsage") else matrix
 
 
-# What a layer adds up, states of nodes and the weight they are multiplied by, and its bias.
-Layer = tuple[list[tuple[Tensor, Tensor | None]], Tensor]
+class Pooling(NamedTuple):
+    """Weighted sums over the nodes of graphs."""
+
+    batch: Tensor  # [nodes]
+    pattern: Pattern  # of the matrix [graphs, nodes] that adds up nodes
+    weights: Tensor  # [nodes]
+
+    @staticmethod
+    def build(graphs: Graphs, nodes: int, dtype: torch.dtype, mean: bool) -> Pooling:
+        """Means over the nodes of each graph, zero without nodes; or sums.
+
+        Nodes above those of ``graphs`` have weight zero.
+        """
+        batch, num_graphs = graphs.segments()
+        weights = torch.ones_like(batch) if graphs.multiplicity is None else graphs.multiplicity
+        weights = weights.to(dtype)
+        if mean:
+            count = fn.graph_sum(weights, batch, num_graphs).clamp_min(1)
+            weights = weights / count.index_select(0, batch)
+        more = (0, nodes - len(batch))
+        batch, weights = F.pad(batch, more), F.pad(weights, more)
+        row, order = sort_indices(batch, num_graphs)
+        every = torch.arange(nodes + 1, device=batch.device)
+        place = every[:-1].scatter(0, order, every[:-1])
+        by_row = (row_pointers(row, num_graphs), row, order, place)
+        return Pooling(batch, Pattern(*by_row, every, every[:-1], batch, order, product), weights)
+
+    def __call__(self, layer: Layer) -> Tensor:
+        """Pooled states of a layer, ``[graphs, channels]``."""
+        terms, bias = layer
+        graphs = self.pattern.rowptr.shape[0] - 1
+        total = fn.graph_sum(self.weights, self.batch, graphs).unsqueeze(-1) * bias
+        for adjacency, states, weight in terms:
+            # How much every node counts in the sums of weighted rows of S h.
+            counts = self.weights if adjacency is None else adjacency.transposed(self.weights)
+            sums = Adjacency(self.pattern, counts.index_select(0, self.pattern.col)) @ states
+            total = total + (sums if weight is None else F.linear(sums, weight))
+        return total
+
+
+# What a layer adds up (a sparse matrix times states times a weight, where there are such), and its
+# bias.
+Layer = tuple[list[tuple[Adjacency | None, Tensor, Tensor | None]], Tensor]
 
 
 def convolve(layer: Layer, norm: Any) -> Tensor:
     """States of a layer followed by layer norm and ReLU, ``[nodes, channels]``."""
     terms, bias = layer
-    parts = [states if weight is None else linear(states, weight) for states, weight in terms]
+    parts = []
+    for adjacency, states, weight in terms:
+        # The sparse product comes where rows are narrow.
+        narrow = weight is not None and weight.shape[1] < weight.shape[0]
+        if adjacency is not None and narrow:
+            states = adjacency @ states
+        if weight is not None:
+            states = linear(states, weight)
+        if adjacency is not None and not narrow:
+            states = adjacency @ states
+        parts.append(states)
     return normed(sum(parts[1:], parts[0]), bias, norm)
-
-
-def pooled(layer: Layer, graphs: Graphs, mean: bool) -> Tensor:
-    """Means or sums of a layer over the nodes of each graph, ``[graphs, channels]``."""
-    terms, bias = layer
-    nodes = len(graphs.x)  # the others are padding
-    total = graphs.pool(torch.ones_like(graphs.x[:, :1]), mean) * bias
-    for states, weight in terms:
-        sums = graphs.pool(states[:nodes], mean)
-        total = total + (sums if weight is None else F.linear(sums, weight))
-    return total
 
 
 def gcn(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.GCNConv`."""
-    return [(adjacency @ states, conv.lin.weight)], conv.bias
+    return [(adjacency, states, conv.lin.weight)], conv.bias
 
 
 def sage(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     """:class:`~torch_geometric.nn.SAGEConv`."""
-    own = (states, conv.lin_r.weight)
-    return [(adjacency @ states, conv.lin_l.weight), own], conv.lin_l.bias
+    own = (None, states, conv.lin_r.weight)
+    return [(adjacency, states, conv.lin_l.weight), own], conv.lin_l.bias
 
 
 def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
@@ -148,7 +195,7 @@ def gin(conv: Any, states: Tensor, adjacency: Adjacency) -> Layer:
     first, last = conv.nn.lins
     sums = adjacency @ states + states
     hidden = normed(linear(sums, first.weight), first.bias, conv.nn.norms[0])
-    return [(hidden, last.weight)], last.bias
+    return [(None, hidden, last.weight)], last.bias
 
 
 def gat(conv: Any, states: Tensor, adjacency: Adjacency, edge_attr: Tensor | None = None) -> Layer:
@@ -165,20 +212,23 @@ def gat(conv: Any, states: Tensor, adjacency: Adjacency, edge_attr: Tensor | Non
     if launch.applies(states) and not drops and edge_attr is None and 32 % conv.heads == 0:
         matrix = (adjacency.values, adjacency.pattern)
         sums = stacked.attend(hidden, source, target, *matrix, conv.negative_slope)
-        return [(sums, None)], conv.bias
+        return [(None, sums, None)], conv.bias
     row, col = adjacency.pattern.row, adjacency.pattern.col
     score = source.index_select(0, col) + target.index_select(0, row)
     if edge_attr is not None:
         parts = conv.lin_edge.weight.unflatten(0, (conv.heads, -1))
         score = score + edge_attr @ (conv.att_edge.unsqueeze(-1) * parts).sum(2).squeeze(0).mT
     score = F.leaky_relu(score, conv.negative_slope)
-    score = score + adjacency.values.log().unsqueeze(-1)
-    share = softmax(score, row, num_nodes=len(states))
+    lowest = torch.full_like(source, -torch.inf)
+    rows = row.unsqueeze(-1).expand_as(score)
+    largest = lowest.scatter_reduce(0, rows, score.detach(), "amax")
+    share = (score - largest.index_select(0, row)).exp() * adjacency.values.unsqueeze(-1)
+    share = share / torch.zeros_like(source).index_add(0, row, share).index_select(0, row)
     share = F.dropout(share, conv.dropout, conv.training).unsqueeze(-1)
     hidden = hidden.unflatten(-1, (conv.heads, -1))
     messages = share * hidden.index_select(0, col)
     sums = torch.zeros_like(hidden).index_add(0, row, messages).flatten(-2)
-    return [(sums, None)], conv.bias
+    return [(None, sums, None)], conv.bias
 
 
 def normed(states: Tensor, bias: Tensor, norm: Any) -> Tensor:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from legs import functional as fn
-from legs.functional.moments import count_graphs
 from legs.nn import RBF, GraphBatchNorm, InputScale
 from legs.nn.head import Head
 from legs.nn.scattering import RENAMED
@@ -33,15 +32,17 @@ class Graphs(NamedTuple):
 
     def segments(self) -> tuple[Tensor, int]:
         """The graph of each node, and the number of graphs."""
-        batch = self.batch
+        batch, size = self.batch, self.batch_size
         if batch is None:
-            batch = torch.zeros(len(self.x), dtype=torch.long, device=self.x.device)
-        return batch, count_graphs(self.batch, self.batch_size)
+            return torch.zeros(len(self.x), dtype=torch.long, device=self.x.device), 1
+        if size is None:
+            size = int(batch.max()) + 1 if len(batch) else 0
+        return batch, size
 
-    def pool(self, states: Tensor, mean: bool = True) -> Tensor:
-        """Means over each graph, or sums, ``[graphs, channels]``; zero without nodes."""
+    def mean(self, states: Tensor) -> Tensor:
+        """Mean of node states over each graph, ``[graphs, channels]``; zero without nodes."""
         multiplicity = None if self.multiplicity is None else self.multiplicity.to(states.dtype)
-        return (fn.graph_mean if mean else fn.graph_sum)(states, *self.segments(), multiplicity)
+        return fn.graph_mean(states, *self.segments(), multiplicity)
 
 
 class Network(nn.Module, ABC):
@@ -49,7 +50,7 @@ class Network(nn.Module, ABC):
 
     ``forward`` takes what PyG layers take; ``edge_attr`` only networks with an ``edge_dim``, and
     ``graph_features``, ``[graphs, graph_dim]``, only those with a ``graph_dim``. Three more
-    arguments serve training: ``powers`` (:func:`legs.functional.walk_powers`, computed once for
+    arguments serve training: ``powers`` (:meth:`legs.nn.Scattering.walk_powers`, computed once for
     a data set), ``mask`` (the graphs of a batch whose statistics batch norm may see) and
     ``multiplicity`` (how many equivalent nodes each one stands for,
     :func:`legs.data.merge_equivalent`).
@@ -68,15 +69,28 @@ class Network(nn.Module, ABC):
         super().__init_subclass__(**kwargs)
         Network.kinds[cls.__name__] = cls
 
-    def embed(self, *args: Any, **options: Any) -> Tensor:
-        """Features ``[graphs, features]`` that the head reads; arguments as of :meth:`forward`."""
-        graphs = Graphs(*args, **options)
-        if graphs.multiplicity is not None:
+    def embed(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        powers: Tensor | None = None,
+        multiplicity: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        mask: Tensor | None = None,
+        graph_features: Tensor | None = None,
+    ) -> Tensor:
+        """Features ``[graphs, features]`` that the head reads."""
+        first = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        graphs = Graphs(*first, edge_attr, mask, graph_features)
+        if multiplicity is not None:
             if not self.takes_multiplicity:
                 raise ValueError(f"{type(self).__name__} does not take merged nodes")
             if self.training and self.drops_nodes:
                 raise ValueError("merged nodes would be dropped together: no dropout with these")
-        with torch.autocast(graphs.x.device.type, enabled=False):  # sums over nodes are not rounded
+        with torch.autocast(x.device.type, enabled=False):  # sums over nodes are not rounded
             return self._embed(graphs)
 
     @property
@@ -105,11 +119,16 @@ class Network(nn.Module, ABC):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
-        **more: Any,
+        powers: Tensor | None = None,
+        mask: Tensor | None = None,
+        multiplicity: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        graph_features: Tensor | None = None,
     ) -> Tensor:
-        """Predictions, ``[graphs, out_channels]``; ``more`` are the other arguments named above."""
-        features = self.embed(x, edge_index, edge_weight, batch, batch_size, **more)
-        return self.predict_from(features, more.get("mask"))
+        """Predictions, ``[graphs, out_channels]``."""
+        graphs = (x, edge_index, edge_weight, batch, batch_size, powers, multiplicity)
+        features = self.embed(*graphs, edge_attr, mask, graph_features)
+        return self.predict_from(features, mask)
 
     def predict_from(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predictions from the features of :meth:`embed`."""

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter, is_lazy
+from torch_geometric.nn import Linear
 
 from legs import functional as fn
 from legs.functional.diffusion import BASE, Walk
@@ -35,24 +37,27 @@ class WaveletConv(nn.Module):
     :math:`\sum_j \mathrm{ReLU}(h_j + W_e e_{ij})`.
 
     Args:
-        in_channels: size of each input signal.
+        in_channels: size of each input signal, or -1 to read it off the first input.
         out_channels: size of each output signal.
         scales: ``"dyadic"`` (default), ``"learned"`` or increasing numbers, at least 1.
         num_scales: number :math:`J` of scales (default 5).
         steps: number of diffusion steps (default: the largest scale; 16 for learned ones).
-        operator: :math:`A`: ``"row"`` (default) for :math:`D^{-1} W`, or another one of
-            :mod:`legs.functional.operators`.
+        operator: :math:`A`: ``"row"`` (default) for :math:`D^{-1} W`, ``"walk"`` for the paper's
+            :math:`W D^{-1}`, ``"symmetric"`` for :math:`D^{-1/2} W D^{-1/2}`, ``"heat"``,
+            ``"directed"``, or one of your own: :mod:`legs.functional.operators`.
         wavelets: whether to include the :math:`\Psi_j` (default ``True``).
         lowpass: whether to include :math:`\Phi_J` (default ``True``).
-        nonlinearity: of the wavelets, ``"abs"`` (default) or another one of
+        nonlinearity: of the wavelets: ``"abs"`` (default), ``"relu-pair"`` for both
+            :math:`\mathrm{ReLU}(\pm\Psi_j h)`, ``"none"``, or a function of a tensor; see
             :mod:`legs.functional.nonlinearity`.
         mixing: ``"separable"`` (default), or ``"full"`` for
             :math:`W [h, |\Psi_0 h|, \dots, \Phi_J h]`, with as many times the weights as there are
             bands.
         edge_dim: number of edge features (default ``None``: none are read).
         bias: whether to add a bias (default ``True``).
-        backend: as of :class:`Scattering`.
-        validate: as of :class:`Scattering`.
+        backend: ``"auto"`` (default), ``"reference"`` for plain PyTorch, ``"fused"`` for compiled
+            kernels, or an error that says why they cannot serve.
+        validate: whether to check that the graph is undirected and weights are sound (default).
 
     Shapes:
         - input: ``x`` ``[nodes, in_channels]``, ``edge_index`` ``[2, edges]``, optionally
@@ -88,6 +93,8 @@ class WaveletConv(nn.Module):
         check_name(operator)
         if scales == "infogain":
             raise ValueError("pass the scales of Scattering(scales='infogain') as a list")
+        if in_channels == -1 and edge_dim is not None:
+            raise ValueError("in_channels must be given where edge_dim is")
         if mixing not in ("separable", "full"):
             raise ValueError(f'mixing must be "separable" or "full"; got {mixing!r}')
         if not wavelets and not lowpass:
@@ -109,11 +116,13 @@ class WaveletConv(nn.Module):
         parts, low = map(len, band_parts(nonlinearity, is_complex(operator)))
         self.num_bands = 1 + parts * self.num_wavelets + low * self.lowpass + (edge_dim is not None)
         width = self.num_bands if mixing == "full" else 1
-        self.lin = nn.Linear(width * in_channels, out_channels, bias)
-        self.lin_edge = None if edge_dim is None else nn.Linear(edge_dim, in_channels)
+        self.lin = Linear(-1 if in_channels == -1 else width * in_channels, out_channels, bias)
+        self.lin_edge = None if edge_dim is None else Linear(edge_dim, in_channels)
         self.band_weight: Any = None
         if mixing == "separable":
-            self.band_weight = nn.Parameter(torch.empty(self.num_bands, in_channels))
+            self.band_weight = UninitializedParameter()
+            if in_channels != -1:
+                self.band_weight.materialize((self.num_bands, in_channels))
         self.reset_parameters()
 
     @property
@@ -127,7 +136,7 @@ class WaveletConv(nn.Module):
         self.lin.reset_parameters()
         if self.lin_edge is not None:
             self.lin_edge.reset_parameters()
-        if self.band_weight is not None:
+        if self.band_weight is not None and not is_lazy(self.band_weight):
             bound = (3 / self.num_bands) ** 0.5  # sums keep the variance of the bands
             nn.init.uniform_(self.band_weight, -bound, bound)
 
@@ -141,6 +150,9 @@ class WaveletConv(nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         """New states of the nodes."""
+        if self.band_weight is not None and is_lazy(self.band_weight):
+            self.band_weight.materialize((self.num_bands, x.shape[1]))
+            self.reset_parameters()
         edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         half = x.dtype in (torch.float16, torch.bfloat16)
         states = x.float() if half else x  # sums run in float32 at least
