@@ -43,8 +43,6 @@ CHOICES: tuple[Backend, ...] = ("auto", "reference")
 GNNS: tuple[Literal["gcn", "gin"], ...] = ("gcn", "gin")
 CPU = torch.device("cpu")
 FUSED = ("cpu", "cuda")  # paths
-# The reference keeps about so many copies of all diffused states of the second order.
-COPIES = 5
 # The paper's two node features; a whole step with 16 channels would need memory for 64 signals.
 STEP_CHANNELS = 2
 
@@ -80,15 +78,13 @@ def _steps(bench: Bench, group: str, title: str, graphs: GraphBatch, models: int
     (nodes, channels), edges = graphs.x.shape, graphs.edge_index.shape[1]
     path = fused_path(graphs.x, graphs.batch_size, graphs.edge_index, 4 * channels * models)
     paths = {"auto": path, "reference": "reference"}
-    needs = reference_needs(Size(nodes, edges, channels, models=models))
     scattering = {k: scattering_works(graphs, k, models=models, seed=bench.seed) for k in CHOICES}
     gnns = {k: gnn_works(k, graphs, bench.seed) for k in GNNS} if models == 1 else {}
     rows = []
     for work, train in (("train step", True), ("inference", False)):
         competitors = {}
         for name, works in scattering.items():
-            large = 0 if paths[name] in FUSED else needs
-            competitors[str(name)] = Competitor(works[not train], paths[name], needs=large)
+            competitors[str(name)] = Competitor(works[not train], paths[name])
         for kind, works in gnns.items():
             competitors[kind] = Competitor(works[not train], "pyg", counted=False)
         case = Row(group, title, work, graphs.batch_size, nodes, edges, channels, models)
@@ -141,12 +137,6 @@ class Size:
     models: int = 1
 
 
-def reference_needs(size: Size) -> int:
-    """Bytes that a train step of the reference takes, roughly."""
-    lanes = size.models * size.channels * max(size.scales - 1, 1)
-    return COPIES * 4 * size.nodes * lanes * size.steps
-
-
 def sizes(series: str, values: tuple[int, ...], nodes: int = Size.nodes) -> list[Size]:
     """The sizes of a series; edges stay where nodes grow, in graphs of 32 nodes each.
 
@@ -186,8 +176,7 @@ def _train_step(bench: Bench, size: Size) -> list[Row]:
     for choice in CHOICES:
         run = _train(size, choice, bench.seed, bench.device)
         memory = peak_of(prepare, size, choice, bench.seed) if bench.device.type == "cpu" else None
-        needs = 0 if paths[choice] in FUSED else reference_needs(size)
-        competitors[str(choice)] = Competitor(run, paths[choice], needs=needs, memory=memory)
+        competitors[str(choice)] = Competitor(run, paths[choice], memory=memory)
     counts = (size.nodes, size.edges)
     case = Row("growth", "", "train step", graphs.batch_size, *counts, size.channels, size.models)
     options = {"scales": size.scales, "steps": size.steps, "models": size.models}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
 from benchmarks.speed.counting import Cost
 from benchmarks.speed.plan import Plan
-from benchmarks.speed.timing import Run, Timing, compare, kilobytes, record, timed
+from benchmarks.speed.timing import Run, Timing, compare, record, timed
 from legs.data.dataset import GraphDataset
 
 REFERENCE, COPY = "reference", "copy"
@@ -104,7 +103,6 @@ class Competitor:
     run: Run  # does it once
     path: str
     counted: bool = True  # whether the formula's bytes and operations are its own
-    needs: int = 0  # bytes of memory, estimated, where that may be too many
     memory: int | None = None  # bytes at its peak, where they were measured elsewhere
 
 
@@ -121,8 +119,7 @@ def measure(
     ``copy``, a copy and the bytes it moves, takes turns with the competitors and is the limit
     instead of those measured at the start.
     """
-    free = free_memory(bench.device)
-    runs = {n: c.run for n, c in competitors.items() if free is None or c.needs <= 0.8 * free}
+    runs = {name: one.run for name, one in competitors.items()}
     plain = bench.compare(runs if copy is None else {**runs, COPY: copy[0]})
     bound = bench.limits.seconds(cost)
     if copy is not None:
@@ -133,15 +130,13 @@ def measure(
     replays = bench.compare({n: step for n, step in recorded.items() if step is not None})
     rows = []
     for name, one in competitors.items():
-        row = replace(case, method=name, path=one.path)
-        if name not in runs:
-            rows.append(replace(row, note=f"left out: needs about {one.needs / 1e9:.0f} GB"))
-            continue
         memory = one.memory if one.memory is not None else plain[name].memory
         ms, ratio, share = _figures(plain, name, bound)
         replay_ms, replay_ratio, replay_share = _figures(replays, name, bound)
         row = replace(
-            row,
+            case,
+            method=name,
+            path=one.path,
             ms=ms,
             ratio=ratio,
             replay_ms=replay_ms,
@@ -164,12 +159,3 @@ def _figures(
     if taken is None:
         return None, None, None
     return taken * 1e3, None if reference is None else reference / taken, bound / taken
-
-
-def free_memory(device: torch.device) -> int | None:
-    """Bytes that can still be had; ``None`` where nobody says."""
-    if device.type == "cuda":
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + cached
-    meminfo = Path("/proc/meminfo")
-    return kilobytes(meminfo, "MemAvailable") * 1024 if meminfo.exists() else None
