@@ -29,8 +29,16 @@ from benchmarks.speed.methods import (
     product_path,
     scattering_works,
 )
-from benchmarks.speed.plan import GROUPS, Plan
-from benchmarks.speed.rows import Bench, Competitor, Limits, Row, copying, measure
+from benchmarks.speed.rows import (
+    GROUPS,
+    Bench,
+    Competitor,
+    Limits,
+    Plan,
+    Row,
+    copying,
+    measure,
+)
 from benchmarks.speed.timing import Run, peak_of
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
@@ -55,13 +63,11 @@ def batch_jobs(bench: Bench) -> Iterator[Job]:
     for name in plan.sets:
         yield f"{name}, {plan.graphs} graphs", partial(_batch, bench, name)
     first = plan.sets[0]
-    if plan.whole:
-        yield f"{first}, whole", partial(_batch, bench, first, whole=True)
-    if plan.models > 1:
-        many = partial(_batch, bench, first, models=plan.models)
-        yield f"{first}, {plan.graphs} graphs, {plan.models} models", many
-        if plan.whole and bench.device.type == "cuda":
-            yield f"{first}, whole, {plan.models} models", partial(many, whole=True)
+    yield f"{first}, whole", partial(_batch, bench, first, whole=True)
+    many = partial(_batch, bench, first, models=plan.models)
+    yield f"{first}, {plan.graphs} graphs, {plan.models} models", many
+    if bench.device.type == "cuda":
+        yield f"{first}, whole, {plan.models} models", partial(many, whole=True)
 
 
 def _batch(bench: Bench, name: str, whole: bool = False, models: int = 1) -> list[Row]:
@@ -216,9 +222,7 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        plan = {**vars(self.plan), "series": dict(self.plan.series)}
-        rows, limits = [asdict(row) for row in self.rows], asdict(self.limits)
-        return {**vars(self), **self.machine, "plan": plan, "rows": rows, "limits": limits}
+        return asdict(self) | self.machine
 
 
 def run(
