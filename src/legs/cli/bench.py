@@ -6,7 +6,6 @@ import json
 import platform
 from collections.abc import Iterator
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,17 +51,12 @@ def bench(
                 rows += [{"graphs": title, **row} for row in measured]
         results = {"machine": machine, "threads": threads, "versions": versions(), "rows": rows}
         write_atomically(output / JSON, f"{json.dumps(results, indent=1)}\n".encode())
-    text = ("graphs", "work", "method")
-    table = make_table(*text, "ms", "× reference", *(["peak MB"] * gpu), text=text)
+    text, cells = ("graphs", "work", "method"), []
     for row in rows:
-        if row["method"] == "reference":  # comes first
-            reference = row["seconds"]
-        cells = [row["failed"]]
-        if seconds := row["seconds"]:
-            ratio = f"{reference / seconds:.3g}" if reference else ""
-            cells = [f"{1e3 * seconds:.3g}", ratio, f"{(row['memory'] or 0) / 1e6:.3g}"]
-        table.add_row(*(row[name] for name in text), *cells[: 2 + gpu])
-    console.print(table, soft_wrap=True)
+        ms = f"{1e3 * row['seconds']:.3g}" if row["seconds"] else "out of memory"
+        ratio = f"{row['ratio']:.3g}" if row["ratio"] else ""
+        cells.append([*(row[name] for name in text), ms, ratio])
+    console.print(make_table([*text, "ms", "× reference"], cells, text), soft_wrap=True)
     console.echo(f"saved in   {output / JSON}")
 
 
@@ -95,51 +89,43 @@ def _cases(console: Console, edges: int) -> Iterator[tuple[str, GraphBatch]]:
 
 
 def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[dict[str, Any]]:
-    """One row per kind of work and method."""
+    """One row per kind of work and method: seconds (none without memory), ratio to the first."""
     import torch
     from torch.utils.benchmark import Timer
+    from torch_geometric.nn import global_mean_pool
     from torch_geometric.nn.models import GCN, GIN
 
     from legs.nn import Scattering
 
-    channels, gpu = graphs.x.shape[1], graphs.x.is_cuda
+    channels = graphs.x.shape[1]
     networks: dict[str, nn.Module] = {
         "reference": Scattering(channels, backend="reference", validate=False),
         "torch-legs": Scattering(channels, validate=False),
         "GCN": GCN(channels, 64, 3, cached=True),  # computes edge weights once
         "GIN": GIN(channels, 64, 3),
     }
-    for work, (name, network) in product(("train step", "inference"), networks.items()):
-        run = partial(_run, network.to(graphs.x.device), graphs, work == "train step")
-        row: dict[str, Any] = {"work": work, "method": name, "seconds": None, "memory": None}
-        try:
-            run()  # compiles
-            before = torch.cuda.memory_allocated() if gpu else 0
-            if gpu:
-                torch.cuda.reset_peak_memory_stats()
-            timer = Timer("run()", globals={"run": run}, num_threads=threads)
-            row["seconds"] = timer.blocked_autorange(min_run_time=seconds).median
-            row["memory"] = torch.cuda.max_memory_allocated() - before if gpu else None
-        except RuntimeError as error:
-            # The second is what PyTorch says of a CPU without memory.
-            full = isinstance(error, torch.OutOfMemoryError)
-            if not full and "you tried to allocate" not in str(error):
-                raise
-        yield row | {"failed": "" if row["seconds"] else "out of memory"}
 
+    def run(name: str, train: bool) -> None:
+        network = networks[name].to(graphs.x.device)
+        with torch.set_grad_enabled(train):
+            if isinstance(network, Scattering):
+                out = network(*graphs[:5])
+            else:
+                states = network(graphs.x, graphs.edge_index)
+                out = global_mean_pool(states, graphs.batch, graphs.batch_size)
+        if train:
+            torch.autograd.grad(out, list(network.parameters()), torch.ones_like(out))
 
-def _run(network: nn.Module, graphs: GraphBatch, train: bool) -> None:
-    """Computes features of graphs, and gradients of the parameters to ``train``."""
-    import torch
-    from torch_geometric.nn import global_mean_pool
-
-    from legs.nn import Scattering
-
-    with torch.set_grad_enabled(train):
-        if isinstance(network, Scattering):
-            out = network(*graphs[:5])
-        else:
-            states = network(graphs.x, graphs.edge_index)
-            out = global_mean_pool(states, graphs.batch, graphs.batch_size)
-    if train:
-        torch.autograd.grad(out, list(network.parameters()), torch.ones_like(out))
+    for work in ("train step", "inference"):
+        times: dict[str, float | None] = {}
+        for name in networks:
+            work_once = partial(run, name, work == "train step")
+            try:
+                work_once()  # compiles
+                timer = Timer("run()", globals={"run": work_once}, num_threads=threads)
+                times[name] = timer.blocked_autorange(min_run_time=seconds).median
+            except torch.OutOfMemoryError:
+                times[name] = None
+            ours, first = times[name], times["reference"]
+            ratio = first / ours if first and ours else None
+            yield {"work": work, "method": name, "seconds": ours, "ratio": ratio}
