@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import math
 import platform
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import product
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from legs.cli import options as opt
 from legs.cli.console import Console, make_table
-from legs.io import has_keys, one_writer, write_atomically
 
 if TYPE_CHECKING:
     from torch import nn
 
     from legs.data.dataset import GraphBatch
 
-JSON = "bench.json"
 SETS = {"nci-5k": 128, "PROTEINS": None, "REDDIT-BINARY": None}  # how many graphs are read
 
 
@@ -28,7 +26,6 @@ def bench(
     device: opt.Device = "auto",
     threads: Annotated[int | None, Option(min=1, help="CPU threads; default: PyTorch's.")] = None,
     quick: Annotated[bool, Option("--quick", help="Take less than half a minute.")] = False,
-    output: Annotated[Path, opt.output("FOLDER", "Folder for the results.")] = Path("legs-bench"),
 ) -> None:
     """Time scattering against its reference in plain PyTorch, GCN and GIN.
 
@@ -37,27 +34,18 @@ def bench(
     """
     import torch
 
-    from legs.models.saving import versions
     from legs.training.runs import choose_device
 
-    place, console, rows = choose_device(device), Console(), []
+    place, console, rows = choose_device(device), Console(), list[tuple[str, ...]]()
     gpu, threads = place == "cuda", threads or torch.get_num_threads()
     machine = torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()
-    with one_writer(output, lambda folder: has_keys(folder / JSON, ("machine", "rows"))):
-        console.echo(f"{machine}, {threads} threads")
-        for title, graphs in _cases(console, 10**4 if quick else 10**6):
-            with console.status(f"timing {title}"):
-                measured = _measure(graphs.to(place), 0.2 if quick else 2.0, threads)
-                rows += [{"graphs": title, **row} for row in measured]
-        results = {"machine": machine, "threads": threads, "versions": versions(), "rows": rows}
-        write_atomically(output / JSON, f"{json.dumps(results, indent=1)}\n".encode())
-    text, cells = ("graphs", "work", "method"), []
-    for row in rows:
-        ms = f"{1e3 * row['seconds']:.3g}" if row["seconds"] else "out of memory"
-        ratio = f"{row['ratio']:.3g}" if row["ratio"] else ""
-        cells.append([*(row[name] for name in text), ms, ratio])
-    console.print(make_table([*text, "ms", "× reference"], cells, text), soft_wrap=True)
-    console.echo(f"saved in   {output / JSON}")
+    console.echo(f"{machine}, {threads} threads, PyTorch {torch.__version__}")
+    for title, graphs in _cases(console, 10**4 if quick else 10**6):
+        with console.status(f"timing {title}"):
+            measured = _measure(graphs.to(place), 0.2 if quick else 2.0, threads)
+            rows += [(title, *row) for row in measured]
+    text = ("graphs", "work", "method")
+    console.print(make_table([*text, "ms", "× reference"], rows, text), soft_wrap=True)
 
 
 def _cases(console: Console, edges: int) -> Iterator[tuple[str, GraphBatch]]:
@@ -88,8 +76,8 @@ def _cases(console: Console, edges: int) -> Iterator[tuple[str, GraphBatch]]:
     yield f"torus, {4 * len(x):,} edges", GraphBatch(x, edge_index, None, batch, 1, None)
 
 
-def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[dict[str, Any]]:
-    """One row per kind of work and method: seconds (none without memory), ratio to the first."""
+def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[tuple[str, ...]]:
+    """One row per kind of work and method: milliseconds, and ratio to the first."""
     import torch
     from torch.utils.benchmark import Timer
     from torch_geometric.nn import global_mean_pool
@@ -97,7 +85,7 @@ def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[dict[
 
     from legs.nn import Scattering
 
-    channels = graphs.x.shape[1]
+    channels, reference = graphs.x.shape[1], math.nan
     networks: dict[str, nn.Module] = {
         "reference": Scattering(channels, backend="reference", validate=False),
         "torch-legs": Scattering(channels, validate=False),
@@ -116,16 +104,13 @@ def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[dict[
         if train:
             torch.autograd.grad(out, list(network.parameters()), torch.ones_like(out))
 
-    for work in ("train step", "inference"):
-        times: dict[str, float | None] = {}
-        for name in networks:
-            work_once = partial(run, name, work == "train step")
-            try:
-                work_once()  # compiles
-                timer = Timer("run()", globals={"run": work_once}, num_threads=threads)
-                times[name] = timer.blocked_autorange(min_run_time=seconds).median
-            except torch.OutOfMemoryError:
-                times[name] = None
-            ours, first = times[name], times["reference"]
-            ratio = first / ours if first and ours else None
-            yield {"work": work, "method": name, "seconds": ours, "ratio": ratio}
+    for work, name in product(("train step", "inference"), networks):
+        once = partial(run, name, work == "train step")
+        try:
+            once()  # compiles
+            timer = Timer("run()", globals={"run": once}, num_threads=threads)
+            taken = timer.blocked_autorange(min_run_time=seconds).median
+        except torch.OutOfMemoryError:
+            taken = math.nan
+        reference = taken if name == "reference" else reference
+        yield work, name, f"{1e3 * taken:.3g}", f"{reference / taken:.3g}"

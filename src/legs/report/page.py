@@ -16,7 +16,7 @@ import numpy as np
 
 from legs.io import expand_user, write_atomically, writing
 from legs.report import words
-from legs.report.drawings import Drawing, atom_drawing, node_figure, read_molecule
+from legs.report.drawings import Drawing, atom_drawing, node_figure
 from legs.report.folders import CLEAR, ReportError, kind_of, read_cv, read_train, reading, runs_in
 from legs.report.plots import MOST_CLASSES, placed
 from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, draw, save
@@ -149,9 +149,8 @@ def _pictures(view: View, theme: ThemeName) -> Iterator[tuple[str, Any]]:
     for index, attribution in run.explanations.items() if run else ():
         shares, target = np.array(attribution["nodes"]), attribution["target"]
         smiles = run.shown.smiles(index) if run.shown.is_aligned(index) else ""
-        mol = read_molecule(smiles) if smiles else None
-        if mol is not None and mol.GetNumAtoms() == len(shares):  # hydrogens may be nodes
-            yield f"explained-{index}", atom_drawing(smiles, shares, target, theme)
-        else:
-            edges, _ = run.shown.graph(index)
-            yield f"explained-{index}", node_figure(edges, shares, target, theme=theme)
+        try:
+            drawn: Any = atom_drawing(smiles, shares, target, theme)
+        except (ValueError, NoPictures):  # no molecule, or hydrogens are nodes
+            drawn = node_figure(run.shown.graph(index)[0], shares, target, theme=theme)
+        yield f"explained-{index}", drawn

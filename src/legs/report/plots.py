@@ -36,6 +36,8 @@ MOST_POINTS = 2000
 MOST_CLASSES = 60
 # Classes in the legend of a map; the rest is one color.
 MOST_COLORS = 20
+# Of a frequency response.
+POINTS = 61
 
 
 def new_plot(data: Sequence[Any], across: str = "", up: str = "", **layout: Any) -> Any:
@@ -369,7 +371,7 @@ def cumulative_scales(weights: Floats) -> torch.Tensor:
     return torch.from_numpy(np.pad(sums[:, :-1], ((0, 0), (1, 0))))
 
 
-def filter_bank(weights: Any, laziness: float = 0.5, points: int = 61) -> Bank:
+def filter_bank(weights: Any, laziness: float = 0.5, points: int = 101) -> Bank:
     """Responses and frame bounds of a selection of scales.
 
     Args:
@@ -409,12 +411,14 @@ def response_figure(
         fixed: another module or ``F`` to compare with, dashed (default: none).
         theme: ``"light"`` (default) or ``"dark"``; ``None`` for a Plotly figure.
     """
-    bank = filter_bank(weights, laziness)
+    bank = filter_bank(weights, laziness, POINTS)
     first, second = bank.frequency[:2].tolist()
     looks: list[dict[str, Any]] = [{"name": name} for name in bank.names]
     looks.append({"name": "Σ squares", "line": {"dash": "dot", "width": 1.5}})
     curves = [*bank.responses, bank.energy]
-    for k, other in enumerate(() if fixed is None else filter_bank(fixed, laziness).responses):
+    for k, other in enumerate(
+        () if fixed is None else filter_bank(fixed, laziness, POINTS).responses
+    ):
         looks.append({"meta": k, "line": {"dash": "dash", "width": 1}, "showlegend": False})
         curves.append(other)
     across = {"x0": first, "dx": second - first, "mode": "lines"}

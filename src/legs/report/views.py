@@ -56,6 +56,7 @@ def train_view(run: Run) -> View:
         figures["counts"] = plots.with_frames(plotted)
     return {
         "template": "train.html",
+        "models": [],  # to compare with
         "blend": blend,
         "candidates": words.candidate_rows(run.results.get("candidates", ())),
         "table": _prediction_rows(run),
@@ -74,7 +75,6 @@ def train_view(run: Run) -> View:
             if ":" not in name or name.startswith("recall:")
         ],
         "targets": _target_rows(run) if test and not (run.classes or run.labels) else [],
-        "paper": words.paper_score(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
         **run_graphs(run, figures),
         "figures": figures,
@@ -233,24 +233,20 @@ def _origin(results: View, folder: Path) -> Table:
 
 
 def demo_view(folder: Path, runs: list[Run]) -> View:
-    """The page of ``legs demo``: all models, and the first in detail."""
+    """The page of ``legs demo``: all models, the best first, and one in detail."""
     run, names = runs[0], ("r2", "whitened_mse")
-    base = [number(run.scores("guess").get(name)) for name in names]
-    rows = [["mean of the training set", *base, "0", ""]]
-    for one in runs:
+    rows = []
+    for one in sorted(runs, key=lambda one: float(one.scores("test").get(names[1]) or math.inf)):
         cells = [method_name(one.method), *(number(one.scores("test").get(n)) for n in names)]
         rows.append([*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"])
-    ranked = sorted(runs, key=lambda one: float(one.scores("test").get("whitened_mse") or math.inf))
+    base = [number(run.scores("guess").get(name)) for name in names]
+    run.results["command"] = str(read_json(folder / DEMO).get("command") or "legs demo")
     view = train_view(run)
     other = f"legs report {folder}/MODEL makes the page of any of them"
     return {
         **view,
-        "template": "demo.html",
         "title": "Demonstration: properties of molecules",
-        "models": rows,
-        "ranked": [method_name(one.method) for one in ranked],
-        "best_r2": max(ranked[0].scores("test").get("r2") or 0.0, 0.0),
-        "command": str(read_json(folder / DEMO).get("command") or "legs demo"),
+        "models": [*rows, ["mean of the training set", *base, "0", ""]],
         "again": [view["again"][0], ["other models", other], *_origin(run.results, folder)],
     }
 
@@ -271,15 +267,12 @@ def cv_view(run: CrossValidation) -> View:
     best, base = run.methods[0], np.array(results["guess"])
     tested = 0 if run.predictions is None else len(run.predictions)
     baseline = score_of(float(base.mean()), float(base.std()))
-    printed = {name: words.paper_score(str(results["data"]), name) for name in names}
-    with_paper = any(printed.values())
     rows = []
     for name, m in zip(names, run.methods, strict=True):
         cells = [f"{m['parameters']:,}", f"{m['models']:,}", words.duration(m["seconds"])]
-        ours = [score_of(m["mean"], m["std"]), *([printed[name]] if with_paper else [])]
-        rows.append([method_name(name), *ours, *cells])
+        rows.append([method_name(name), score_of(m["mean"], m["std"]), *cells])
     guess = "most frequent class" if run.classes else "mean of the training set"
-    rows.append([guess, baseline, *([""] if with_paper else []), "0", "0", ""])
+    rows.append([guess, baseline, "0", "0", ""])
     pairs = results.get("comparisons", ())
     of_best = [r for r in pairs if names[0] in (r["first"], r["second"])]
     p = {str(r["second"] if r["first"] == names[0] else r["first"]): r["p"] for r in of_best}
@@ -299,7 +292,6 @@ def cv_view(run: CrossValidation) -> View:
         "insignificant": [method_name(m) for m in p if m not in sure_of],
         "level": SIGNIFICANT,
         "scores": rows,
-        "has_paper": with_paper,
         "pairs": [
             [
                 *(method_name(r[name]) for name in ("first", "second")),
@@ -459,17 +451,11 @@ def _prediction(run: Run, row: Any, names: Sequence[str]) -> list[str]:
         if str(row["truth"]) == str(row["prediction"]):
             return [f"class {row['truth']}: correct{sure}"]
         return [f"class {row['truth']}, predicted {row['prediction']}{sure}"]
-    deviation, error = run.model.get("task", {}).get("deviation"), []
-    if len(names) > MOST_TARGETS and deviation:  # of the training set, in the order of the targets
-        wrong = np.array([float(row[n]) - float(row[f"truth:{n}"]) for n in run.names]) / deviation
-        size = np.linalg.norm(finite := wrong[np.isfinite(wrong)]) / math.sqrt(max(len(finite), 1))
-        error = [f"all {len(names)} targets: error of {size:.2f} standard deviations"]
-    lines = [
+    return [
         f"{name}: {number(row[f'truth:{name}']) or 'unknown'}, predicted {number(row[name])}"
-        for name in names[: 1 if error else MOST_TARGETS]
+        for name in names[:MOST_TARGETS]
         if name in row and f"truth:{name}" in row
     ]
-    return lines + error
 
 
 def _methods(run: CrossValidation, row: Any) -> list[str]:

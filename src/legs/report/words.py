@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
 _SCATTERING = "describes a {graph} by how signals on its {nodes} spread along its {edges}"
@@ -121,19 +119,6 @@ def candidate_rows(candidates: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         weight = f"{each['weight']:.2f}" if each["scores"] else "no time"
         rows.append([method_name(each["name"]), *scores, weight, f"{each['seconds']:.0f}"])
     return rows
-
-
-def paper_score(data: str, method: str) -> str:
-    """The paper's score for a data set and a method: percent correct, or mean squared error.
-
-    Empty if it has none. Affinities are left out: the paper does not say how it scaled them.
-
-    >>> paper_score("MUTAG", "gcn"), paper_score("my own file", "gcn")
-    ('79.30 ± 9.66', '')
-    """
-    with (files("legs.data") / "paper_scores.csv").open(encoding="utf-8") as lines:
-        rows = {row["data"]: row for row in csv.DictReader(lines)}
-    return rows.get(data, {}).get(method, "")
 
 
 def percent(value: float, digits: int = 1) -> str:

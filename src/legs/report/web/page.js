@@ -68,21 +68,14 @@
   document.addEventListener("scroll", hide, { passive: true });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
-  const button = document.getElementById("theme");
-  const wear = (name) => {
-    root.dataset.theme = name;
-    button.textContent = name === "dark" ? "light" : "dark";
-    button.setAttribute("aria-label", `use ${button.textContent} colors`);
-    plots.forEach(draw);
-  };
-  button.hidden = false;
-  button.addEventListener("click", () => wear(root.dataset.theme === "dark" ? "light" : "dark"));
-  dark.addEventListener("change", () => wear(dark.matches ? "dark" : "light"));
+  const wear = (name) => { root.dataset.theme = name; plots.forEach(draw); };
+  const follow = () => wear(dark.matches ? "dark" : "light");
+  dark.addEventListener("change", follow);
   let width = narrow();
   window.addEventListener("resize", () => {
     if (narrow() !== width) { width = narrow(); plots.forEach(draw); }
   });
-  wear(dark.matches ? "dark" : "light");
+  follow();
   for (const element of plots.filter(({ dataset }) => ["map", "residuals"].includes(dataset.plot))) {
     if (element.dataset.plot === "map") how?.addEventListener("change", () => draw(element));
     element.on("plotly_hover", show);
@@ -114,6 +107,6 @@
   }
   const resize = () => plots.forEach((element) => Plotly.Plots.resize(element));
   window.addEventListener("beforeprint", () => { wear("light"); resize(); });
-  window.addEventListener("afterprint", resize);
+  window.addEventListener("afterprint", () => { follow(); resize(); });
   root.dataset.ready = "yes";
 })();
