@@ -68,7 +68,7 @@ def load(
         fingerprint: ``"morgan"`` or ``"morgan-count"``, likewise (default ``None``).
         options: further options of the reader, such as ``hydrogens=True`` or ``keep_salts=True``
             (see :func:`legs.data.readers.tables.read_table`) for molecules, ``k=10`` neighbours for
-            structures, ``folder=`` for CASP12.
+            structures.
 
     Raises:
         DataError: not found, or broken; says where, and what to do.
