@@ -133,7 +133,8 @@ class Graph(NamedTuple):
     directed: bool = False
     edge_attributes: frozenset[str] = frozenset()  # names, without that of the weight
     name: str = ""  # what messages call it
-    edge_attr: Array | None = None  # [edges, edge features]
+    edge_attr: Tensor | None = None  # [edges, ...], edge features
+    x: Tensor | None = None  # [nodes, ...], features
 
 
 def make_graph(
