@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -130,7 +131,10 @@ def test_another_process_is_named_and_its_death_frees_the_folder(holder):
     with pytest.raises(FileError) as caught, one_writer(folder):
         pass
     told = str(caught.value)
-    assert f"is being written by process {process.pid} (-c {folder}), since 20" in told
+    assert (
+        f"is being written by process {process.pid} (-c {folder}) on {platform.node()}, since 20"
+        in told
+    )
     assert told.endswith("wait for it, or choose another directory")
     assert [name for name in names(folder) if name.startswith(".half.bin.")]
     process.send_signal(signal.SIGKILL)

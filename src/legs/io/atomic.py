@@ -5,7 +5,6 @@ Whatever happens to the process or the machine: what a killed writer leaves is r
 
 import errno
 import glob
-import json
 import os
 import platform
 import secrets
@@ -18,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, BinaryIO, NamedTuple
 
-from legs.io.reading import FileError, parse_json, read_file
+from legs.io.reading import FileError, read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"
@@ -250,22 +249,22 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / LOCK)
         if lock is None:
-            raise _busy(folder, _owner(folder))
+            # It may have been killed a moment ago, or not have signed yet.
+            owner = "another process"
+            with suppress(OSError, FileError):
+                owner = read_file(folder / OWNER, 10_000).decode(errors="replace") or owner
+            raise _busy(folder, owner)
     _writers[place] = thread
     try:
         with writing(folder):
             for each in (folder, *filter(Path.is_dir, folder.iterdir())):
                 clear_leftovers(each)
-            words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
-            owner = {
-                "process": os.getpid(),
-                "host": platform.node(),
-                "command": " ".join(words)[:200],
-                "since": datetime.now().astimezone().isoformat(timespec="seconds"),
-            }
+            command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+            since = datetime.now().astimezone().isoformat(timespec="seconds")
+            owner = f"process {os.getpid()} ({command}) on {platform.node()}, since {since}"
             # Not in the lock file: whoever tries the lock may empty that. And under a new name
             # first: a link that came with the folder is replaced, not followed.
-            write_atomically(folder / OWNER, json.dumps(owner).encode())
+            write_atomically(folder / OWNER, owner.encode("utf-8", "replace"))
         yield folder
     finally:
         del _writers[place]
@@ -276,17 +275,6 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
             if fresh and all(path.name == LOCK for path in folder.iterdir()):
                 (folder / LOCK).unlink(missing_ok=True)
                 folder.rmdir()
-
-
-def _owner(folder: Path) -> str:
-    """The writer in words; it may have been killed a moment ago, or not have signed yet."""
-    try:
-        owner = parse_json(read_file(folder / OWNER, 100_000))
-        where = "" if owner["host"] == platform.node() else f" on {owner['host']}"
-        command = f" ({owner['command']})" if owner["command"] else ""
-        return f"process {owner['process']}{where}{command}, since {owner['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
 
 
 def _busy(folder: Path, owner: str) -> FileError:
