@@ -106,6 +106,8 @@ def test_default_features() -> None:
     assert labels.x.tolist() == [[1, 0, 2], [0, 1, 3.5]]
     nx.set_node_attributes(graph, [1, 2], "x")
     assert from_objects([graph]).x.tolist() == [[1, 2], [1, 2]]
+    nx.set_node_attributes(graph, "here", "x")
+    assert from_objects([graph], features="structure").x.shape == (2, 2)
 
 
 def test_a_list_holds_graphs_of_one_kind() -> None:

@@ -277,24 +277,16 @@ def number_block(graphs: Sequence[Graph], names: Sequence[str]) -> Features:
     return Features(torch.from_numpy(np.concatenate(values)), tuple(map(str, names)))
 
 
-def vector_block(graphs: Sequence[Graph]) -> Features:
-    """The attribute ``x``, which holds all features of a node: a number or a vector."""
-    rows: list[Array] = []
-    for graph in graphs:
-        for k, node in enumerate(graph.nodes):
-            try:
-                rows.append(np.asarray(node["x"], dtype=np.float32).reshape(-1))
-                fault = "" if np.isfinite(rows[-1]).all() else "is NaN or infinite"
-                if rows[-1].size != rows[0].size:
-                    fault = f"has {rows[-1].size} numbers, that of the first node {rows[0].size}"
-            except KeyError:
-                fault = "is missing"
-            except (TypeError, ValueError):
-                fault = "is no vector of numbers"
-            if fault:
-                raise DataError(f"{graph.name}: attribute 'x' of node {k} {fault}")
-    x = torch.from_numpy(np.stack(rows))
-    return Features(x, tuple(f"x{column}" for column in range(x.shape[1])))
+def node_vectors(graph: Graph) -> Tensor:
+    """The attribute ``x`` of every node, a number or a vector, ``[nodes, ...]``."""
+    for k, node in enumerate(graph.nodes):
+        if "x" not in node:
+            raise DataError(f"{graph.name}: attribute 'x' of node {k} is missing")
+    try:
+        return torch.from_numpy(np.array([node["x"] for node in graph.nodes], dtype=np.float32))
+    except (TypeError, ValueError):
+        what = "are no numbers, and no vectors of one length"
+        raise DataError(f"{graph.name}: the attributes 'x' of its nodes {what}") from None
 
 
 def node_labels(nodes: Nodes) -> list[Any]:

@@ -28,7 +28,7 @@ from legs.data.readers.base import (
     from_networkx,
     join_graphs,
     node_blocks,
-    vector_block,
+    node_vectors,
 )
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.targets import encode_targets
@@ -108,9 +108,7 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
     blocks: Blocks = {}
     if kind == "networkx":
         blocks = node_blocks(parts, attribute_names(parts))
-        if any("x" in node for graph in parts for node in graph.nodes):
-            blocks["attributes"] = lambda: vector_block(parts)
-    elif any(part.x is not None for part in parts):
+    if any(part.x is not None or any("x" in node for node in part.nodes) for part in parts):
         blocks["attributes"] = partial(_own_features, parts)
     default = "attributes" if "attributes" in blocks else "structure"
     # Graphs without edges need no edge features.
@@ -122,8 +120,9 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
 
 
 def _own_features(parts: Sequence[Graph]) -> Features:
-    """PyG's ``x`` of all graphs."""
-    x = _stack({part.name: part.x for part in parts}, "x", "node features").float()
+    """``x`` of all graphs."""
+    tables = {part.name: node_vectors(part) if part.nodes else part.x for part in parts}
+    x = _stack(tables, "x", "node features").float()
     return Features(x, tuple(f"x{column}" for column in range(x.shape[1])))
 
 
