@@ -25,7 +25,6 @@ from legs.io import (
     parse_json,
     with_digest,
     write_atomically,
-    write_together,
 )
 from legs.io import atomic as module
 from legs.io.atomic import clear_leftovers
@@ -69,17 +68,13 @@ def test_the_order_of_things(tmp_path, monkeypatch):
     monkeypatch.setattr(module.os, "replace", rename)
     write_atomically(tmp_path / "a", b"1")
     assert done == ["file", "rename", "folder"]
-    done.clear()
-    write_together({tmp_path / "a": b"2", tmp_path / "b": b"3"})
-    assert done == ["file", "file", "rename", "folder", "rename", "folder"]
-    assert names(tmp_path) == ["a", "b"]
+    assert names(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_what_was_there_stays(call, number, tmp_path, monkeypatch):
     (tmp_path / "a").write_text("old")
-    (tmp_path / "b").write_text("old")
 
     def fail(*given, **more):
         raise OSError(number, os.strerror(number), str(tmp_path / "a"))
@@ -87,10 +82,10 @@ def test_what_was_there_stays(call, number, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(module.os, call, fail)
         with pytest.raises(OSError, match=r"a: no (space is left|permission to write)") as caught:
-            write_together({tmp_path / "a": b"new", tmp_path / "b": b"new"})
+            write_atomically(tmp_path / "a", b"new")
         assert str(caught.value).startswith(str(tmp_path / "a"))
-    assert names(tmp_path) == ["a", "b"]
-    assert {(tmp_path / name).read_text() for name in "ab"} == {"old"}
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_text() == "old"
 
 
 def test_others_may_read_it(tmp_path):

@@ -11,7 +11,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,20 +21,19 @@ from legs.io.reading import FileError, read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"
-_FULL = "no space is left on the disk; make room, and run the same command again"
 _LIMITS = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EFBIG: "a file would grow larger than is allowed there (see ulimit -f)",
+    "no space is left on the disk; make room, and run the same command again": (
+        *(errno.ENOSPC, errno.EDQUOT),
+    ),
+    "a file would grow larger than is allowed there (see ulimit -f)": (errno.EFBIG,),
 }
-_LINK = "a link or a pipe is there in place of a file; remove it"
-_DENIED = "no permission to write there"
-_TAKEN = "a part of this path is a file, or the path itself a folder"
 _OBSTACLES = {  # at the very path
-    **dict.fromkeys((errno.ELOOP, errno.ENXIO), _LINK),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _DENIED),
-    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _TAKEN),
-    errno.ENOENT: "the place does not exist and cannot be made, or was removed meanwhile",
+    "a link or a pipe is there in place of a file; remove it": (errno.ELOOP, errno.ENXIO),
+    "no permission to write there": (errno.EROFS, errno.EACCES, errno.EPERM),
+    "a part of this path is a file, or the path itself a folder": (
+        *(errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
+    ),
+    "the place does not exist and cannot be made, or was removed meanwhile": (errno.ENOENT,),
 }
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which has neither of the others
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
@@ -51,26 +50,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     >>> [(file.name, file.read_text()) for file in folder.iterdir()]
     [('a.txt', 'new')]
     """
-    write_together({path: content})
-
-
-def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Writes files that belong to each other: none changes before all of them are on the disk.
-
-    They are renamed in the given order: what makes the others valid comes last.
-    """
-    temporaries: dict[Path, Temporary] = {}
-    try:
-        for path, content in contents.items():
-            with writing(path):
-                temporaries[path] = open_temporary(path)
-                temporaries[path].file.write(content)
-                temporaries[path].flush()
-        for path, temporary in temporaries.items():
-            with writing(path):
-                temporary.put_in_place(path)
-    finally:
-        for temporary in temporaries.values():
+    with writing(path):
+        temporary = open_temporary(path)
+        try:
+            temporary.file.write(content)
+            temporary.flush()
+            temporary.put_in_place(path)
+        finally:
             temporary.drop()
 
 
@@ -162,9 +148,10 @@ def writing(path: Path) -> Iterator[None]:
         file, reasons = error.filename, _LIMITS
         if file is None or Path(os.fsdecode(file)).is_relative_to(path.parent):
             reasons = _LIMITS | _OBSTACLES
-        if error.errno not in reasons:
-            raise
-        raise OSError(f"{path}: {reasons[error.errno]}") from error
+        for reason, numbers in reasons.items():
+            if error.errno in numbers:
+                raise OSError(f"{path}: {reason}") from error
+        raise
 
 
 def try_lock(handle: int) -> bool:
