@@ -83,7 +83,7 @@ class TestConventions:
             ({"model": "gcn", "order": 1}, "gcn has no option 'order'"),
             ({"model": "gcn-legs-fcn", "order": 1}, "gcn-legs-fcn has no option 'order'"),
             ({"model": "gs-svm", "dropout": 0.1}, "gs-svm has no option 'dropout'"),
-            ({"features": "structur"}, "Did you mean 'structure'"),
+            ({"features": "structur"}, "did you mean 'structure'"),
             ({"lr": 0}, "lr must be positive"),
             ({"order": -1}, "order must not be negative"),
             ({"precision": "float16"}, "precision must be"),
@@ -343,7 +343,7 @@ def test_node_features_must_be_those_of_fit(graphs: list[nx.Graph], y: Array) ->
         graph.x = torch.rand(graph.num_nodes, 3)
     model = LEGSClassifier(**SHORT).fit(data, y)
     assert model.features_ == ("attributes",)
-    with pytest.raises(DataError, match="no node features 'attributes'"):
+    with pytest.raises(DataError, match="no feature block 'attributes'"):
         model.predict(graphs)
     data[0].x = torch.rand(data[0].num_nodes, 2)
     with pytest.raises(DataError, match="there are 2 instead of 3"):

@@ -190,7 +190,7 @@ def test_graphs_that_cannot_be_scattered(graphs: list[nx.Graph]) -> None:
         ({"moments": "median"}, "kind must be"),
         ({"num_moments": 5}, "between 1 and 4"),
         ({"laziness": 0.2}, "laziness"),
-        ({"features": "structur"}, "Did you mean 'structure'"),
+        ({"features": "structur"}, "did you mean 'structure'"),
     ],
 )
 def test_wrong_options_are_told_by_fit(
@@ -220,7 +220,7 @@ def test_node_features_must_be_those_of_fit() -> None:
         model.transform([with_attributes(mass=1)])
     with pytest.raises(DataError, match="new: size"):
         model.transform([with_attributes(mass=1, charge=2, size=3)])
-    with pytest.raises(DataError, match="no node features 'attributes'"):
+    with pytest.raises(DataError, match="no feature block 'attributes'"):
         model.transform([nx.path_graph(3)])
     data = from_networkx(nx.path_graph(3))
     data.x = torch.tensor([[3.0, 4], [6, 8], [0, 0]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,10 +178,9 @@ def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:
     return frame
 
 
-_reader = partial(Reader, packages=("rdkit",))
-READERS: dict[str, Reader] = {
-    "qm9": _reader(read_qm9, frozenset({"limit", "bad"})),
-    "zinc": _reader(read_zinc, frozenset({"limit"})),
-    "ki": _reader(read_ki, frozenset({"limit"})),
-    "nci5k": _reader(read_nci5k, frozenset({"limit"})),
+READERS = {
+    "qm9": Reader(read_qm9, frozenset({"limit", "bad"})),
+    "zinc": Reader(read_zinc, frozenset({"limit"})),
+    "ki": Reader(read_ki, frozenset({"limit"})),
+    "nci5k": Reader(read_nci5k, frozenset({"limit"})),
 }

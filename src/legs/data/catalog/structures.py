@@ -46,9 +46,9 @@ def _read(
     numbered = members.duplicated().any()
     return structure_graphs(
         np.split(coords, np.cumsum(sizes)[:-1]),
-        encode_targets(frame, ["gdt_ts"], "regression"),
         ids=tuple(f"{g}-{m}" if numbered else m for g, m in zip(groups, members, strict=True)),
         info={**info, "groups": groups},
+        **encode_targets(frame, ["gdt_ts"], "regression").fields(),
         **fields,
     )
 

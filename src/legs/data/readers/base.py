@@ -120,7 +120,6 @@ class Reader:
     # Rows, ``chunk`` at a time, for prediction and embedding; ``Rows`` where all rows have to be
     # read together, ``None`` for sources that are only read whole.
     iter_batches: Callable[..., Iterator[TableRows | Rows]] | None = None
-    packages: tuple[str, ...] = ()  # whose versions the result depends on
 
 
 class Graph(NamedTuple):

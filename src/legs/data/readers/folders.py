@@ -28,7 +28,6 @@ def folder_reader(
     parse: Callable[..., dict[int, Any]],
     build: Callable[..., RawGraphs],
     defaults: dict[str, Any],
-    packages: tuple[str, ...] = (),
 ) -> Reader:
     """A reader of folders with a file per graph.
 
@@ -40,7 +39,7 @@ def folder_reader(
 
     ``parse`` turns files into graphs by the position of the file and reports those that cannot be
     used; ``build`` makes a set of graphs, their ids and the folder. Both take the options in
-    ``defaults``. The result depends on the versions of ``packages``.
+    ``defaults``.
     """
 
     def rows(path: str | Path, bad: BadRows, labels: dict[str, Any], own: dict[str, Any]) -> Rows:
@@ -92,7 +91,7 @@ def folder_reader(
         }
         yield rows(path, BadRows(on_error), labels, own)
 
-    return Reader(read, frozenset({*_LABELS, "task", "bad", *defaults}), iter_batches, packages)
+    return Reader(read, frozenset({*_LABELS, "task", "bad", *defaults}), iter_batches)
 
 
 def _list_files(

@@ -225,15 +225,8 @@ def _columns(y: Any) -> dict[str, Any]:
         series = [y.iloc[:, k] for k in range(y.shape[1])] if y.ndim == 2 else [y]
         names = [k if c.name is None else c.name for k, c in enumerate(series)]
         return {n if isinstance(n, str) else f"y{n}": c for n, c in zip(names, series, strict=True)}
-    if isinstance(y, np.ndarray):
-        columns = list(y.reshape(len(y), -1).T)
-    else:
-        rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
-        if len({len(row) for row in rows}) > 1:
-            raise DataError("graphs have different numbers of targets")
-        columns = [np.empty(len(rows), dtype=object) for _ in rows[0]]
-        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
-            column[:] = values
+    y = y if isinstance(y, np.ndarray) else np.array(y, dtype=object)
+    columns = list(y.reshape(len(y), -1).T)
     return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
 
 

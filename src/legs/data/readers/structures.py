@@ -19,7 +19,6 @@ from legs.data.errors import BadRows, DataError, require
 from legs.data.readers.base import Graph, RawGraphs, join_graphs
 from legs.data.readers.folders import folder_reader
 from legs.data.readers.table_files import reading_errors
-from legs.data.readers.targets import Targets
 from legs.data.validate import Array
 
 NEIGHBOURS = 10
@@ -64,12 +63,8 @@ def knn_graph(coords: Array, k: int = NEIGHBOURS) -> Array:
     return np.stack([edges // size, edges % size])
 
 
-def structure_graphs(
-    coords: Sequence[Array], targets: Targets | None = None, *, k: int = NEIGHBOURS, **fields: Any
-) -> RawGraphs:
+def structure_graphs(coords: Sequence[Array], *, k: int = NEIGHBOURS, **fields: Any) -> RawGraphs:
     """Neighbour graphs of coordinates ``[residues, 3]``; ``fields`` are those of ``RawGraphs``."""
-    if targets is not None:
-        fields |= targets.fields()
     return RawGraphs(*join_graphs([Graph(len(xyz), knn_graph(xyz, k)) for xyz in coords]), **fields)
 
 
@@ -118,5 +113,5 @@ def _needed(text: str) -> str:
     return "\n".join(lines) if any(line[0] in "AH" for line in lines) else ""
 
 
-READER = folder_reader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS}, ("biotite",))
+READER = folder_reader(SUFFIXES, _parse, _build, {"k": NEIGHBOURS})
 read_folder = READER.read

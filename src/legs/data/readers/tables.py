@@ -357,4 +357,4 @@ def _folded(name: str) -> str:
 
 _OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit keep_salts"
 _OPTIONS += " split_column"
-READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table, ("rdkit", "biotite"))
+READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table)
