@@ -5,7 +5,6 @@ Everything this package keeps on disk is written through here.
 
 from legs.io.atomic import append as append
 from legs.io.atomic import contents as contents
-from legs.io.atomic import lock_file as lock_file
 from legs.io.atomic import one_writer as one_writer
 from legs.io.atomic import open_temporary as open_temporary
 from legs.io.atomic import sync_folder as sync_folder

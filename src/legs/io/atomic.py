@@ -10,12 +10,11 @@ import platform
 import secrets
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 from legs.io.reading import FileError, read_file
 
@@ -38,7 +37,7 @@ _OBSTACLES = {  # at the very path
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which has neither of the others
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
-_writers: dict[Path, int] = {}  # the thread of this process that writes a folder
+_writers: set[tuple[Path, int]] = set()  # folders that this process writes, and the threads
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -170,22 +169,6 @@ def try_lock(handle: int) -> bool:
     return True
 
 
-def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
-    """Locks a file, which is created if need be, until it is closed or the process ends.
-
-    Returns ``None`` if another process holds it, unless it is to ``wait`` for that.
-    """
-    # Never through a link, which may have come with the folder.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _BINARY, 0o644)
-    file = os.fdopen(handle, "r+b", buffering=0)
-    while not try_lock(handle):
-        if not wait:
-            file.close()
-            return None
-        time.sleep(0.05)
-    return file
-
-
 def contents(folder: Path) -> list[Path]:
     """The entries of a folder except hidden ones such as the lock; none if there is no folder."""
     if not folder.is_dir():
@@ -220,12 +203,9 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder} is a file; a run needs a directory")
     place, thread = folder.resolve(), threading.get_ident()
-    writer = _writers.get(place)
-    if writer == thread:  # a caller holds the lock
+    if (place, thread) in _writers:  # a caller holds the lock
         yield folder
         return
-    if writer is not None:
-        raise _busy(folder, "another thread of this process")
     with writing(folder):
         if ours is not None and (entries := contents(folder)) and not ours(folder):
             names = ", ".join([path.name for path in entries[:3]] + ["…"] * (len(entries) > 3))
@@ -234,14 +214,18 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
             )
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_file(folder / LOCK)
-        if lock is None:
+        # Never through a link, which may have come with the folder.
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _BINARY, 0o644)
+        if not try_lock(handle):
+            os.close(handle)
             # It may have been killed a moment ago, or not have signed yet.
             owner = "another process"
             with suppress(OSError, FileError):
                 owner = read_file(folder / OWNER, 10_000).decode(errors="replace") or owner
-            raise _busy(folder, owner)
-    _writers[place] = thread
+            raise FileError(
+                f"{folder} is being written by {owner}; wait for it, or choose another directory"
+            )
+    _writers.add((place, thread))
     try:
         with writing(folder):
             for each in (folder, *filter(Path.is_dir, folder.iterdir())):
@@ -254,17 +238,11 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
             write_atomically(folder / OWNER, owner.encode("utf-8", "replace"))
         yield folder
     finally:
-        del _writers[place]
+        _writers.remove((place, thread))
         with suppress(OSError):
             (folder / OWNER).unlink(missing_ok=True)
-        lock.close()
+        os.close(handle)
         with suppress(OSError):
             if fresh and all(path.name == LOCK for path in folder.iterdir()):
                 (folder / LOCK).unlink(missing_ok=True)
                 folder.rmdir()
-
-
-def _busy(folder: Path, owner: str) -> FileError:
-    return FileError(
-        f"{folder} is being written by {owner}; wait for it, or choose another directory"
-    )

@@ -86,22 +86,20 @@ def download(url: str, path: Path, *, sha256: str | None = None, largest: int = 
     have been verified.
     """
     _check_scheme(url)
+    if path.exists():
+        return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = io.lock_file(path.with_name(f".{path.name}.lock"), wait=True)
-        assert lock is not None
-        with lock:
-            if not path.exists():  # or another process was faster
-                temporary = io.open_temporary(path)
-                try:
-                    _fetch(url, temporary.file, path.name, largest)
-                    temporary.flush()
-                    if fault := _fault(temporary.path, path.name, sha256):
-                        what = f"what arrived from {url} is not {path.name}"
-                        raise DataError(f"{what} ({fault}); it was dropped")
-                    temporary.put_in_place(path)
-                finally:
-                    temporary.drop()
+        temporary = io.open_temporary(path)
+        try:
+            _fetch(url, temporary.file, path.name, largest)
+            temporary.flush()
+            if fault := _fault(temporary.path, path.name, sha256):
+                what = f"what arrived from {url} is not {path.name}"
+                raise DataError(f"{what} ({fault}); it was dropped")
+            temporary.put_in_place(path)
+        finally:
+            temporary.drop()
     except HTTPError as error:
         raise DataError(f"{url} answered {error.code} {error.reason}") from error
     except (HTTPException, OSError) as error:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 TABLE_NAMES = ("labels", "targets", "graphs")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
-MOST_BYTES = 256 * 2**20
 MOST_ROWS = 10_000_000
 _ASIDE = ("README", "LICENSE", "LICENCE")
 _LABELS = {"target", "id_column", "table"}  # options
@@ -143,8 +142,6 @@ def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame]:
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise DataError(f"{path} is no table: {', '.join(TABLE_SUFFIXES)} can be read")
     table = open_table(path)
-    if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
     columns = table.columns
     if isinstance(table, ParquetTable):
         columns = [name for name in columns if name not in table.nested]

@@ -98,14 +98,14 @@ def _attributes(graphs: Sequence[Graph]) -> tuple[list[str], bool]:
 
 def _complete(graph: Graph, names: Sequence[str], labelled: bool, bad: BadRows) -> bool:
     try:
-        x = torch.from_numpy(node_numbers(graph.nodes, names))
+        x = torch.from_numpy(node_numbers(graph, names))
         if labelled:
-            node_labels(graph.nodes)
+            node_labels(graph)
         data = GraphDataset.from_edges(x, *join_graphs([graph]), feature_names=tuple(names))
         for reason in overflows(data).values():
             raise DataError(reason)
     except DataError as error:
-        bad.add(graph.name, str(error))
+        bad.add(graph.name, str(error).removeprefix(f"{graph.name}: "))
         return False
     return True
 

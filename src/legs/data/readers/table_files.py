@@ -19,6 +19,7 @@ from zipfile import ZipFile
 
 from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
+from legs.data.readers.targets import find_column
 from legs.io import FileError, plain_cell
 
 if TYPE_CHECKING:
@@ -442,14 +443,12 @@ class ParquetTable:
         from pyarrow import compute, types
 
         for name in columns:
-            if name not in self.types:
-                raise DataError(f"{self.path} has no column {name!r}")
             if name in self.nested:
                 raise DataError(
                     f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
-        kinds = [self.types[name] for name in columns]
+        kinds = [self.types[find_column(self.columns, name)] for name in columns]
         width = sum(kind.byte_width for kind in kinds if types.is_fixed_size_binary(kind))
         size = min(size, max(FREE // max(width, 1), 1))
         total = start = 0
