@@ -20,18 +20,14 @@ from legs.io.reading import FileError, read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"
-_LIMITS = {
-    "no space is left on the disk; make room, and run the same command again": (
-        *(errno.ENOSPC, errno.EDQUOT),
-    ),
-    "a file would grow larger than is allowed there (see ulimit -f)": (errno.EFBIG,),
-}
+_FULL = "no space is left on the disk; make room, and run the same command again"
+_GROWN = "a file would grow larger than is allowed there (see ulimit -f)"
+_LIMITS = {_FULL: (errno.ENOSPC, errno.EDQUOT), _GROWN: (errno.EFBIG,)}
+_TAKEN = "a part of this path is a file, or the path itself a folder"
 _OBSTACLES = {  # at the very path
     "a link or a pipe is there in place of a file; remove it": (errno.ELOOP, errno.ENXIO),
     "no permission to write there": (errno.EROFS, errno.EACCES, errno.EPERM),
-    "a part of this path is a file, or the path itself a folder": (
-        *(errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
-    ),
+    _TAKEN: (errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
     "the place does not exist and cannot be made, or was removed meanwhile": (errno.ENOENT,),
 }
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which has neither of the others
