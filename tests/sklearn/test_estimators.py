@@ -192,13 +192,12 @@ def test_every_kind_of_graph_gives_the_same(graphs: list[nx.Graph], y: Array) ->
     assert model.node_features_ == ("eccentricity", "clustering")
     assert model.in_channels_ == 2
     expected = model.predict_proba(graphs)
-    mixed: list[Any] = list(graphs)
-    mixed[1::3] = [from_networkx(graph) for graph in graphs[1::3]]
-    mixed[2::3] = [sparse.csr_array(nx.to_scipy_sparse_array(graph)) for graph in graphs[2::3]]
-    for given in (mixed, pd.Series(graphs), from_objects(graphs), iter(graphs)):
+    converted = [from_networkx(graph) for graph in graphs]
+    matrices = [sparse.csr_array(nx.to_scipy_sparse_array(graph)) for graph in graphs]
+    for given in (converted, matrices, pd.Series(graphs), from_objects(graphs), iter(graphs)):
         np.testing.assert_allclose(model.predict_proba(given), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(
-        LEGSClassifier(**QUICK).fit(from_objects(graphs), torch.from_numpy(y)).predict(mixed),
+        LEGSClassifier(**QUICK).fit(from_objects(graphs), torch.from_numpy(y)).predict(matrices),
         model.predict(graphs),
     )
 

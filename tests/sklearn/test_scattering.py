@@ -75,10 +75,10 @@ def test_batches_change_nothing_but_rounding(graphs: list[nx.Graph]) -> None:
 def test_every_kind_of_graph_gives_the_same(graphs: list[nx.Graph]) -> None:
     model = GeometricScattering().fit(graphs)
     expected = model.transform(graphs)
-    mixed: list[Any] = list(graphs)
-    mixed[1::3] = [from_networkx(graph) for graph in graphs[1::3]]
-    mixed[2::3] = [sparse.csr_array(nx.to_scipy_sparse_array(graph)) for graph in graphs[2::3]]
-    np.testing.assert_allclose(model.transform(mixed), expected, rtol=1e-5, atol=1e-5)
+    converted = [from_networkx(graph) for graph in graphs]
+    matrices = [sparse.csr_array(nx.to_scipy_sparse_array(graph)) for graph in graphs]
+    for given in (converted, matrices):
+        np.testing.assert_allclose(model.transform(given), expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(model.transform(pd.Series(graphs)), expected)
     array = np.empty(len(graphs), dtype=object)
     array[:] = graphs
