@@ -222,23 +222,14 @@ def embed_file(
 
 
 class Part(NamedTuple):
-    """A part to be made."""
+    """A part: what it is made from, and on the list also what was made."""
 
     name: str  # of its file
     first: int  # number of its first row in the input, from 0
-    rows: Batch
-    source: str  # digest of these rows
-
-
-class Made(NamedTuple):
-    """What the list says about a part."""
-
-    name: str
-    first: int
     rows: int  # of the input in it, including those that cannot be used
-    source: str
-    file: str  # checksum
-    bad: tuple[tuple[int, str, str], ...]  # number in the input, place and reason of each
+    source: str  # digest of these rows
+    file: str = ""  # checksum
+    bad: tuple[tuple[int, str, str], ...] = ()  # number in the input, place and reason of each
 
 
 class Shared(NamedTuple):
@@ -293,24 +284,24 @@ def embed_folder(
             "columns": columns,
         }
         keep_settings(folder, settings, SETTINGS)
-        listed, parts, done = _read_list(folder / LIST), list[Made](), 0
+        listed, parts, done = _read_list(folder / LIST), list[Part](), 0
 
-        def add(made: Made) -> None:
+        def add(made: Part) -> None:
             nonlocal done
             parts.append(made)
             done += made.rows
             report(done)
 
-        def missing() -> Iterator[Part]:
+        def missing() -> Iterator[tuple[Part, Batch]]:
             first = 0
             for number, rows in enumerate(batches):
-                wanted = Part(f"part-{number:06d}.parquet", first, rows, rows.digest())
+                name = f"part-{number:06d}.parquet"
+                wanted, made = Part(name, first, len(rows), rows.digest()), listed.get(name)
                 first += len(rows)
-                made = listed.get(wanted.name)
                 if made is not None and _is_whole(folder, wanted, made):
                     add(made)
                 else:
-                    yield wanted
+                    yield wanted, rows
 
         # Workers may have been started elsewhere.
         shared = Shared(embedder, columns, folder.absolute(), on_error)
@@ -320,9 +311,9 @@ def embed_folder(
         return _finish(path, folder, parts, len(columns))
 
 
-def make_part(shared: Shared, part: Part) -> Made:
-    """Embeds one part and writes its file, on a worker."""
-    folder, columns, bad = shared.folder, shared.columns, list[tuple[int, str, str]]()
+def make_part(shared: Shared, task: tuple[Part, Batch]) -> Part:
+    """Embeds the rows of one part and writes its file, on a worker."""
+    (part, batch), folder, bad = task, shared.folder, list[tuple[int, str, str]]()
     if not (folder / SETTINGS).exists():
         raise FileError(
             f"{folder} is not to be seen on every machine of the cluster; the output has to be on "
@@ -330,7 +321,7 @@ def make_part(shared: Shared, part: Part) -> Made:
         )
     options = {"write_statistics": ["row"], "write_page_checksum": True}
     with TableWriter(folder / part.name, **options) as writer:
-        for piece in part.rows.pieces(CHUNK):
+        for piece in batch.pieces(CHUNK):
             rows = inputs.read_batch(shared.embedder.reading, piece)
             rows, features = finite_part(rows, shared.embedder.features_of, shared.on_error)
             if features is not None:
@@ -338,10 +329,9 @@ def make_part(shared: Shared, part: Part) -> Made:
             first = part.first + writer.rows
             places = enumerate(zip(rows.where, rows.errors, strict=True), first)
             bad += [(number, where, reason) for number, (where, reason) in places if reason]
-            writer.add(part_table(rows, features, columns, first))
-        assert writer.rows == len(part.rows)
-    digest = io.file_digest(folder / part.name)
-    return Made(part.name, part.first, len(part.rows), part.source, digest, tuple(bad))
+            writer.add(part_table(rows, features, shared.columns, first))
+        assert writer.rows == part.rows
+    return part._replace(file=io.file_digest(folder / part.name), bad=tuple(bad))
 
 
 def part_table(
@@ -361,7 +351,7 @@ def part_table(
     return pa.Table.from_arrays([numbers, ids, *features_], names=["row", "id", *columns])
 
 
-def _read_list(file: Path) -> dict[str, Made]:
+def _read_list(file: Path) -> dict[str, Part]:
     """The list of finished parts; those on damaged lines are computed again."""
     content = io.read_file(file) if file.exists() else b""
     if content and not content.endswith(b"\n"):
@@ -370,18 +360,18 @@ def _read_list(file: Path) -> dict[str, Made]:
     for line in content.splitlines():
         # A line may hold anything: a number has no keys, an infinite one is no row.
         with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            made = Made(**io.check_digest(io.parse_json(line), file))
+            made = Part(**io.check_digest(io.parse_json(line), file))
             bad = tuple((int(row), str(where), str(reason)) for row, where, reason in made.bad)
             parts[made.name] = made._replace(bad=bad)
     return parts
 
 
-def _is_whole(folder: Path, part: Part, made: Made) -> bool:
+def _is_whole(folder: Path, part: Part, made: Part) -> bool:
     """Whether the file of a part is there as it was made, and from the same rows."""
     file = folder / part.name
     if not file.is_file():
         return False
-    if (made.first, made.rows, made.source) != (part.first, len(part.rows), part.source):
+    if made._replace(file="", bad=()) != part:
         raise FileError(
             f"{file} was made from other rows: the input has changed since. Choose another folder, "
             "or delete this one to start again"
@@ -393,7 +383,7 @@ def _is_whole(folder: Path, part: Part, made: Made) -> bool:
     return False
 
 
-def _finish(path: str | Path, folder: Path, parts: list[Made], columns: int) -> Embedded:
+def _finish(path: str | Path, folder: Path, parts: list[Part], columns: int) -> Embedded:
     """Checks that there are no other parts, and lists the rows that could not be used."""
     odd = sorted({made.name for made in parts} ^ {file.name for file in folder.glob(ALL)})
     if odd:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import parent_process
+from multiprocessing import get_context, parent_process
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,6 @@ from torch.multiprocessing import (  # type: ignore[attr-defined]
 )
 from torch.nn.parallel import DistributedDataParallel
 
-from legs.io import write_atomically
 from legs.models import Network
 from legs.nn.batch_norm import synchronized
 from legs.training.inputs import Reader, predict
@@ -35,7 +34,7 @@ from legs.training.inputs import Reader, predict
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # What launch() sets in place of the last two: the address of a file where processes meet.
 MEETING = "LEGS_MEETING"
-# Seconds for the others to report what is wrong, after one has ended.
+# Seconds that the others have to end after one.
 GRACE = 5.0
 # A process that has used CUDA cannot be forked.
 START = "spawn"
@@ -200,14 +199,20 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
     Output of process 0 goes where ours goes; the others are silent. All end well, or all end: an
     error of one is raised here, as ``ValueError`` if it is one for people, else ``RuntimeError``.
     """
+    errors = get_context(START).SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="legs-train-", ignore_cleanup_errors=True) as folder:
-        own = (processes, folder, work, dict(arguments))
+        own = (processes, folder, errors, work, dict(arguments))
         running = start_processes(_work, own, processes, False, True, START)
         try:
             while not running.join(grace_period=GRACE):
                 pass
-        except (ProcessExitedException, ProcessRaisedException):
-            _raise_first(Path(folder), [process.exitcode for process in running.processes])
+        except (ProcessExitedException, ProcessRaisedException) as ended:
+            if errors.empty():
+                why = "; it may have been short of memory" if "SIGKILL" in str(ended) else ""
+                raise RuntimeError(f"{ended}{why}") from None
+            error, trace = errors.get()
+            error.add_note(trace)
+            raise error from None
         finally:
             for process in running.processes:
                 process.kill()
@@ -215,7 +220,12 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
 
 
 def _work(
-    rank: int, size: int, folder: str, work: Callable[..., None], arguments: dict[str, Any]
+    rank: int,
+    size: int,
+    folder: str,
+    errors: SimpleQueue[tuple[Exception, str]],
+    work: Callable[..., None],
+    arguments: dict[str, Any],
 ) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
@@ -232,12 +242,14 @@ def _work(
     try:
         work(**arguments)
     except Exception as error:
-        text = " ".join(str(error).split())[:2_000]
-        plain = isinstance(error, ValueError | OSError | ImportError) and bool(text)
-        text = text if plain else f"{type(error).__name__}: {text}"
+        trace, text = traceback.format_exc()[-20_000:], " ".join(str(error).split())[:2_000]
+        peer = isinstance(error, PeerError)
+        plain = isinstance(error, ValueError | OSError | ImportError)
+        if peer:
+            time.sleep(2 * GRACE)  # that the other process reports what was wrong
+        kind = PeerError if peer else ValueError if plain else RuntimeError
         # Not the error itself: not all can be sent.
-        report = [isinstance(error, PeerError), plain, text, traceback.format_exc()[-20_000:]]
-        write_atomically(Path(folder, f"{rank}.json"), json.dumps(report).encode())
+        errors.put((kind(text if peer or plain else f"{type(error).__name__}: {text}"), trace))
         sys.exit(1)
 
 
@@ -247,21 +259,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _raise_first(folder: Path, codes: list[int | None]) -> None:
-    """Raises the error that came first: those that only miss another process add nothing."""
-    files = [folder / f"{rank}.json" for rank in range(len(codes))]
-    reports = [json.loads(file.read_bytes()) for file in files if file.exists()]
-    for peer, plain, text, trace in reports:
-        if not peer:
-            error = (ValueError if plain else RuntimeError)(text)
-            error.add_note(trace)
-            raise error
-    for rank, code in enumerate(codes):
-        # Those that had not ended were sent SIGTERM.
-        if code and code != -signal.SIGTERM and not files[rank].exists():
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-            why = "; it may have been short of memory" if code == -9 else ""
-            raise RuntimeError(f"process {rank} of {len(codes)} {how}{why}")
-    raise PeerError("; ".join(text for _, _, text, _ in reports))

@@ -230,6 +230,7 @@ def _fit_method(
                 report=records.add,
                 group=group,
             )
+        records.save_scales(state)
         return network.to("cpu", torch.float32), state
 
     channels, outputs = data.in_channels, len(task.names)

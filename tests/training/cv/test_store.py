@@ -34,19 +34,19 @@ def test_scales_and_features_come_back(tmp_path):
 
 
 def test_files_of_version_0_1_0(tmp_path):
-    """The strategy was called a way, one after another ``"single"``; there was no checksum."""
+    """The strategy was called a way, one after another ``"single"``; a file had many models."""
     (tmp_path / "models").mkdir()
     row = {"validation_loss": 0.5, "best_epoch": 3, "epochs": 5, "parameters": 7, "seconds": 1.5}
     rows = [{**row, "way": "single"}, {**row, "way": "stacked"}]
     tensors = {"0": torch.ones(2, 3), "1": torch.zeros(2, 3), "1.scales": torch.ones(5, 16)}
     write_checksummed(tmp_path / "models" / "some.bin", "models", rows, tensors)
-    (tmp_path / "ways.json").write_text('{"gcn-0": "single", "gin-0": "stacked"}')
     store = Store(tmp_path, {})
     first, second = store.load("some")
     assert (first.strategy, second.strategy) == ("sequential", "stacked")
     assert first.measured == {}
     assert (second.measured["scales"].shape, second.epochs) == ((5, 16), 5)
-    assert store.strategies() == {"gcn-0": "sequential", "gin-0": "stacked"}
+    found = store.load_all(["some", "other", "third"])
+    assert [model is None for model in found] == [False, False, True]
 
 
 @pytest.mark.parametrize("strategy", ["stacked", "sequential"])

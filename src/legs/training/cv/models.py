@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -173,24 +173,17 @@ def _train(
 ) -> list[State]:
     if strategy == "stacked":
         return train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
-    best: list[float] = []  # validation loss of each network so far
     states: list[State] = []
-
-    def send(epoch: int = 0) -> None:
-        losses = [loss for loss in best if math.isfinite(loss)] or [math.inf]
-        running = min(1, len(members) - len(states))
-        report(Standing(epoch, running, len(states), sum(losses) / len(losses)))
-
-    def follow(row: dict[str, float]) -> None:
-        if "validation_loss" in row:
-            best[-1] = min(best[-1], row["validation_loss"])
-            send(int(row["epoch"]))
-
     for member in members:
-        send()
-        best.append(math.inf)
+        losses = [math.inf]
+
+        def follow(row: dict[str, float], losses: list[float] = losses) -> None:
+            if "validation_loss" in row:
+                losses.append(row["validation_loss"])
+                report(Standing(int(row["epoch"]), 1, len(states), min(losses)))
+
+        report(Standing(0, 1, len(states), math.inf))
         states.append(train_single(member, inputs, y, options, follow))
-    send()
     return states
 
 
@@ -237,28 +230,6 @@ def learned_scales(network: Network) -> Tensor | None:
         if isinstance(module, Scattering) and module.selection.learned:
             return module.scale_weights().detach().float().cpu()
     return None
-
-
-def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
-    """Times an epoch of a few models of a network, ``trial``, and returns the faster strategy."""
-    method, jobs = trial
-    if len(jobs) < 2:
-        return "sequential"
-    options = replace(shared.training, max_epochs=1, validate_every=1, warmup=0)
-    members, inputs, y = prepared(method, jobs[:16], shared)
-
-    def copies() -> list[Member]:
-        return [m._replace(network=copy.deepcopy(m.network)) for m in members]
-
-    train_stack(copies()[:2], inputs, y, options)  # compiles, warms up
-    start = time.perf_counter()
-    train_stack(copies(), inputs, y, options)
-    stacked = time.perf_counter() - start
-    start = time.perf_counter()
-    for member in copies()[:2]:
-        train_single(member, inputs, y, options)
-    sequential = (time.perf_counter() - start) / 2 * len(members) / max(shared.workers, 1)
-    return "stacked" if stacked <= sequential else "sequential"
 
 
 def fit_machine(split: Split, shared: Shared) -> Trained:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from legs.io import has_keys, with_digest, write_atomically
+from legs.io import has_keys
 from legs.models.saving import ModelError
 from legs.training import checkpoint
 from legs.training.methods import ENSEMBLES
@@ -30,13 +29,11 @@ class Trained:
     measured: dict[str, Tensor] = field(default_factory=dict)  # results of measures
 
 
-STRATEGIES = "ways.json"
-
-
 def file_names(method: str, grid: Sequence[Any], settings: Sequence[int], count: int) -> list[str]:
     """Files of the models of settings that share a stack, by setting and split.
 
-    A file may hold many networks; the next is then named after the first that it does not hold.
+    A file may hold many networks, as those of version 0.1.0 do; the next is then named after the
+    first that it does not hold.
     """
     if method == "gs-svm":
         return [f"gs-svm-{k}" for k in range(count)]
@@ -56,7 +53,6 @@ class Store:
     def __init__(self, directory: Path | None, settings: dict[str, Any]) -> None:
         self.directory = directory
         self._finished: dict[str, list[Trained]] = {}
-        self._strategies: dict[str, str] = {}
         if directory is not None:
             checkpoint.keep_settings(directory, settings)
 
@@ -79,24 +75,6 @@ class Store:
             partial.unlink()
         return partial
 
-    def strategies(self) -> dict[str, str]:
-        """How groups are trained, by name; decided once, so that a run resumes with the same."""
-        file = self.directory and self.directory / STRATEGIES
-        if file is None or not file.exists():
-            return dict(self._strategies)
-        content = checkpoint.read_json(file)
-        by_key = content.get("ways", content)  # version 0.1.0 wrote no checksum at first
-        if ("ways" in content and len(content) > 1) or not isinstance(by_key, dict):
-            raise ModelError(f"{file} is damaged: it holds more than ways; {checkpoint.AGAIN}")
-        return {k: "sequential" if v == "single" else v for k, v in by_key.items()}
-
-    def save_strategies(self, strategies: dict[str, str]) -> None:
-        """Keeps :meth:`strategies`."""
-        self._strategies = dict(strategies)
-        if self.directory is not None:
-            content = json.dumps(with_digest({"ways": strategies}))
-            write_atomically(self.directory / STRATEGIES, content.encode())
-
     def load(self, group: str) -> list[Trained] | None:
         """A finished group, or ``None``."""
         file = self.file(group)
@@ -117,7 +95,7 @@ class Store:
         return models
 
     def save(self, group: str, models: list[Trained]) -> None:
-        """Keeps a finished group."""
+        """Keeps a finished group; states of its training are deleted."""
         self._finished[group] = models
         file = self.file(group)
         if file is None:
@@ -131,7 +109,8 @@ class Store:
                 tensors[f"{k}.{name}"] = tensor.contiguous()
             rows.append(row)
         checkpoint.write_checksummed(file, "models", rows, tensors)
-        file.with_suffix(".partial").unlink(missing_ok=True)
+        for partial in file.parent.glob(f"{group}[.-]*partial"):
+            partial.unlink()
 
 
 def is_store(folder: Path) -> bool:
