@@ -155,16 +155,19 @@ def open_embedder(
     descriptors and fingerprint of molecules to its features. Columns of the input are found by
     default.
     """
-    columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
+    columns: dict[str, Any] = {
+        "smiles_column": smiles_column,
+        "id_column": id_column,
+        "directed": directed,
+    }
     if model == UNTRAINED:
         blocks = None if features is None else tuple(b.strip() for b in features.split("+"))
-        asked = {**columns, "hydrogens": hydrogens or None}
-        asked = {name: value for name, value in asked.items() if value is not None}
         if descriptors or fingerprint:
             feature_names(descriptors, fingerprint)  # reports wrong options before reading
-        molecules = {"descriptors": descriptors, "fingerprint": fingerprint}
-        molecules = {name: value for name, value in molecules.items() if value is not None}
-        reading = Reading(blocks, options={**asked, **molecules}, asked=tuple(asked))
+        columns["hydrogens"] = hydrogens or None
+        asked = {name: value for name, value in columns.items() if value is not None}
+        given = {**asked, "descriptors": descriptors, "fingerprint": fingerprint}
+        reading = Reading(blocks, options=given, asked=tuple(asked))
         return fixed_embedder(reading, device, **(options or {}))
     if model in methods() and not Path(model).exists():
         raise DataError(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +25,7 @@ from torch.multiprocessing import (  # type: ignore[attr-defined]
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from legs.engine import end_with
 from legs.models import Network
 from legs.nn.batch_norm import synchronized
 from legs.training.inputs import Reader, predict
@@ -227,7 +227,7 @@ def _work(
     work: Callable[..., None],
     arguments: dict[str, Any],
 ) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with(os.getppid())  # one that was killed cannot; the run would stay locked
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
     # A file, not a port, which another program might take meanwhile.
     os.environ[MEETING] = Path(folder, "meeting").as_uri()
@@ -251,11 +251,3 @@ def _work(
         # Not the error itself: not all can be sent.
         errors.put((kind(text if peer or plain else f"{type(error).__name__}: {text}"), trace))
         sys.exit(1)
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot end its children, which would keep the run locked."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

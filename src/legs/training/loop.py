@@ -160,13 +160,11 @@ def train(
 
 
 def _optimizer(network: Network, options: TrainingOptions) -> torch.optim.Optimizer:
-    groups: list[dict[str, Any]] = [{"params": list(network.parameters()), "base_lr": options.lr}]
-    if options.scale_lr is not None:
-        scales = {id(p) for name, p in network.named_parameters() if is_scale(name)}
-        own = [[p for p in network.parameters() if (id(p) in scales) == each] for each in (0, 1)]
-        rates = (options.lr, options.scale_lr)
-        pairs = zip(own, rates, strict=True)
-        groups = [{"params": some, "base_lr": rate} for some, rate in pairs if some]
+    by_rate: dict[float, list[Tensor]] = {}
+    for name, parameter in network.named_parameters():
+        own = options.scale_lr if is_scale(name) else None
+        by_rate.setdefault(options.lr if own is None else own, []).append(parameter)
+    groups = [{"params": some, "base_lr": rate} for rate, some in by_rate.items()]
     kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
     return kind(groups, lr=options.lr, weight_decay=options.weight_decay)
 

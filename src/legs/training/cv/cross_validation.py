@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, islice, product
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ from legs.training.cv.results import (
     check_metric,
     score_method,
 )
-from legs.training.cv.store import Store, Trained, file_names, is_store
+from legs.training.cv.store import Store, Trained, is_store
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
 from legs.training.methods import ENSEMBLES
 from legs.training.stacked.trainer import Standing
@@ -234,28 +234,31 @@ class Work:
     progress: Callable[[CVProgress], None]
 
     def __post_init__(self) -> None:
-        self.models = sum(len(group) for m in self.methods for group in self.groups(m))
+        self.models = sum(len(jobs) for method in self.methods for jobs in self.jobs(method))
         self.done = 0  # finished models, those of earlier runs included
 
-    def groups(self, method: str) -> list[list[Job]]:
-        """All models of a method by setting and split; those of a group may share a stack."""
-        if method == "gs-svm":
-            tests = [models[0] for models in self.planned]
-            names = file_names(method, (), (), len(tests))
-            return [[Job(k, split, {}, 0, names[k]) for k, split in enumerate(tests)]]
-        grid, groups = self.options.grid, []
-        splits = list(enumerate(split for models in self.planned for split in models))
-        common = {} if method in ENSEMBLES else self.model_options
-        for settings in stacks(grid):
-            names = file_names(method, grid, settings, len(splits))
-            pairs = zip(product(settings, splits), names, strict=True)
-            groups.append(
-                [Job(k, split, {**common, **grid[s]}, s, name) for (s, (k, split)), name in pairs]
+    def jobs(self, method: str) -> list[list[Job]]:
+        """All models of a method, by setting and split."""
+        if method == "gs-svm":  # one for each test set, whatever the grid is
+            tests = enumerate(models[0] for models in self.planned)
+            return [[Job(k, split, {}, 0, f"gs-svm-{k}") for k, split in tests]]
+        ensemble, grid = method in ENSEMBLES, self.options.grid
+        common = {} if ensemble else self.model_options
+        splits = [split for models in self.planned for split in models]
+        by_setting = []
+        for number, setting in enumerate(grid):
+            # The names since version 0.1.0.
+            name = method if ensemble and list(grid) == [{}] else f"{method}-{number}"
+            by_setting.append(
+                [
+                    Job(k, split, {**common, **setting}, number, f"{name}-{k}")
+                    for k, split in enumerate(splits)
+                ]
             )
-        return groups
+        return by_setting
 
     def load(self, jobs: list[Job]) -> list[Trained | None]:
-        """Models of a group; ``None`` for those that are not finished."""
+        """Models of a setting; ``None`` for those that are not finished."""
         return self.store.load_all([job.name for job in jobs])
 
     def run(self) -> None:
@@ -263,8 +266,8 @@ class Work:
 
         Where a GPU runs out of memory, the rest is trained in stacks of half the size.
         """
-        groups = [group for method in self.methods for group in self.groups(method)]
-        self.done = sum(model is not None for group in groups for model in self.load(group))
+        parts = [self.load(jobs) for method in self.methods for jobs in self.jobs(method)]
+        self.done = sum(model is not None for models in parts for model in models)
         while True:
             units = [unit for method in self.methods for unit in self.units(method)]
             try:
@@ -320,9 +323,12 @@ class Work:
         strategy = self.strategy
         if strategy == "auto":
             strategy = default_strategy(method, self.shared.device)
-        for group in self.groups(method):
-            size = self._size(Unit(method, strategy, group))
-            jobs = [job for job, model in zip(group, self.load(group), strict=True) if not model]
+        by_setting = self.jobs(method)
+        for settings in stacks(self.options.grid) if method != "gs-svm" else [[0]]:
+            jobs = [job for setting in settings for job in by_setting[setting]]
+            size = self._size(Unit(method, strategy, jobs))
+            models = [model for setting in settings for model in self.load(by_setting[setting])]
+            jobs = [job for job, model in zip(jobs, models, strict=True) if model is None]
             for start in range(0, len(jobs), size):
                 yield Unit(method, strategy, jobs[start : start + size])
 
@@ -340,10 +346,5 @@ class Work:
     def results(self, method: str) -> list[list[list[Trained]]]:
         """Models of a method by setting, test set and rotation; all are finished."""
         sizes = [1 if method == "gs-svm" else len(models) for models in self.planned]
-        by_setting: dict[int, list[Trained]] = {}
-        for jobs in self.groups(method):
-            for job, model in zip(jobs, self.load(jobs), strict=True):
-                assert model is not None
-                by_setting.setdefault(job.setting, []).append(model)
-        ordered = (iter(models) for _, models in sorted(by_setting.items()))
-        return [[list(islice(models, size)) for size in sizes] for models in ordered]
+        found = (iter(filter(None, self.load(jobs))) for jobs in self.jobs(method))
+        return [[list(islice(models, size)) for size in sizes] for models in found]

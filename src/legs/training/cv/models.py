@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -73,16 +72,6 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
     Every network is seeded by its number and initialized from its own training graphs.
     """
     data, options, device = shared.data, shared.training, torch.device(shared.device)
-    cache: dict[bytes, Tensor] = {}  # one embedding of all graphs: many networks have the same
-
-    def features(index: Tensor, network: Network) -> Tensor:
-        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
-        key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
-        if key not in cache:
-            cache.clear()
-            cache[key] = embed(copy.deepcopy(network).to(device), data.to(device)).cpu()
-        return cache[key][index]
-
     members = []
     for job in jobs:
         train = torch.as_tensor(job.split.train)
@@ -90,7 +79,7 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
         own = with_dims(method, dict(job.options), data)
         lr = float(own.pop("lr", options.lr))
         build = partial(create, method, data.in_channels, len(task.names), **own)
-        network = initialized(build, data, train, shared.seed(job), partial(features, train))
+        network = initialized(build, data, train, shared.seed(job), device)
         members.append(Member(network.to(device, options.dtype), job.split, task, lr))
     converted = data.with_x(data.x.to(options.dtype), data.feature_names)
     assert data.y is not None

@@ -252,10 +252,9 @@ def metric_table(result: CVResult) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for m in result.methods:
         for name in dict.fromkeys(name for scores in m.metrics for name in scores):
-            values = np.array([scores.get(name, math.nan) for scores in m.metrics])
-            values = values[~np.isnan(values)]
-            if len(values):
-                rows.append((m.method, name, float(values.mean()), float(values.std())))
+            values = [v for scores in m.metrics if not math.isnan(v := scores.get(name, math.nan))]
+            if values:
+                rows.append((m.method, name, float(np.mean(values)), float(np.std(values))))
     return _table(rows, "method", "metric", "mean", "std")
 
 

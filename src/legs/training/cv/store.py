@@ -12,7 +12,6 @@ from torch import Tensor
 from legs.io import has_keys
 from legs.models.saving import ModelError
 from legs.training import checkpoint
-from legs.training.methods import ENSEMBLES
 
 
 @dataclass(frozen=True)
@@ -27,21 +26,6 @@ class Trained:
     seconds: float  # its share of the time
     strategy: str  # "stacked", "sequential" or "svm"
     measured: dict[str, Tensor] = field(default_factory=dict)  # results of measures
-
-
-def file_names(method: str, grid: Sequence[Any], settings: Sequence[int], count: int) -> list[str]:
-    """Files of the models of settings that share a stack, by setting and split.
-
-    A file may hold many networks, as those of version 0.1.0 do; the next is then named after the
-    first that it does not hold.
-    """
-    if method == "gs-svm":
-        return [f"gs-svm-{k}" for k in range(count)]
-    if method not in ENSEMBLES:
-        return [f"{method}-{settings[0]}-{first}" for first in range(count * len(settings))]
-    if list(grid) == [{}]:  # the name without a grid since version 0.1.0
-        return [f"{method}-{k}" for k in range(count)]
-    return [f"{method}-{setting}-{k}" for setting in settings for k in range(count)]
 
 
 class Store:
@@ -63,7 +47,8 @@ class Store:
     def partial(self, group: str, models: int) -> Path | None:
         """The file for the state of a group in training.
 
-        A state of another number of models, left by a run with other groups, is deleted.
+        A state of another number of models, left by a run with other groups, is deleted, and so is
+        one of version 0.1.0.
         """
         file = self.file(group)
         if file is None:
@@ -71,7 +56,7 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(".partial")
         state = checkpoint.load_state(partial, {})
-        if state is not None and len(state.history) != models:
+        if state and (len(state.history) != models or "parameters" in state.tensors):
             partial.unlink()
         return partial
 
@@ -88,11 +73,15 @@ class Store:
         return self._finished.get(group)
 
     def load_all(self, names: Sequence[str]) -> list[Trained | None]:
-        """Models of the files :func:`file_names`; ``None`` where they are not finished."""
+        """Models of files of one each; ``None`` where they are not finished.
+
+        A file of version 0.1.0 may hold many: the next is then named after the first that it does
+        not hold.
+        """
         models: list[Trained | None] = []
         while len(models) < len(names):
             models += self.load(names[len(models)]) or [None]
-        return models
+        return models[: len(names)]
 
     def save(self, group: str, models: list[Trained]) -> None:
         """Keeps a finished group; states of its training are deleted."""

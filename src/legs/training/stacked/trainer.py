@@ -218,19 +218,11 @@ class Stack:
 
     def state(self, epoch: int) -> State:
         """Everything that the next epoch depends on."""
-        adam = self.adam
-        groups = {
-            "parameters": adam.parameters,
-            "first": adam.parts(adam.first_moments),
-            "second": adam.parts(adam.second_moments),
-            "buffers": self.fixed,
-            "best": self.best,
-            "own": {"running": self.running, "lr": adam.lr, "steps": adam.steps},
-        }
-        history = [
-            {"best_epoch": o.best_epoch, "best_loss": o.best_loss, "epochs": o.epoch}
-            for o in self.outcomes
-        ]
+        adam = {str(number): row for number, row in enumerate(self.adam.state())}
+        own = {"running": self.running}
+        groups = {"adam": adam, "fixed": self.fixed, "best": self.best, "own": own}
+        names = ("epoch", "best_epoch", "best_loss")
+        history = [{name: getattr(one, name) for name in names} for one in self.outcomes]
         return State(epoch, history=history, tensors=groups)
 
     def restore(self, state: State) -> None:
@@ -239,16 +231,11 @@ class Stack:
             name: {key: tensor.to(self.y.device) for key, tensor in tensors.items()}
             for name, tensors in state.tensors.items()
         }
-        own = groups["own"]
-        self._keep(own["running"])
-        rows = [groups[name] for name in ("parameters", "first", "second")]
-        self.adam.restore(rows, own["lr"], own["steps"])
-        # A state may be older than a buffer; frozen parameters were once apart.
-        self.fixed |= groups.get("frozen", {}) | groups.get("buffers", {})
+        self._keep(groups["own"]["running"])
+        self.adam.restore(*(row for _, row in sorted(groups["adam"].items())))
+        self.fixed |= groups.get("fixed", {})
         self.best |= groups["best"]
-        self.outcomes = [
-            State(row["epochs"], row["best_epoch"], row["best_loss"]) for row in state.history
-        ]
+        self.outcomes = [State(**row) for row in state.history]
 
     def standing(self, epoch: int) -> Standing:
         """How far the models are after an epoch."""
