@@ -19,6 +19,7 @@ from legs.cli.cv import cv
 from legs.data.splits import Split, random_split
 from legs.training.cv.cross_validation import CVProgress, Unit
 from legs.training.cv.models import Job
+from legs.training.cv.protocol import CVOptions
 from legs.training.stacked.trainer import Standing
 from tests.cli.molecules import read, rows, told, write
 
@@ -76,8 +77,7 @@ def test_a_grid_by_options(tmp_path, capsys):
         setting = grid[int(fold["setting"])]
         assert fold["chosen"] == f"lr={setting['lr']}, hidden_channels={setting['hidden_channels']}"
     names = {path.name for path in (tmp_path / "cv" / "models").iterdir()}
-    assert {"baseline-0-0.bin", "baseline-1-0.bin"} <= names  # a stack a width
-    assert not {"baseline-2-0.bin", "baseline-3-0.bin"} & names
+    assert {f"baseline-{s}-{k}.bin" for s in range(4) for k in range(3)} <= names
 
 
 def test_files_are_read_as_for_training(tmp_path, capsys):
@@ -173,8 +173,8 @@ def test_defaults_are_those_of_training():
 JOBS = [Job(0, Split([0], [1], [2]), {}, setting) for setting in (0, 2)]
 FACTS = {
     "unit": Unit("gcn", "stacked", JOBS), "standing": Standing(120, 80, 10, 0.43215),
-    "methods": ["gin", "gcn", "snowball"], "grid": 4,
-    "max_epochs": 1000, "models": 1080, "done": 360,
+    "methods": ["gin", "gcn", "snowball"], "options": CVOptions(grid=({},) * 4),
+    "models": 1080, "done": 360,
 }  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def test_the_plan_in_short_lines():
         "1,080 models: 360 done, 80 running, 10 stopped",
         "epoch 120 of 1000, best loss 0.4321",
     ]
-    bound = CVProgress(**FACTS | {"grid": 1})
+    bound = CVProgress(**FACTS | {"options": CVOptions()})
     assert str(bound).splitlines()[0] == "gcn (method 2 of 3)"
     assert str(bound).splitlines()[2] == "epoch 120 of 1000, best loss 0.4321"
     start = {"standing": Standing(0, 2, 0, math.inf), "unit": Unit("gcn", "stacked", JOBS[1:])}

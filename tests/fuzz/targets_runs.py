@@ -224,7 +224,7 @@ def store_folder() -> Files:
     def make(folder: Path) -> None:
         store = Store(folder, SETTINGS)
         row = (0.5, 3, 5, 7, 1.5, "stacked")
-        store.save("gcn-0-0", [Trained(torch.rand(2, 3), *row), Trained(torch.rand(2, 3), *row)])
+        store.save("gcn-0-0", Trained(torch.rand(2, 3), *row))
         path = store.partial("gin-0-0", 1)
         assert path is not None
         save_state(path, State(1, 1, 0.5, [{"epoch": 1}], {"adam": {"a": torch.rand(2)}}), {})

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -165,9 +164,10 @@ def open_embedder(
         if descriptors or fingerprint:
             feature_names(descriptors, fingerprint)  # reports wrong options before reading
         columns["hydrogens"] = hydrogens or None
-        asked = {name: value for name, value in columns.items() if value is not None}
-        given = {**asked, "descriptors": descriptors, "fingerprint": fingerprint}
-        reading = Reading(blocks, options=given, asked=tuple(asked))
+        given = {**columns, "descriptors": descriptors, "fingerprint": fingerprint}
+        given = {name: value for name, value in given.items() if value is not None}
+        asked = tuple(name for name in columns if name in given)
+        reading = Reading(blocks, options=given, asked=asked)
         return fixed_embedder(reading, device, **(options or {}))
     if model in methods() and not Path(model).exists():
         raise DataError(
@@ -339,19 +339,15 @@ def make_part(shared: Shared, task: tuple[Part, Batch]) -> Part:
 
 def part_table(
     part: InputPart, features: Tensor | None, columns: Sequence[str], first: int = 0
-) -> Any:
-    """An Arrow table with a row for each row of the input; ``first`` is the number of the first."""
-    count, missing = len(part), None
-    values = np.empty((0, len(columns)), np.float32)
+) -> pd.DataFrame:
+    """A table with a row for each row of the input; ``first`` is the number of the first."""
+    values = np.full((len(part), len(columns)), np.nan, np.float32, order="F")  # written by column
     if features is not None:
-        values = np.asfortranarray(features.float().numpy())  # written by column
-    if len(part.index) < count:
-        whole = np.zeros((count, len(columns)), np.float32, order="F")
-        whole[part.index] = values
-        values, missing = whole, ~np.isin(np.arange(count), part.index)
-    numbers, ids = pa.array(np.arange(first, first + count)), pa.array(part.ids, pa.string())
-    features_ = (pa.array(values[:, k], pa.float32(), mask=missing) for k in range(len(columns)))
-    return pa.Table.from_arrays([numbers, ids, *features_], names=["row", "id", *columns])
+        values[part.index] = features.float().numpy()
+    table = pd.DataFrame(values, columns=list(columns), copy=False)
+    table.insert(0, "id", pd.Series(part.ids, dtype="string"))
+    table.insert(0, "row", np.arange(first, first + len(part)))
+    return table
 
 
 def _read_list(file: Path) -> dict[str, Part]:

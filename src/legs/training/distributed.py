@@ -17,18 +17,16 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.multiprocessing import (  # type: ignore[attr-defined]
     ProcessExitedException,
     ProcessRaisedException,
     start_processes,
 )
-from torch.nn.parallel import DistributedDataParallel
 
 from legs.engine import end_with
 from legs.models import Network
 from legs.nn.batch_norm import synchronized
-from legs.training.inputs import Reader, predict
 
 # Environment variables that torchrun, and every other launcher of PyTorch's, sets.
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -39,7 +37,6 @@ GRACE = 5.0
 # A process that has used CUDA cannot be forked.
 START = "spawn"
 
-Forward = Callable[[Tensor, Tensor | None], Tensor]
 T = TypeVar("T")
 
 
@@ -96,46 +93,26 @@ class Group:
             raise ValueError(f"process {self.rank} has other {what} than process 0")
 
     @contextmanager
-    def training(self, network: Network, inputs: Reader) -> Iterator[Forward]:
-        """What computes outputs from graphs and a mask; gradients are means over all processes."""
-        if self.size == 1:
-            yield lambda index, mask: inputs(network, index, mask)
+    def training(self, network: Network) -> Iterator[None]:
+        """All begin with the weights of process 0; inside, batch norm sees whole batches."""
+        if self.size == 1:  # others may train models of their own
+            yield
             return
-        ids = [self.device.index] if self.device.type == "cuda" else None
-        parallel = DistributedDataParallel(
-            _Whole(network, inputs), ids, gradient_as_bucket_view=True
-        )
-        # Buffers need no copies: synchronized batch norms have the same everywhere. Set here, as
-        # the argument has different names in different versions of PyTorch.
-        parallel.broadcast_buffers = False
+        for tensor in network.state_dict().values():
+            dist.broadcast(tensor, 0)
         with synchronized(network):
-            yield parallel
+            yield
 
-    def predict(self, inputs: Reader, network: Network, index: Tensor, batch_size: int) -> Tensor:
-        """Outputs for the graphs ``index``; each process computes some, and all get all."""
-        if self.size == 1:
-            return predict(inputs, network, index, batch_size)
-        parts = index.tensor_split(self.size)
-        mine, start = parts[self.rank], sum(map(len, parts[: self.rank]))
-        out = predict(inputs, network, mine if len(mine) else index[:1], batch_size)
-        every = out.new_zeros(len(index), out.shape[1])
-        every[start : start + len(mine)] = out[: len(mine)]
-        dist.all_reduce(every)
-        return every
+    def sum_gradients(self, network: Network) -> None:
+        """Adds the gradients of all processes up."""
+        if self.size > 1:
+            gradients = [p.grad for p in network.parameters() if p.grad is not None]
+            flat = torch.cat([gradient.flatten() for gradient in gradients])
+            dist.all_reduce(flat)
+            torch.nn.utils.vector_to_parameters(flat, gradients)
 
 
 ALONE = Group()
-
-
-class _Whole(nn.Module):
-    """A network with its inputs: DistributedDataParallel calls ``forward`` and nothing else."""
-
-    def __init__(self, network: Network, inputs: Reader) -> None:
-        super().__init__()
-        self.network, self.inputs = network, inputs
-
-    def forward(self, index: Tensor, mask: Tensor | None) -> Tensor:
-        return self.inputs(self.network, index, mask)
 
 
 def launched() -> bool:

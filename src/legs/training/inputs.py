@@ -59,7 +59,7 @@ class Inputs:
         multiplicity = self._arrange(network)
         columns = [self.data.x]
         steps = network.power_steps
-        if steps and powers_fit(self.data.x, steps):
+        if steps and self.data.x.nbytes * steps <= POWERS_AT_MOST:
             self.steps = steps
             columns.append(walk_powers(self.data, steps, multiplicity))
         if multiplicity is not None:
@@ -193,11 +193,6 @@ def predict(inputs: Reader, network: Network, index: Tensor, batch_size: int = 5
         out = torch.cat([inputs(network, part) for part in index.split(batch_size)])
     network.train(training)
     return out
-
-
-def powers_fit(x: Tensor, steps: int) -> bool:
-    """Whether the walk powers of all nodes may be kept in memory."""
-    return x.numel() * steps * x.element_size() <= POWERS_AT_MOST
 
 
 def chunks(index: Tensor, rows: Tensor, most: int) -> tuple[Tensor, ...]:

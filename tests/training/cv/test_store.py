@@ -24,8 +24,9 @@ def test_scales_and_features_come_back(tmp_path):
         Trained(torch.zeros(2, 3), *ROW, {"features": features + 1}),
     ]
     store = Store(tmp_path, {})
-    store.save("some", models)
-    plain, both, one = Store(tmp_path, {}).load("some")
+    for k, model in enumerate(models):
+        store.save(f"some-{k}", model)
+    plain, both, one = Store(tmp_path, {}).load_all(["some-0", "some-1", "some-2"])
     assert (set(plain.measured), set(one.measured)) == (set(), {"features"})
     assert torch.equal(both.measured["scales"], scales)
     assert torch.equal(both.measured["features"], features)

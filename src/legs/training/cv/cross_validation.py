@@ -71,8 +71,7 @@ class CVProgress:
     unit: Unit  # in training
     standing: Standing  # of its models
     methods: list[str]
-    grid: int  # number of settings
-    max_epochs: int
+    options: CVOptions
     models: int  # of all methods, settings and test sets
     done: int  # finished models, those of earlier runs included
 
@@ -85,19 +84,20 @@ class CVProgress:
     def completed(self) -> float:
         """Models done; a network in training counts by its epochs."""
         epoch, running, stopped, _ = self.standing
-        part = running * epoch / self.max_epochs if self.unit.step == "networks" else 0
-        return self.done + stopped + part
+        if self.unit.step != "networks":  # a part that has stopped is not a finished ensemble
+            return self.done
+        return self.done + stopped + running * epoch / self.options.training.max_epochs
 
     def __str__(self) -> str:
         """What is trained, how many models, how far: lines that fit beside a progress bar."""
         method, (epoch, running, stopped, best) = self.unit.method, self.standing
         lines = [f"{method} (method {self.methods.index(method) + 1} of {len(self.methods)})"]
-        if self.grid > 1 and (settings := self.settings):
+        if (count := len(self.options.grid)) > 1 and (settings := self.settings):
             numbers = ", ".join(str(number + 1) for number in settings)
-            lines[0] += f", setting{'s' * (len(settings) > 1)} {numbers} of {self.grid}"
+            lines[0] += f", setting{'s' * (len(settings) > 1)} {numbers} of {count}"
         counts = f"{self.done:,} done, {running} running, {stopped} stopped"
         lines.append(f"{self.models:,} models: {counts}")
-        rest = [f"epoch {epoch} of {self.max_epochs}"] if epoch else []
+        rest = [f"epoch {epoch} of {self.options.training.max_epochs}"] if epoch else []
         rest += [f"best loss {best:.4f}"] if math.isfinite(best) else []
         return "\n".join(lines + [", ".join(rest)] * bool(rest))
 
@@ -305,13 +305,13 @@ class Work:
             self._report(units[number], Standing(0, min(left, workers), 0, math.inf))
 
     def _report(self, unit: Unit, standing: Standing) -> None:
-        counts = (self.shared.training.max_epochs, self.models, self.done)
-        self.progress(CVProgress(unit, standing, self.methods, len(self.options.grid), *counts))
+        counts = (self.models, self.done)
+        self.progress(CVProgress(unit, standing, self.methods, self.options, *counts))
 
     def _save(self, unit: Unit, models: list[Trained]) -> None:
         # The first at last: with it go the states of the unit, which have its name.
         for job, model in reversed([*zip(unit.jobs, models, strict=True)]):
-            self.store.save(job.name, [model])
+            self.store.save(job.name, model)
         self.done += len(models)
 
     def _checkpoint(self, unit: Unit, part: str) -> Path | None:

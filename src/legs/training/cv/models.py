@@ -119,18 +119,13 @@ def train_ensembles(
     Sequentially it is one job at a time.
     """
     start, data, options = time.monotonic(), shared.data, shared.training
-
-    def send(standing: Standing) -> None:
-        # A network that has stopped is not a finished ensemble.
-        report(standing._replace(running=len(jobs), stopped=0))
-
     own = [
         job._replace(options={n: v for n, v in job.options.items() if n == "lr"}) for job in jobs
     ]
     parts: list[list[Network]] = []
     for part in ENSEMBLES[method]:
         members, inputs, y = prepared(part, own, shared)
-        _train(members, inputs, y, options, strategy, send, checkpoints(part))
+        _train(members, inputs, y, options, strategy, report, checkpoints(part))
         parts.append([member.network.to(y.device) for member in members])
     converted = data.with_x(data.x.to(options.dtype))
     one = converted.subset([0]).to(y.device)
@@ -147,7 +142,7 @@ def train_ensembles(
     inputs = Inputs(converted, joint[0].network, y.device, keep=strategy == "sequential")
     if strategy == "stacked":
         inputs.keep_own_features([member.network for member in joint])
-    states = _train(joint, inputs, y, options, strategy, send, checkpoints("head"))
+    states = _train(joint, inputs, y, options, strategy, report, checkpoints("head"))
     return _trained(joint, inputs, states, time.monotonic() - start, strategy)
 
 

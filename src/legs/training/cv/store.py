@@ -83,22 +83,19 @@ class Store:
             models += self.load(names[len(models)]) or [None]
         return models[: len(names)]
 
-    def save(self, group: str, models: list[Trained]) -> None:
-        """Keeps a finished group; states of its training are deleted."""
-        self._finished[group] = models
-        file = self.file(group)
+    def save(self, name: str, model: Trained) -> None:
+        """Keeps a finished model; states of its training are deleted."""
+        self._finished[name] = [model]
+        file = self.file(name)
         if file is None:
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        rows, tensors = [], {}
-        for k, model in enumerate(models):
-            row = dict(vars(model))
-            tensors[str(k)] = row.pop("answers").contiguous()
-            for name, tensor in row.pop("measured").items():
-                tensors[f"{k}.{name}"] = tensor.contiguous()
-            rows.append(row)
-        checkpoint.write_checksummed(file, "models", rows, tensors)
-        for partial in file.parent.glob(f"{group}[.-]*partial"):
+        row = dict(vars(model))
+        tensors = {f"0.{measure}": tensor for measure, tensor in row.pop("measured").items()}
+        tensors["0"] = row.pop("answers")
+        tensors = {key: tensor.contiguous() for key, tensor in tensors.items()}
+        checkpoint.write_checksummed(file, "models", [row], tensors)
+        for partial in file.parent.glob(f"{name}[.-]*partial"):
             partial.unlink()
 
 
