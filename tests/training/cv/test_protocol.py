@@ -44,10 +44,10 @@ def test_every_method_says_what_it_takes():
 @pytest.mark.parametrize(
     ("names", "setting", "words"),
     [
-        (["gcn"], {"laziness": 0.5}, ["gcn", "'laziness'", "hidden_channels"]),
+        (["gcn"], {"laziness": 0.5}, ["gcn", "'laziness'", "lr, ", "hidden_channels"]),
         (["legs-fcn", "gin"], {"steps": 8}, ["gin", "'steps'", "dropout"]),
         (["legs-fixed"], {"scales": "learned"}, ["legs-fixed", "'scales'", "num_scales"]),
-        (["gcn-legs-fcn"], {"steps": 8}, ["'steps'", "choose from hidden_channels, dropout"]),
+        (["gcn-legs-fcn"], {"steps": 8}, ["'steps'", "it takes lr, hidden_channels, dropout"]),
         (["legs-fcn"], {"droput": 0.5}, ["'droput'", "dropout"]),
         (["gs-svm"], {"lr": 1}, ["gs-svm takes no options", "C and gamma"]),
         (["gcn"], {"lr": "fast"}, ["lr must be a positive number", "'fast'"]),

@@ -121,6 +121,6 @@ def test_no_grid_no_choices():
 
 def test_wrong_options_are_told_before_anything_is_made(tmp_path):
     options = replace(OPTIONS, grid=({"num_scales": 3},))
-    with pytest.raises(ValueError, match=r"^gcn has no option 'num_scales'; "):
+    with pytest.raises(ValueError, match=r"^gcn has no option 'num_scales'; it takes lr, "):
         cross_validate(data(), ["legs-fcn", "gcn"], options, directory=tmp_path / "run")
     assert not (tmp_path / "run").exists()

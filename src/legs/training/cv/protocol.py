@@ -15,7 +15,7 @@ from legs.data import splits as partitions
 from legs.data.dataset import GraphDataset
 from legs.data.splits import GroupBy, Indices, Split, find_groups, warn_about_leaks
 from legs.training.fit import SplitKind, default_split, main_smiles
-from legs.training.methods import BLENDS, check_method, check_options
+from legs.training.methods import BLENDS, check_method, check_options, options_of
 from legs.training.options import TrainingOptions
 
 Setting = dict[str, Any]
@@ -131,7 +131,11 @@ def check_grid(methods: Sequence[str], grid: Sequence[Setting]) -> None:
         check_method(method)
         if method in BLENDS:
             raise ValueError(f"{method} has inner folds of its own; use it with legs train")
+        options = ["lr", *options_of(method)]
         for setting in () if method == "gs-svm" else grid:
+            if unknown := [name for name in setting if name not in options]:
+                taken = ", ".join(options)
+                raise ValueError(f"{method} has no option {unknown[0]!r}; it takes {taken}")
             lr = setting.get("lr", 1.0)
             if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
                 raise ValueError(f"lr must be a positive number; got {lr!r}")
