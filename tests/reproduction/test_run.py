@@ -121,7 +121,7 @@ def test_side_by_side(tmp_path, monkeypatch):
     write_zip(tmp_path / "data" / "tu" / "MUTAG.zip", tu_parts(40), name="MUTAG")
     monkeypatch.setenv("LEGS_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(
-        "legs.training.cv.cross_validation.choose_strategy", lambda *given, **more: "stacked"
+        "legs.training.cv.cross_validation.default_strategy", lambda *given, **more: "stacked"
     )
     request = quick(tmp_path / "one", datasets=("MUTAG",), models=("baseline", "gs-svm"))
     run("classification", request)

@@ -50,7 +50,7 @@ def cv(
     loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
-        Option(help="Train models together or one after another; auto times both."),
+        Option(help="Train models together or one after another; auto: together on GPUs."),
     ] = "auto",
     device: opt.Device = "auto",
     engine: opt.Engine = "local",
