@@ -44,14 +44,15 @@ def explain_run(folder: str | Path, targets: Sequence[str] = ()) -> Path | None:
     if not (folder / "model" / folders.MODEL).is_file():
         return None
     predictor = load_predictor(find_model(folder))
-    networks = getattr(predictor.answerer, "networks", [predictor.answerer])
-    members = [replace(predictor, answerer=n) for n in networks if isinstance(n, Network)]
+    answerers = getattr(predictor.answerer, "networks", [predictor.answerer])
+    networks = [answerer for answerer in answerers if isinstance(answerer, Network)]
+    members = [replace(predictor, answerer=network) for network in networks]
     if not members or not (folder / GRAPHS).is_file():
         return None
     names = _targets(predictor, targets, folder)
     model = folders.read_model(folder, folders.read_results(folder))  # before anything is computed
     with reading(folder / GRAPHS):
-        graphs = drawn_graphs(folder / GRAPHS)
+        graphs = drawn_graphs(folder / GRAPHS, networks[0].graph_dim)
     with reading(folder / GRAPHS, folders.CLEAR):
         rows = [
             {"place": index, "found": [_explain(members, graph, name) for name in names]}
@@ -96,8 +97,12 @@ def explain_folder(folder: str | Path, targets: Sequence[str] = ()) -> Path | No
     return run / EXPLAINED if current and not targets else explain_run(run, targets)
 
 
-def drawn_graphs(file: Path) -> list[Data]:
-    """The best and worst predictions of a run from its ``shown.npz``, with node features."""
+def drawn_graphs(file: Path, graph_dim: int | None = None) -> list[Data]:
+    """The best and worst predictions of a run from its ``shown.npz``, with node features.
+
+    Of graph-level features the first ``graph_dim``: fingerprints, which networks of a blend do not
+    read, come last.
+    """
     arrays = io.read_arrays(file)
     graphs = []
     for k in range(int(arrays["best"]) + int(arrays["worst"])):
@@ -113,7 +118,8 @@ def drawn_graphs(file: Path) -> list[Data]:
             there, back = arrays["edge_attr"][:, edges]
             graph.edge_attr = torch.from_numpy(np.concatenate([there, back[no_loop]]))
         if "graph_features" in arrays:
-            graph.graph_features = torch.from_numpy(arrays["graph_features"][k : k + 1])
+            own = arrays["graph_features"][k : k + 1, :graph_dim]
+            graph.graph_features = torch.from_numpy(own)
         graphs.append(graph)
     return graphs
 

@@ -180,7 +180,8 @@ class LEGSClassifier(ClassifierMixin, NetworkEstimator):
         num_layers: of message passing (default: the model's).
         hidden_channels: width (default: the model's).
         dropout: (default: the model's).
-        minutes: about how long ``auto`` may take (default 2.5).
+        minutes: about how long ``auto`` may take (default 2.5, and in proportion for more than
+            1,000 graphs).
         edge_features: whether models that can read edge features, such as bonds, do (default).
         lr: learning rate of Adam (default 1e-3).
         weight_decay: of Adam (default 0).

@@ -23,7 +23,11 @@ from torch.nn.functional import one_hot
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataWarning
-from legs.data.features.molecule_features import feature_names, with_molecule_features
+from legs.data.features.molecule_features import (
+    feature_names,
+    with_molecule_features,
+    without_fingerprint,
+)
 from legs.data.splits import (
     Indices,
     Split,
@@ -41,7 +45,7 @@ from legs.training.gaussian_process import GaussianProcess, Gram
 from legs.training.inputs import Inputs, predict
 from legs.training.methods import BLENDS, init_graph_scale
 from legs.training.options import TrainingOptions
-from legs.training.stacked.trainer import train_stack
+from legs.training.stacked.trainer import Member, train_single, train_stack
 from legs.training.svm import ScatteringSVM
 from legs.training.task import Task
 from legs.training.trees import Trees, fit_boosting, fit_forest
@@ -50,11 +54,12 @@ Floats = NDArray[np.float64]
 Report = Callable[[dict[str, float]], None]
 
 FOLDS = 5
-MINUTES = 2.5
-TREES, ROUNDS, EPOCHS = 200, 300, 80
+MINUTES, ROWS = 2.5, 1_000  # by default: so many minutes, for so many graphs or fewer
+TREES, ROUNDS, EPOCHS = 200, 150, 30  # at most; of trees, for one target
+RATE = 3  # of networks, times the learning rate of the options
 # Fewer are no model; a candidate that has no time for them is left out.
 FEWEST = 20
-LARGEST_KERNEL = 4_000  # graphs
+LARGEST_KERNEL = 8_000  # graphs
 # Columns that differ from their median in fewer graphs are not worth a tree's time.
 RARE = 0.005
 # No fold is so sure: one wrong answer would decide the weights.
@@ -229,7 +234,7 @@ def _binary(task: Task) -> bool:
 
 
 def _network_answers(network: Network, data: GraphDataset, task: Task) -> Tensor:
-    inputs = Inputs(data, network, torch.device("cpu"), keep=False)
+    inputs = Inputs(without_fingerprint(data), network, torch.device("cpu"), keep=False)
     return task.answers(predict(inputs, network, torch.arange(len(data))).double())
 
 
@@ -295,7 +300,7 @@ def fit_blend(
     split: Split,
     options: TrainingOptions,
     *,
-    minutes: float = MINUTES,
+    minutes: float | None = None,
     groups: Indices | None = None,
     device: torch.device | str = "cpu",
     report: Report = lambda row: None,
@@ -314,7 +319,8 @@ def fit_blend(
         task: of the data.
         split: of the data.
         options: of the networks: learning rate, batch size, precision, seed, most epochs.
-        minutes: about how long it may take; fewer trees and epochs otherwise.
+        minutes: about how long it may take, with fewer trees and epochs if need be (default: 2.5,
+            and in proportion for more than 1,000 graphs).
         groups: graphs that stay together in a fold.
         device: of the networks.
         report: called after each candidate, and after epochs of the networks.
@@ -326,6 +332,8 @@ def fit_blend(
     rows, folds = inner_folds(data, split, groups, options.seed)
     assert data.y is not None
     own, y = data.subset(rows), data.y[rows]
+    if minutes is None:
+        minutes = MINUTES * max(len(rows) / ROWS, 1)
     blend = _empty(own)
     rest = [np.setdiff1d(np.arange(len(rows)), fold) for fold in folds]
     inner = Inner(own, task, blend.table(own), encode(task, y), folds, rest, options)
@@ -470,7 +478,8 @@ def _try_trees(
         rate = FEWEST / (time.monotonic() - start) / (len(inner.folds) + 1)
         if seconds * rate < FEWEST and kind == "boosting" and not alone:
             return None
-        size = int(np.clip(seconds * rate, FEWEST, TREES if kind == "forest" else ROUNDS))
+        most = (TREES if kind == "forest" else ROUNDS) / y.shape[1] ** 0.5
+        size = int(np.clip(seconds * rate, FEWEST, max(most, FEWEST)))
 
     def fit(index: Indices) -> Callable[[Table], Floats]:
         trees = grow(index, size)
@@ -488,45 +497,59 @@ def _try_networks(
     checkpoint: Path | None,
     report: Callable[[float], None],
 ) -> Trained | None:
-    """A network per fold, trained as a stack; ``None`` if there is no time.
+    """A network per fold: a stack on GPUs, one after another on CPUs; ``None`` if time is short.
 
-    The learning rate falls to zero over epochs that the time decides. The weights are the last
-    ones: the folds that score them have not chosen them.
+    The learning rate falls from ``RATE`` times that of the options to zero. The weights are the
+    last ones: the folds that score them have not chosen them.
     """
     start, nothing = time.monotonic(), np.empty(0, dtype=np.int64)
-    data, task, folds = inner.data, inner.task, inner.folds
+    # Counts of substructures, which the trees and the kernel read, make networks worse.
+    data, task, folds = without_fingerprint(inner.data), inner.task, inner.folds
     jobs = [Job(k, Split(inner.rest[k], fold, nothing), {}) for k, fold in enumerate(folds)]
     decay: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 1e-2, "schedule": "cosine"}
+    decay["lr"] = RATE * inner.options.lr
     options = replace(inner.options, max_epochs=1, validate_every=1, warmup=0, **decay)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the blend has said what it dropped
         members, inputs, y = prepared("legs-deep", jobs, Shared(data, options, str(device)))
+    stacked = torch.device(device).type == "cuda"
+
+    def train(members: list[Member], options: TrainingOptions, **more: Any) -> None:
+        if stacked:
+            train_stack(members, inputs, y, options, **more)
+        else:
+            train_single(members[0], inputs, y, options)
+
     if not (epochs := state.epoch):
         for _ in range(2):  # the first compiles
             began = time.monotonic()
-            copies = [m._replace(network=copy.deepcopy(m.network)) for m in members]
-            train_stack(copies, inputs, y, options)
+            train([m._replace(network=copy.deepcopy(m.network)) for m in members], options)
         now = time.monotonic()
-        epochs = int(0.85 * (start + seconds - now) / (now - began))
+        epochs = int(0.85 * (start + seconds - now) / (now - began) / (1 if stacked else len(jobs)))
         epochs = min(epochs, EPOCHS, inner.options.max_epochs)
         if epochs < min(FEWEST, inner.options.max_epochs):
             return None
         keep(State(epochs))
-    networks = [member.network for member in members]
-    if "answers" in state.tensors:
-        for k, network in enumerate(networks):
-            network.to("cpu", torch.float32).eval().load_state_dict(state.tensors[f"network{k}"])
-        return Trained(state.tensors["answers"][""], epochs, lambda: networks)
-    options = replace(options, max_epochs=epochs, validate_every=epochs)
-    train_stack(members, inputs, y, options, checkpoint=checkpoint, follow=report)
+    options = replace(options, max_epochs=epochs, validate_every=epochs, patience=epochs)
+    if stacked and "answers" not in state.tensors:
+        train(members, options, checkpoint=checkpoint, follow=report)
     answers = torch.empty(len(data), len(task.names), dtype=torch.float64)
-    for k, ((network, _, own, _), fold) in enumerate(zip(members, folds, strict=True)):
-        network.to("cpu", torch.float32).eval()
-        if task.kind == "regression":
-            _rescale(network, own, task)
+    for k, (member, fold) in enumerate(zip(members, folds, strict=True)):
+        network = member.network
+        if saved := state.tensors.get(f"network{k}"):
+            network.to("cpu", torch.float32).eval().load_state_dict(saved)
+        else:
+            if not stacked:
+                train([member], options)
+            network.to("cpu", torch.float32).eval()
+            if task.kind == "regression":
+                _rescale(network, member.task, task)
+            state.tensors[f"network{k}"] = dict(network.state_dict())
+            keep(State(epochs, tensors=state.tensors))
+            if not stacked:
+                report((k + 1) / len(members))
         answers[fold] = _network_answers(network, data.subset(fold), task)
-        state.tensors[f"network{k}"] = dict(network.state_dict())
-    return Trained(answers, epochs, lambda: networks)
+    return Trained(answers, epochs, lambda: [member.network for member in members])
 
 
 @torch.no_grad()

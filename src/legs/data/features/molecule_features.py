@@ -108,6 +108,17 @@ def with_molecule_features(
     return replace(data, graph_features=values, graph_feature_names=names, info=info)
 
 
+def without_fingerprint(data: GraphDataset) -> GraphDataset:
+    """A data set with descriptors alone of its :func:`molecule_features`, if there are any."""
+    if not data.info.get("fingerprint") or data.graph_features is None:
+        return data
+    values, names = data.graph_features[:, :-BINS], data.graph_feature_names[:-BINS]
+    info = {**data.info, "fingerprint": None}
+    return replace(
+        data, graph_features=values if names else None, graph_feature_names=names, info=info
+    )
+
+
 def _descriptors() -> list[tuple[str, Any]]:
     from rdkit.Chem import Descriptors
 
