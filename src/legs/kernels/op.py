@@ -49,6 +49,8 @@ Backend = Literal["auto", "reference", "fused"]
 # of one block on the GPU). Measured: docs/performance.md.
 CROSSOVERS = {"cpu": (1_000, 1_000_000), "cuda": (1_000, 4_000)}
 
+MAX_LOGITS = 4096  # per model, which a GPU keeps in shared memory
+
 _default: Backend = "auto"
 
 
@@ -203,7 +205,7 @@ def scattering_moments(
     Returns:
         ``[graphs, columns]``: path by path, then channel, then moment.
     """
-    if logits and filters.device.type == "cuda":
+    if logits and filters.device.type == "cuda" and filters.numel() > MAX_LOGITS:
         filters, logits = mixed_filters(select_scales(filters), BASE, batch.x.shape[1]), False
     needed = filters.requires_grad or (reference is not None and batch.x.requires_grad)
     keep = needed and torch.is_grad_enabled()
