@@ -473,13 +473,17 @@ def _try_trees(
         return fit_boosting(x[index], y[index], size, seed, labels=labels != "regression")
 
     if not (size := state.epoch):
-        start = time.monotonic()
-        grow(inner.rest[0], FEWEST)
-        rate = FEWEST / (time.monotonic() - start) / (len(inner.folds) + 1)
-        if seconds * rate < FEWEST and kind == "boosting" and not alone:
+        times = [time.monotonic()]
+        for few in (1, 1 + FEWEST):
+            grow(inner.rest[0], few)
+            times.append(time.monotonic())
+        once, more = np.diff(times)
+        fits = len(inner.folds) + 1
+        fitting = (seconds / fits - once) * FEWEST / max(more - once, 1e-3)
+        if fitting < FEWEST and kind == "boosting" and not alone:
             return None
         most = (TREES if kind == "forest" else ROUNDS) / y.shape[1] ** 0.5
-        size = int(np.clip(seconds * rate, FEWEST, max(most, FEWEST)))
+        size = int(np.clip(fitting, FEWEST, max(most, FEWEST)))
 
     def fit(index: Indices) -> Callable[[Table], Floats]:
         trees = grow(index, size)
@@ -521,11 +525,13 @@ def _try_networks(
             train_single(members[0], inputs, y, options)
 
     if not (epochs := state.epoch):
-        for _ in range(2):  # the first compiles
+        times = []
+        for _ in range(3):  # the first compiles
             began = time.monotonic()
             train([m._replace(network=copy.deepcopy(m.network)) for m in members], options)
-        now = time.monotonic()
-        epochs = int(0.85 * (start + seconds - now) / (now - began) / (1 if stacked else len(jobs)))
+            times.append(time.monotonic() - began)
+        left = start + seconds - time.monotonic()
+        epochs = int(0.85 * left / min(times) / (1 if stacked else len(jobs)))
         epochs = min(epochs, EPOCHS, inner.options.max_epochs)
         if epochs < min(FEWEST, inner.options.max_epochs):
             return None

@@ -29,7 +29,7 @@ from legs.training.auto import Blend, described, fit_blend
 from legs.training.calibration import half_widths
 from legs.training.checkpoint import State
 from legs.training.distributed import ALONE, Group
-from legs.training.inputs import Inputs, embed, unchecked, with_read_features
+from legs.training.inputs import Inputs, embed, with_read_features
 from legs.training.loop import Report, train
 from legs.training.methods import BLENDS, ENSEMBLES, check_names, initialized, with_dims
 from legs.training.neighbors import Neighbors
@@ -221,14 +221,13 @@ def _fit_method(
         network.to(device, options.dtype)
         inputs = Inputs(converted, network, device)
         records.watch(network)
-        with unchecked(network):
-            state = train(
-                *(network, inputs, y, split, task, options),
-                checkpoint=records.checkpoint(part),
-                settings=records.settings,
-                report=records.add,
-                group=group,
-            )
+        state = train(
+            *(network, inputs, y, split, task, options),
+            checkpoint=records.checkpoint(part),
+            settings=records.settings,
+            report=records.add,
+            group=group,
+        )
         records.save_scales(state)
         return network.to("cpu", torch.float32), state
 

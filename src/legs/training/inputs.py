@@ -158,17 +158,22 @@ def more_features(graphs: GraphBatch) -> Keywords:
 
 
 @contextmanager
-def unchecked(network: Network) -> Iterator[None]:
-    """Layers skip their checks inside: the data set was checked once."""
+def unchecked(network: Network, inputs: Reader | None = None) -> Iterator[None]:
+    """Layers skip their checks inside: the data set was checked once.
+
+    Batches of ``inputs`` have sorted edges and graphs of known sizes.
+    """
     kinds = (Scattering, WaveletConv)
-    layers = [m for m in network.modules() if isinstance(m, kinds) and m.validate]
+    layers: list[Any] = [m for m in network.modules() if isinstance(m, kinds) and m.validate]
+    batched = isinstance(inputs, Inputs)
+    largest = int(inputs.data.sizes.max()) if isinstance(inputs, Inputs) else None
     for layer in layers:
-        layer.validate = False
+        layer.validate, layer.is_sorted, layer.largest = False, batched, largest
     try:
         yield
     finally:
         for layer in layers:
-            layer.validate = True
+            layer.validate, layer.is_sorted, layer.largest = True, False, None
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from legs.models import ModelError, Network
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, plain, save_state
 from legs.training.distributed import ALONE, Group
-from legs.training.inputs import Reader, predict
+from legs.training.inputs import Reader, predict, unchecked
 from legs.training.options import TrainingOptions
 from legs.training.task import Task, to_minimize
 
@@ -118,7 +118,7 @@ def train(
 
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
-    with matrix_products(options), group.training(network):
+    with matrix_products(options), unchecked(network, inputs), group.training(network):
         while state.epoch < options.max_epochs:
             # Decided where there is news: right after a validation.
             validated = bool(state.history) and "validation_loss" in state.history[-1]
