@@ -143,7 +143,19 @@ def run(
         answers = fitted.predictor.predict(data.subset(split.test)).double().numpy()
         answers = answers[:, 1:] if data.task == "classification" else answers
     more |= {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - cpu}
+    if data.task != "regression":
+        more["bins"] = reliability(data, split, answers)
     return {"score": score(data, split, answers), **more}
+
+
+def reliability(data: GraphDataset, split: Split, answers: Any) -> list[list[float]]:
+    """Labels in tenths of their predicted probability: how many, mean probability, share."""
+    assert data.y is not None
+    truths = data.y.double().reshape(len(data), -1).numpy()[split.test]
+    present = ~np.isnan(truths)
+    table = pd.DataFrame({"predicted": answers[present], "observed": truths[present]})
+    bins = table.groupby((10 * table["predicted"]).clip(0, 9.999).astype(int))
+    return bins.agg(["size", "mean"]).iloc[:, [0, 1, 3]].to_numpy().tolist()
 
 
 def cpu_seconds() -> float:

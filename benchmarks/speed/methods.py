@@ -59,7 +59,8 @@ def scattering_works(
     module = Scattering(channels, num_scales=scales, steps=steps, backend=backend, validate=False)
     module.to(graphs.x.device)
     with torch.no_grad():
-        powers = module.walk_powers(graphs.x, graphs.edge_index, graphs.edge_weight)
+        walk = fn.random_walk(graphs.edge_index, graphs.edge_weight, len(graphs.x), graphs.x.dtype)
+        powers = fn.walk_powers(graphs.x, walk, steps)
     assert module.selection.theta is not None
     theta: Tensor = module.selection.theta
     if models > 1:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from legs import Scattering
 from legs.cli.options import parse_grid
 from legs.io import digest_of
 from legs.models import ModelError, create, load_network
@@ -18,10 +19,6 @@ from legs.training.methods import check_options
     "options, told",
     [
         ({"order": 10**9}, "order is 1000000000"),
-        ({"order": 12, "num_scales": 200, "steps": 200}, "order 12 with 200 scales"),
-        ({"order": 9, "paths": "all", "num_scales": 9}, "order 9 with 9 scales"),
-        ({"order": 9, "path_policy": "all", "num_scales": 9}, "order 9 with 9 scales"),
-        ({"order": 6, "scales": list(range(1, 100))}, "order 6 with 99 scales"),
         ({"hidden_channels": 10**12}, "hidden_channels is 1000000000000"),
         ({"dropout": float("nan")}, "dropout is nan"),
         ({"laziness": float("inf")}, "laziness is inf"),
@@ -34,6 +31,25 @@ def test_options_and_settings_of_a_grid(options, told):
         check_grid(["legs-fcn"], ({}, options))
     with pytest.raises(ValueError, match=told):
         check_sizes(({"lr": 0.1}, options))
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({"order": 12, "num_scales": 200, "steps": 200}, "order 12 with 200 scales"),
+        ({"order": 9, "path_policy": "all", "num_scales": 9}, "order 9 with 9 scales"),
+        ({"order": 6, "scales": list(range(1, 100))}, "order 6 with 99 scales"),
+    ],
+)
+def test_numbers_of_paths(options, told):
+    with pytest.raises(ValueError, match=told):
+        check_options("legs-fcn", options)
+    with pytest.raises(ValueError, match=told):
+        check_grid(["legs-fcn"], ({}, options))
+    with pytest.raises(ValueError, match=told):
+        Scattering(2, **options)
+    with pytest.raises(ValueError, match="more than 2,000,000 columns"):
+        Scattering(10**9)
 
 
 def test_values_to_choose_from_on_the_command_line():

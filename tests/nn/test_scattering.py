@@ -15,6 +15,7 @@ from torch_geometric.nn.aggr import (
 )
 
 from legs import Moments, Scattering
+from legs import functional as fn
 from tests.backends import prefer
 from tests.graphs import path_graph, random_graph, ring
 
@@ -298,25 +299,27 @@ def test_second_derivatives():
     assert torch.autograd.gradgradcheck(lambda x: module(x, graph.edge_index), (x,), atol=1e-5)
 
 
-@pytest.mark.parametrize("learn_laziness", [False, True, "channel"])
-@pytest.mark.parametrize("lowpass", [False, True])
-def test_precomputed_powers_change_nothing(learn_laziness, lowpass):
-    """Values and gradients through the mixture of walk powers are those of lazy diffusion."""
+@pytest.mark.parametrize("laziness", [0.8, [0.6, 0.9]], ids=str)
+def test_all_lazy_walks_share_powers(laziness):
+    """Lazy diffusions, and their gradients in the laziness, are mixtures of walk powers."""
     data = example(dtype=torch.float64)
-    module = Scattering(2, learn_laziness=learn_laziness, lowpass=lowpass).double()
-    module.selection.theta.data += 0.2 * torch.randn_like(module.selection.theta)
-    powers = module.walk_powers(data.x, data.edge_index, data.edge_weight)
-    assert powers.shape == (16, 16, 2)
-    graphs = (data.x, data.edge_index, data.edge_weight, data.batch)
-    found, expected = module(*graphs, powers=powers), run(module, data)
+    walk = fn.random_walk(data.edge_index, data.edge_weight, 16)
+    powers = fn.walk_powers(data.x, walk, 7)
+    assert powers.shape == (16, 7, 2)
+    laziness = torch.tensor(laziness, dtype=torch.float64, requires_grad=True)
+    mixture = fn.lazy_mixture(fn.beyond_base(laziness), 7).expand(2, 7, 7)
+    found = torch.einsum("cts,nsc->tnc", mixture, powers)
+    expected = fn.diffusions(fn.high_pass(data.x, walk, laziness), walk, laziness, 7)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    parameters = list(module.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(found.square().sum(), parameters),
-        torch.autograd.grad(expected.square().sum(), parameters),
-        rtol=1e-8,
-        atol=1e-8,
-    )
+    gradients = [torch.autograd.grad(out.square().sum(), laziness) for out in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-8)
+
+
+def test_powers_change_nothing():
+    data, module = example(), Scattering(2)
+    walk = fn.random_walk(data.edge_index, data.edge_weight, 16)
+    powers = fn.walk_powers(data.x, walk, 16)
+    assert torch.equal(run(module, data, powers=powers), run(module, data))
 
 
 # Learned scales and the guarantee.

@@ -140,16 +140,6 @@ def test_features_of_fixed_scattering_are_computed_once(monkeypatch):
     assert len(calls) == 1
 
 
-def test_powers_that_do_not_fit_are_not_kept(monkeypatch):
-    from legs.training import inputs
-
-    options = replace(SHORT, precision="float64")
-    kept = weights(blocks(weighted=True), options=options)
-    monkeypatch.setattr(inputs, "POWERS_AT_MOST", 0)
-    for name, weight in weights(blocks(weighted=True), options=options).items():
-        torch.testing.assert_close(weight, kept[name], rtol=1e-4, atol=1e-6)
-
-
 def test_predictions_scores_and_saving(tmp_path):
     from legs.models import load_network
 

@@ -18,11 +18,10 @@ from legs.functional.moments import (
     graph_mean,
     graph_size,
     graph_sum,
-    moment_names,
     moments,
     signal_energy,
 )
-from legs.functional.nonlinearity import Nonlinearity, part_names, split_bands
+from legs.functional.nonlinearity import Nonlinearity, split_bands
 from legs.functional.operators import (
     DiffusionOperator,
     check_operator,
@@ -72,11 +71,9 @@ __all__ = [
     "invert_bank",
     "lazy_mixture",
     "masses",
-    "moment_names",
     "moments",
     "operator_spectrum",
     "paper_lower_bound",
-    "part_names",
     "random_walk",
     "scale_weights",
     "scattering",

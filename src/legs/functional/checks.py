@@ -53,12 +53,6 @@ undirected graphs; list both directions, or symmetrise with \
 torch_geometric.utils.to_undirected(edge_index, ...)
     """
     source, target = edge_index
-    if edge_weight is None:
-        # Multisets of integer keys: sorting is enough, and exact.
-        forward = torch.sort(source * num_nodes + target).values
-        backward = torch.sort(target * num_nodes + source).values
-        if torch.equal(forward, backward):
-            return
     weight = torch.ones_like(source) if edge_weight is None else edge_weight.detach()
     weight = weight.double()
     both = torch.cat([source * num_nodes + target, target * num_nodes + source])

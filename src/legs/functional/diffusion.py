@@ -11,7 +11,6 @@ conserved. A node of degree zero is its own neighbour and keeps its value.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -197,28 +196,14 @@ def lazy_mixture(laziness: Tensor | float, steps: int, like: Tensor | None = Non
             [0.2500, 0.2500, 0.0000],
             [0.1250, 0.2500, 0.1250]])
     """
-    example = torch.empty(()) if like is None else like
     if not isinstance(laziness, Tensor):
-        return _fixed_mixture(laziness, steps, example.dtype, example.device)
+        example = torch.empty(()) if like is None else like
+        laziness = torch.full((), laziness, dtype=example.dtype, device=example.device)
     # Through logarithms, in float64: binomials alone overflow beyond some hundred steps.
-    binomial, stays, moves = _log_binomials(steps, laziness.device)
-    alpha = laziness.double()[..., None, None]
-    mixture = torch.exp(binomial + torch.xlogy(stays, alpha) + moves * torch.log1p(-alpha))
-    return mixture.to(laziness.dtype)
-
-
-# Both are cached: a copy to the GPU at every step would make it wait.
-@lru_cache(maxsize=64)
-def _fixed_mixture(laziness: float, steps: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    alpha = torch.full((), laziness, dtype=torch.float64, device=device)
-    return lazy_mixture(alpha, steps).to(dtype)
-
-
-@lru_cache(maxsize=64)
-def _log_binomials(steps: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Of t over s (minus infinity for s > t), and the exponents of α and 1 - α."""
-    s = torch.arange(steps, dtype=torch.float64)
+    s = torch.arange(steps, dtype=torch.float64, device=laziness.device)
     t, stays = s.unsqueeze(-1), (s.unsqueeze(-1) - s).clamp_min(0)
     binomial = torch.lgamma(t + 1) - torch.lgamma(s + 1) - torch.lgamma(stays + 1)
     binomial = binomial.masked_fill(s > t, -torch.inf)
-    return binomial.to(device), stays.to(device), (s + 1).expand(steps, -1).to(device)
+    alpha = laziness.double()[..., None, None]
+    mixture = torch.exp(binomial + torch.xlogy(stays, alpha) + (s + 1) * torch.log1p(-alpha))
+    return mixture.to(laziness.dtype)

@@ -65,7 +65,7 @@ def frame_bounds(
     >>> round(lower, 4), round(upper, 4)
     (0.1834, 1.0)
     """
-    return _extremes(cumulative, spectrum or (2 * laziness - 1, 1.0), ends_only=False)
+    return _extremes(cumulative, spectrum or (2 * laziness - 1, 1.0), slice(None))
 
 
 def paper_lower_bound(cumulative: Tensor, laziness: float = 0.5) -> float:
@@ -77,7 +77,7 @@ def paper_lower_bound(cumulative: Tensor, laziness: float = 0.5) -> float:
     >>> round(paper_lower_bound(cumulative_of_scales([1, 2, 4, 8, 16], 16)), 4)
     0.0276
     """
-    return _extremes(cumulative, (2 * laziness - 1, 1.0), ends_only=True)[0]
+    return _extremes(cumulative, (2 * laziness - 1, 1.0), [0, -1])[0]
 
 
 @torch.no_grad()
@@ -91,7 +91,8 @@ def invert_bank(
     r"""The real signals whose bands are nearest to the given ones, by conjugate gradients.
 
     The least-squares inverse :math:`(B^* B)^{-1} B^*` of the bank :math:`B` in the operator's inner
-    product, in which its frame bounds :math:`C_l, C_u` hold: the error shrinks by
+    product (:math:`\|x\|^2 = \sum_i x_i^2 / d_i` for the paper's walk), in which its frame bounds
+    :math:`C_l, C_u` hold: the error shrinks by
     :math:`(\sqrt\kappa - 1) / (\sqrt\kappa + 1)` per step, with :math:`\kappa = C_u / C_l`. For
     bands of a signal it is that signal.
 
@@ -147,7 +148,7 @@ def invert_bank(
 
 
 def _extremes(
-    cumulative: Tensor, spectrum: tuple[float, float], ends_only: bool
+    cumulative: Tensor, spectrum: tuple[float, float], bands: slice | list[int]
 ) -> tuple[float, float]:
     bank = cumulative.detach().to("cpu", torch.float64)
     left, right = spectrum
@@ -156,9 +157,7 @@ def _extremes(
 
     def energy(points: Floats) -> Floats:
         eigenvalues = torch.from_numpy((right + left) / 2 + (right - left) / 2 * points)
-        responses = filter_responses(bank, eigenvalues)
-        if ends_only:
-            responses = responses[[0, -1]]
+        responses = filter_responses(bank, eigenvalues)[bands]
         return np.asarray((responses**2).sum(0).numpy(), dtype=np.float64)
 
     degree = 2 * bank.shape[-1]

@@ -86,6 +86,15 @@ def graph_sum(
     return x.new_zeros(num_graphs, *x.shape[1:]).index_add(0, batch, x)
 
 
+def count_graphs(batch: Tensor | None, batch_size: int | None = None) -> int:
+    """Number of graphs: ``batch_size`` if it is given, else read off ``batch``."""
+    if batch is None:
+        return 1
+    if batch_size is None:
+        return int(batch.max()) + 1 if len(batch) else 0
+    return batch_size
+
+
 def graph_size(
     edge_index: Tensor,
     batch: Tensor | None,
@@ -143,16 +152,19 @@ def signal_energy(
     ``multiplicity``, the walk is that of all nodes' mass: see :func:`masses`. Of other operators,
     :math:`A` is theirs (:math:`|A|` of a complex one), or :math:`P` itself.
     """
-    if not isinstance(walk, Walk):
-        spread = getattr(walk, "spread", walk.apply)
-        square = x * x
-        bound = (spread(torch.ones_like(x)) * spread(square)).abs()
-        return graph_mean(square + bound, batch, num_graphs)
-    times = torch.ones_like(x[:, :1]) if multiplicity is None else multiplicity.unsqueeze(-1)
-    inflow = spmm(walk.pattern, walk.forth, times) / times
+    if isinstance(walk, Walk):
+        times: Any = 1 if multiplicity is None else multiplicity.unsqueeze(-1)
+
+        def spread(z: Tensor) -> Tensor:
+            out: Tensor = spmm(walk.pattern, walk.forth, times * z) / times
+            return out
+
+    else:
+        operator: Any = walk
+        spread = getattr(operator, "spread", operator.apply)
     square = x * x
-    spread = spmm(walk.pattern, walk.forth, times * square) / times
-    return graph_mean(square + inflow * spread, batch, num_graphs, multiplicity)
+    bound = (spread(torch.ones_like(x[:, :1])) * spread(square)).abs()
+    return graph_mean(square + bound, batch, num_graphs, multiplicity)
 
 
 def moments(
@@ -183,8 +195,7 @@ def moments(
     >>> moments(torch.tensor([[0.0], [0.0], [3.0]])).squeeze().round(decimals=3)
     tensor([ 1.0000,  2.0000,  0.7070, -1.5000])
     """
-    if num_graphs is None:
-        num_graphs = 1 if batch is None else int(batch.max()) + 1
+    num_graphs = count_graphs(batch, num_graphs)
     if kind == "normalized":
         return _normalized(z, order, energy, batch, num_graphs, multiplicity)
     powers = torch.stack(list(accumulate([z.abs()] * order, torch.mul)), dim=-1)

@@ -18,22 +18,18 @@ from torch import Tensor
 Nonlinearity = Literal["abs", "relu-pair", "none"] | Callable[[Tensor], Tensor]
 
 
-def check_nonlinearity(nonlinearity: Nonlinearity) -> None:
-    """Raises :class:`ValueError` for an unknown name."""
-    if not callable(nonlinearity) and nonlinearity not in ("abs", "relu-pair", "none"):
-        raise ValueError(
-            f'nonlinearity must be "abs", "relu-pair", "none" or a function; got {nonlinearity!r}'
-        )
-
-
 def part_names(nonlinearity: Nonlinearity, is_complex: bool = False) -> tuple[str, ...]:
-    """Names of the parts of a band.
+    """Names of the parts of a band; raises :class:`ValueError` for an unknown nonlinearity.
 
     >>> part_names("relu-pair"), part_names("none", is_complex=True)
     (('+', '-'), ('re', 'im'))
     """
-    if nonlinearity not in ("relu-pair", "none"):
+    if callable(nonlinearity) or nonlinearity == "abs":
         return ("",)
+    if nonlinearity not in ("relu-pair", "none"):
+        raise ValueError(
+            f'nonlinearity must be "abs", "relu-pair", "none" or a function; got {nonlinearity!r}'
+        )
     signs = ("+", "-") if nonlinearity == "relu-pair" else ("",)
     return tuple(part + sign for part in (("re", "im") if is_complex else ("",)) for sign in signs)
 

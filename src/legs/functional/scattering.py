@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations, product
+from math import comb
 from typing import Any, Literal
 
 import torch
@@ -26,6 +27,7 @@ from legs.functional.wavelets import wavelet_transform
 
 PathPolicy = Literal["increasing", "all"]
 Path = tuple[int, ...]
+MOST_PATHS = 1_000_000
 
 
 def scattering_paths(
@@ -50,12 +52,17 @@ def scattering_paths(
     [(), (0,), (1,), (2,), (0, 2), (1, 2)]
     """
     paths: list[Path] = []
-    for k in range(order + 1):
-        increasing = policy == "increasing"
-        scales = combinations(range(num_scales), k) if increasing else None
+    scales, increasing = range(num_scales), policy == "increasing"
+    for k in range(min(order, num_scales) + 1 if increasing else order + 1):
+        count = (comb(num_scales, k) if increasing else num_scales**k) * parts**k
+        if len(paths) + count > MOST_PATHS:  # their number is exponential in the order
+            raise ValueError(
+                f"scattering of order {order} with {num_scales} scales has more than "
+                f"{MOST_PATHS:,} paths"
+            )
         paths += sorted(
             tuple(j * parts + s for j, s in zip(path, own, strict=True))
-            for path in scales or product(range(num_scales), repeat=k)
+            for path in (combinations(scales, k) if increasing else product(scales, repeat=k))
             for own in product(range(parts), repeat=k)
         )
     if lowpass:
@@ -74,7 +81,6 @@ def scattering(
     policy: PathPolicy = "increasing",
     lowpass: bool = False,
     nonlinearity: Nonlinearity = "abs",
-    powers: Tensor | None = None,
     transform: Callable[..., Tensor] | None = None,
 ) -> Tensor:
     r"""Scattering coefficients at every node.
@@ -93,7 +99,6 @@ def scattering(
         policy: ``"increasing"`` (default) for paths :math:`j_1 < j_2 < \dots`, or ``"all"``.
         lowpass: whether to append :math:`\Phi_J x` and :math:`\Phi_J |U_p x|` (default ``False``).
         nonlinearity: after every wavelet, see :mod:`legs.functional.nonlinearity`.
-        powers: :func:`~legs.functional.walk_powers` of ``x``, where they were computed before.
         transform: applies the filter bank, to ``[nodes, filters, ..., channels]`` (default:
             :func:`~legs.functional.wavelet_transform`).
 
@@ -122,13 +127,15 @@ def scattering(
         diffused = list(range(len(paths))) if lowpass else parents
         if not diffused:
             break
-        bank = (walk, laziness, cumulative)
+        if len(diffused) < len(paths):
+            each = signal.unbind(1)
+            signal = torch.stack([each[i] for i in diffused], dim=1)
+        bank: Any = (signal, walk, laziness, cumulative)
         options: Any = {"wavelets": bool(parents), "lowpass": lowpass}
         if transform is not None:
-            out = transform(_take(signal, diffused), *bank, **options)
+            out = transform(*bank, **options)
         else:
-            options["powers"] = powers if k == 0 else None
-            out = wavelet_transform(_take(signal, diffused), *bank, **options).movedim(0, 1)
+            out = wavelet_transform(*bank, **options).movedim(0, 1)
         if lowpass:
             low = low_nonlinearity(nonlinearity, out.is_complex())
             lows.append(split_bands(out[:, -1], low))
@@ -146,15 +153,3 @@ def scattering(
         keeps_sign = nonlinearity == "abs" and not signed.is_complex()
         outputs.append(signed if keeps_sign else signal)
     return torch.cat(outputs + lows, dim=1)
-
-
-def _take(x: Tensor, places: list[int]) -> Tensor:
-    """``x[:, places]`` for increasing places, as slices of runs."""
-    runs: list[list[int]] = []
-    for place in places:
-        if runs and place == runs[-1][1]:
-            runs[-1][1] += 1
-        else:
-            runs.append([place, place + 1])
-    parts = [x[:, start:end] for start, end in runs]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

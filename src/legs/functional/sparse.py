@@ -1,13 +1,13 @@
 r"""The one sparse primitive: :math:`y = Sx` for a CSR matrix :math:`S` and dense columns :math:`x`.
 
 PyTorch's own CSR product is fast but neither maps over models (:func:`torch.func.vmap`) nor
-compiles. Here it is wrapped once so that it does both: as a custom operator with a shape rule for
-the compiler, and as an autograd function with a mapping rule that folds the models into columns.
+compiles. Here it is wrapped once so that it does both: gathered and added for the compiler, else an
+autograd function with a mapping rule that folds the models into columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -96,10 +96,9 @@ def spmm(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
             [ 3.]])
     """
     flat = x.reshape(x.shape[0], x.shape[1:].numel())
-    # For the compiler, the operator: it costs some 20 µs per call, and its gradient does not map.
     out: Tensor
-    if torch.compiler.is_compiling():
-        out = _product_op(values, flat, pattern[:8])
+    if torch.compiler.is_compiling():  # which fuses it, and cannot look into CSR products
+        out = _gather(pattern, values.unsqueeze(-1), flat)
     else:
         out = _Spmm.apply(values, flat, *pattern)  # type: ignore[no-untyped-call]
     return out.view(pattern.rowptr.shape[0] - 1, *x.shape[1:])
@@ -112,12 +111,21 @@ class _Spmm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _save(ctx, (*inputs[:2], inputs[2:10]), output)
-        ctx.product = inputs[10]
+        values, x, *pattern, ctx.product = inputs
+        # x is kept only where the values are learned: m steps would otherwise keep m copies.
+        ctx.save_for_backward(values, x if values.requires_grad else None, *pattern)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return *_backward(ctx, grads[0])[:2], *[None] * 9
+        (grad,), (values, x, *tensors) = grads, ctx.saved_tensors
+        pattern = Pattern(*tensors)._replace(product=ctx.product)
+        grad_values = grad_x = None
+        if ctx.needs_input_grad[0]:
+            gathered = grad.index_select(0, pattern.row) * x.index_select(0, pattern.col)
+            grad_values = gathered.sum(-1)
+        if ctx.needs_input_grad[1]:
+            grad_x = spmm(pattern.transpose(), values.index_select(0, pattern.to_columns), grad)
+        return grad_values, grad_x, *[None] * len(pattern)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
@@ -130,29 +138,14 @@ class _Spmm(torch.autograd.Function):
             x = x.movedim(in_dims[1], 1)
         if in_dims[0] is None:
             return spmm(pattern, values, x), 1
-        # A value per model: no shared matrix to multiply with, so gather and add.
-        values = values.movedim(in_dims[0], 1).unsqueeze(-1)
-        messages = values * x.index_select(0, pattern.col)
-        out = x.new_zeros(pattern.rowptr.numel() - 1, *x.shape[1:])
-        return out.index_add(0, pattern.row, messages), 1
+        # A value per model: no shared matrix to multiply with.
+        return _gather(pattern, values.movedim(in_dims[0], 1).unsqueeze(-1), x), 1
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    values, x, pattern = inputs
-    # x is kept only where the values are learned: m steps would otherwise keep m copies.
-    ctx.save_for_backward(values, x if values.requires_grad else None, *pattern)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, list[None]]:
-    values, x, *tensors = ctx.saved_tensors
-    pattern = Pattern(*tensors)._replace(product=getattr(ctx, "product", None))
-    grad_values = grad_x = None
-    if ctx.needs_input_grad[0]:
-        gathered = grad.index_select(0, pattern.row) * x.index_select(0, pattern.col)
-        grad_values = gathered.sum(-1)
-    if ctx.needs_input_grad[1]:
-        grad_x = spmm(pattern.transpose(), values.index_select(0, pattern.to_columns), grad)
-    return grad_values, grad_x, [None] * 8
+def _gather(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
+    """Sums of messages ``values * x[col]``, entry by entry."""
+    zeros = x.new_zeros(pattern.rowptr.shape[0] - 1, *x.shape[1:])
+    return zeros.index_add(0, pattern.row, values * x.index_select(0, pattern.col))
 
 
 def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
@@ -165,19 +158,6 @@ def _product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     _hear_beta_warning_once()
     entries = (pattern.rowptr, pattern.col, values)
     return torch.sparse_csr_tensor(*entries, shape, check_invariants=False) @ x
-
-
-@torch.library.custom_op("legs::spmm", mutates_args=())
-def _product_op(values: Tensor, x: Tensor, pattern: Sequence[Tensor]) -> Tensor:
-    return _product(Pattern._make([*pattern, None]), values, x)
-
-
-@_product_op.register_fake
-def _(values: Tensor, x: Tensor, pattern: Sequence[Tensor]) -> Tensor:
-    return x.new_empty(pattern[0].shape[0] - 1, x.shape[1])
-
-
-_product_op.register_autograd(_backward, setup_context=_save)
 
 
 @cache

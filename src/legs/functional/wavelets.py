@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from legs.functional.diffusion import Walk, beyond_base, diffusions, high_pass, lazy_mixture
+from legs.functional.diffusion import Walk, diffusions, high_pass
 from legs.functional.operators import DiffusionOperator
 
 
@@ -42,7 +42,6 @@ def wavelet_transform(
     *,
     wavelets: bool = True,
     lowpass: bool = False,
-    powers: Tensor | None = None,
 ) -> Tensor:
     r"""Applies the bank: :math:`\Psi_0 x, \dots, \Psi_{J-1} x` and, if asked for, :math:`\Phi_J x`.
 
@@ -54,8 +53,6 @@ def wavelet_transform(
         cumulative: scales in cumulative form, ``[J, m]``, or ``[channels, J, m]``.
         wavelets: whether to return the wavelets (default ``True``).
         lowpass: whether to append the low-pass (default ``False``).
-        powers: :func:`~legs.functional.walk_powers` of ``x``, ``[nodes, m, channels]``, where
-            they were computed before: then nothing is diffused.
 
     Returns:
         ``[filters, nodes, ..., channels]``.
@@ -73,20 +70,12 @@ def wavelet_transform(
     if lowpass:
         weights.append(cumulative[..., -1:, :] - 1)
     rows = torch.cat(weights, dim=-2)
-    out: Tensor
-    if powers is None:
-        states = _differences(x, walk, laziness, cumulative.shape[-1])
-        rows = rows.to(states.dtype)
-        if rows.dim() == 3:
-            out = torch.einsum("cft,t...c->f...c", rows, states)
-        else:
-            out = torch.tensordot(rows, states, dims=([-1], [0]))
+    states = _differences(x, walk, laziness, cumulative.shape[-1])
+    rows = rows.to(states.dtype)
+    if rows.dim() == 3:
+        out = torch.einsum("cft,t...c->f...c", rows, states)
     else:
-        assert laziness is not None
-        mixed = rows @ lazy_mixture(beyond_base(laziness), cumulative.shape[-1], like=rows)
-        rule = "cfs,nsc->fnc" if mixed.dim() == 3 else "fs,nsc->fnc"
-        out = torch.einsum(rule, mixed, powers)
-        out = out.view(-1, *x.shape)
+        out = torch.tensordot(rows, states, dims=([-1], [0]))
     if lowpass:
         out = torch.cat([out[:-1], (out[-1] + x).unsqueeze(0)])
     return out

@@ -33,7 +33,6 @@ _STAGED = re.compile(r"weights\.([0-9a-f]{16})\.safetensors")
 # bound of their own have the last.
 _MOST = {"order": 16, "num_layers": 1_000, "num_scales": 1_000, "state_channels": 10_000}
 _MOST_ANY = 10_000_000
-_MOST_COLUMNS = 2_000_000
 _OPTIONAL = {"reach"}  # absent from older models
 
 
@@ -160,34 +159,12 @@ def check_sizes(described: Any) -> None:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
             waiting += [(str(key), inner) for key, inner in value.items()]
-            _check_paths(value)
         elif isinstance(value, list | tuple):
             waiting += [(name, inner) for inner in value]
         elif isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{name} is {value}, not a finite number")
         elif isinstance(value, int) and abs(value) > _MOST.get(name, _MOST_ANY):
             raise ValueError(f"{name} is {value}, more than any model has")
-
-
-def _check_paths(options: Mapping[str, Any]) -> None:
-    """Bounds the columns of scattering: the number of paths is exponential in the order."""
-    if not options.keys() & {"order", "num_scales", "scales"}:
-        return  # of something else, such as a head, which may read very many columns
-    order, scales = options.get("order", 2), options.get("num_scales", 5)
-    channels = options.get("in_channels", 1)
-    if isinstance(options.get("scales"), list | tuple):
-        scales = len(options["scales"])
-    if not all(isinstance(value, int) and value > 0 for value in (order, scales, channels)):
-        return
-    if order > _MOST["order"] or scales > _MOST["num_scales"]:
-        return  # refused by check_sizes; counting their paths would not end
-    policies = {options.get(name, "increasing") for name in ("path_policy", "paths")}
-    count = math.comb if policies == {"increasing"} else pow  # there may be both names
-    if sum(count(scales, k) for k in range(order + 1)) * channels > _MOST_COLUMNS:
-        raise ValueError(
-            f"scattering of order {order} with {scales} scales and {channels} channels has more "
-            "columns than any model"
-        )
 
 
 def check_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -> None:

@@ -63,13 +63,13 @@ def read_edges(
 def prepare_operator(
     operator: OperatorLike,
     laziness: Tensor | float,
-    backend: Backend,
     x: Tensor,
     edge_index: Tensor,
     edge_weight: Tensor | None = None,
     batch: Tensor | None = None,
     batch_size: int | None = None,
     *,
+    backend: Backend = "auto",
     validate: bool = True,
     **options: Any,
 ) -> Graph | Walk | DiffusionOperator:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch_geometric.nn.aggr import Aggregation, MultiAggregation
@@ -21,6 +22,7 @@ class Column(NamedTuple):
     name: str
 
 
+MOST_COLUMNS = 2_000_000
 # Of whole graphs: no path, no channel.
 SIZE_COLUMNS = [Column((), -1, "size", name) for name in ("nodes", "edges")]
 
@@ -47,36 +49,29 @@ def name_columns(
             tuple(steps[j][0] for j in path), channel, moment, ".".join(labels).strip(".")
         )
 
+    if len(paths) * in_channels > MOST_COLUMNS:
+        raise ValueError(f"{in_channels} channels have more than {MOST_COLUMNS:,} columns")
     pairs = [(path, channel) for path in paths for channel in range(in_channels)]
     if aggr is None or isinstance(aggr, Moments):
         names = ("",) if aggr is None else aggr.names
         return [column(path, channel, name) for path, channel in pairs for name in names]
 
     joined = isinstance(aggr, MultiAggregation) and aggr.mode == "cat"
-    columns: list[Column] = []
-    for part in list(aggr.aggrs) if joined else [aggr]:
-        name = type(part).__name__.removesuffix("Aggregation").lower()
-        width = _output_width(part, len(pairs))
-        if width == len(pairs):
-            columns += [column(path, channel, name) for path, channel in pairs]
-        else:  # recurrent or sorting aggregations: their outputs mix all columns
-            columns += [Column((), -1, name, f"{name}{i}") for i in range(width)]
-    return columns
-
-
-def _output_width(aggr: Aggregation, width: int) -> int:
-    """Runs the aggregation: PyG's have no common attribute for it."""
-    training = aggr.training
+    kinds: Any = aggr.aggrs if joined else [aggr]
+    kind_names = [type(kind).__name__.removesuffix("Aggregation").lower() for kind in kinds]
+    nodes = torch.zeros(2, len(pairs)), torch.zeros(2, dtype=torch.long)
     try:
-        with torch.no_grad():
-            out = aggr.eval()(torch.zeros(2, width), torch.zeros(2, dtype=torch.long), dim_size=1)
+        with torch.no_grad():  # PyG's aggregations have no common attribute for their width
+            width = copy.deepcopy(aggr).eval()(*nodes, dim_size=1).shape[-1]
     except (RuntimeError, ValueError) as error:
         raise ValueError(
-            f"aggr={aggr} does not take the {width} columns that scattering gives it: {error}"
+            f"aggr={aggr} does not take the {len(pairs)} columns that scattering gives it: {error}"
         ) from error
-    finally:
-        aggr.train(training)
-    return int(out.shape[-1])
+    if width == len(kind_names) * len(pairs):
+        return [column(path, channel, name) for name in kind_names for path, channel in pairs]
+    # Recurrent or sorting aggregations: their outputs mix all columns.
+    name = "-".join(kind_names)
+    return [Column((), -1, name, f"{name}{i}") for i in range(width)]
 
 
 def columns_of_features(columns: Sequence[Column], features: Sequence[str]) -> list[str]:

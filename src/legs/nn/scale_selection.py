@@ -18,13 +18,11 @@ class ScaleSelection(nn.Module):
     r"""Diffusion scales, fixed or learned by :math:`F = \mathrm{softmax}(\Theta)`.
 
     Args:
-        scales: ``"learned"`` (default), ``"dyadic"`` for :math:`1, 2, 4, \dots`, ``"infogain"`` for
-            times that :meth:`fix` sets from data, or increasing numbers, at least 1; a list of such
-            lists for one set per channel. Between integers, powers are interpolated.
+        scales: as of :class:`Scattering`, or a list of lists for one set per channel;
+            ``"infogain"`` ones are set by :meth:`fix`.
         num_scales: number :math:`J` of scales (default 5; read off a list of numbers).
         steps: number :math:`m` of diffusion steps (default: 16, or the largest scale rounded up).
-        ordering: of learned rows (default ``"ordered"``); see
-            :func:`legs.functional.select_scales`.
+        ordering: of learned rows, see :func:`legs.functional.select_scales`.
 
     >>> ScaleSelection("dyadic", num_scales=3)
     ScaleSelection(scales=(1, 2, 4), steps=4)

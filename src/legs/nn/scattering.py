@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal
 
@@ -13,13 +12,14 @@ from torch_geometric.nn.resolver import aggregation_resolver
 
 from legs import functional as fn
 from legs.functional.bank import OPERATORS as WALKS
-from legs.functional.diffusion import BASE
-from legs.functional.nonlinearity import Nonlinearity, band_parts, check_nonlinearity
-from legs.functional.operators import OperatorLike, check_name, graph_operator, is_complex
+from legs.functional.diffusion import BASE, Walk
+from legs.functional.moments import count_graphs
+from legs.functional.nonlinearity import Nonlinearity, band_parts
+from legs.functional.operators import OperatorLike, check_name, is_complex
 from legs.functional.scales import Ordering
 from legs.functional.scattering import PathPolicy
 from legs.kernels.bank import Graph, signal_energy, wavelet_transform
-from legs.kernels.csr import Batch, accelerated, check_graphs, make_batch
+from legs.kernels.csr import Batch, check_graphs, make_batch
 from legs.kernels.op import (
     Backend,
     check_backend,
@@ -33,9 +33,6 @@ from legs.nn.columns import SIZE_COLUMNS, Column, name_columns
 from legs.nn.moments import Moments
 from legs.nn.scale_selection import Scales, ScaleSelection
 from legs.nn.walk import LazyWalk
-
-# Signals, edges, weights, batch vector, number of graphs, walk powers, multiplicity.
-_Graph = tuple[Tensor, Tensor, Tensor | None, Tensor | None, int, Tensor | None, Tensor | None]
 
 # Old names of options, which models saved before have.
 RENAMED = {"paths": "path_policy", "size": "append_graph_size"}
@@ -150,7 +147,6 @@ class Scattering(nn.Module):
             raise ValueError(f"in_channels must be at least 1, or -1; got {in_channels}")
         if in_channels == -1 and learn_laziness == "channel":
             raise ValueError('in_channels must be given where learn_laziness="channel"')
-        check_nonlinearity(nonlinearity)
         check_name(operator)
         if operator not in (*WALKS, "directed") and (learn_laziness or laziness != BASE):
             raise ValueError("laziness is that of walks; heat and operators of one's own have none")
@@ -245,9 +241,10 @@ class Scattering(nn.Module):
     ) -> Tensor:
         """Scatters the signals ``x`` on a graph or a batch of graphs.
 
-        Two more arguments are computed once for a data set. ``powers``: :meth:`walk_powers` of the
-        same nodes; the first order needs no diffusion then. ``multiplicity``: how many equivalent
-        nodes each one stands for (:func:`legs.data.merge_equivalent`); moments are those of all.
+        Two more arguments are computed once for a data set. ``powers``:
+        :func:`legs.functional.walk_powers` of ``x``, which kernels for GPUs read in place of
+        diffusing it. ``multiplicity``: how many equivalent nodes each one stands for
+        (:func:`legs.data.merge_equivalent`); moments are those of all.
         """
         if self.in_channels == -1 and x.dim() == 2:
             self._name_columns(x.shape[1])
@@ -266,25 +263,19 @@ class Scattering(nn.Module):
             raise ValueError('merged nodes need operator="walk" and a nonlinearity by name')
         edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
         dtype = x.dtype
-        enabled = not torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
-        with torch.autocast(x.device.type, enabled=False) if enabled else nullcontext():
+        with torch.autocast(x.device.type, enabled=False):
             if dtype in (torch.float16, torch.bfloat16):
                 x = x.float()
-            num_graphs = 1 if batch is None else batch_size
-            if num_graphs is None:
-                assert batch is not None
-                if batch.shape != x.shape[:1]:
-                    fn.check_batch(batch, x.shape[0], None, torch.empty(2, 0, dtype=torch.long))
-                num_graphs = int(batch[-1]) + 1
-            graph = (x, edge_index, edge_weight, batch, num_graphs, powers, multiplicity)
+            num_graphs = count_graphs(batch, batch_size)
+            graphs = (edge_index, edge_weight, batch, num_graphs)
             fused = self._is_standard and (
-                not needs_gradient(x) or self._has_signal_gradient(*graph)
+                not needs_gradient(x) or (multiplicity is None and self._has_signal_gradient(x))
             )
             if fused and use_fused(self.backend, x, edge_weight, num_graphs, multiplicity):
-                checks = (self.validate, self.is_sorted)
-                out = self._fused(make_batch(*graph, *checks, operator=self.operator), graph)
+                more: Any = (powers, multiplicity, self.validate, self.is_sorted, self.operator)
+                out = self._fused(make_batch(x, *graphs, *more), graphs)
             else:
-                out = self._cascade(*graph)
+                out = self._cascade(x, *graphs, multiplicity)
             if not self.flatten:
                 out = out.unflatten(1, (self.num_paths, self.in_channels, -1))
                 out = out.squeeze(-1) if self.aggr is None else out
@@ -313,20 +304,20 @@ class Scattering(nn.Module):
         # Logits of another dtype are rounded as the reference rounds them.
         return theta if usual and theta is not None and theta.dtype == dtype else None
 
-    def _has_signal_gradient(self, x: Tensor, *graph: Any) -> bool:
+    def _has_signal_gradient(self, x: Tensor) -> bool:
         """Whether the operator has a gradient in the signals ``x``."""
         if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return False
-        plain = x.device.type == "cpu" and graph[-2:] == (None, None)
-        return plain and getattr(self.aggr, "order", 0) == 4 and self._logits(x.dtype) is not None
+        moments = getattr(self.aggr, "order", 0)
+        return x.device.type == "cpu" and moments == 4 and self._logits(x.dtype) is not None
 
-    def _fused(self, batch: Batch, graph: _Graph) -> Tensor:
+    def _fused(self, batch: Batch, graphs: tuple[Any, Any, Any, Any]) -> Tensor:
         assert isinstance(self.aggr, Moments)
         x, theta = batch.x, self._logits(batch.x.dtype)
         if theta is not None:
 
             def reference(theta: Tensor, x: Tensor) -> Tensor:
-                return self._cascade(x, *graph[1:], fn.select_scales(theta))
+                return self._cascade(x, *graphs, None, fn.select_scales(theta))
 
             again = reference if x.requires_grad else None
             out = scattering_moments(batch, theta, self.path_policy, logits=True, reference=again)
@@ -345,44 +336,32 @@ class Scattering(nn.Module):
         edge_weight: Tensor | None,
         batch: Tensor | None,
         num_graphs: int,
-        powers: Tensor | None,
-        multiplicity: Tensor | None,
+        multiplicity: Tensor | None = None,
         cumulative: Tensor | None = None,
     ) -> Tensor:
         signal, times, counts = x, None, None
-        powers = None if powers is None else powers.to(x.dtype)
-        backend, validate = self.backend, self.validate
+        options: Any = {}
         if multiplicity is not None:
-            if backend == "fused":
+            if self.backend == "fused":
                 raise ValueError('backend="fused" computes merged nodes in its moments only')
-            if validate and not torch.compiler.is_compiling():
+            if self.validate and not torch.compiler.is_compiling():
                 check_graphs(edge_index, edge_weight, batch, len(x), num_graphs, merged=True)
-            counts, backend, validate = multiplicity.to(x.dtype), "reference", False
+            counts, options = multiplicity.to(x.dtype), {"backend": "reference", "validate": False}
             signal, edge_weight, times = fn.masses(x, edge_index, edge_weight, multiplicity)
-            powers = None if powers is None else powers * times.unsqueeze(-1)
-        laziness = self._laziness(x.dtype)
-        if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
-            # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
-            # the backward graph; a tensor is not.
-            laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
-        graphs = (x, edge_index, edge_weight, batch, None if batch is None else num_graphs)
-        options: Any = {"validate": validate, "is_sorted": self.is_sorted}
-        options["bands"] = self.selection.num_scales + self.lowpass
-        options["states"] = self.selection.steps + 1
-        walk = prepare_operator(self.operator, laziness, backend, *graphs, **options)
-        cascade: Any = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
-        cascade["nonlinearity"] = self.nonlinearity
+        graphs = (edge_index, edge_weight, batch, num_graphs)
+        options |= {"is_sorted": self.is_sorted, "lowpass": self.lowpass}
+        walk, laziness = self._prepare(x, *graphs, **options)
+        options = {"order": self.order, "policy": self.path_policy, "lowpass": self.lowpass}
+        options["nonlinearity"] = self.nonlinearity
         if isinstance(walk, Graph):
-            cascade["transform"] = partial(wavelet_transform, operator=self.operator)
+            options["transform"] = partial(wavelet_transform, operator=self.operator)
         cumulative = self.selection().to(x.dtype) if cumulative is None else cumulative
         bank: Any = (walk, laziness, cumulative)
-        coefficients = fn.scattering(signal, *bank, **cascade, powers=powers)
+        coefficients = fn.scattering(signal, *bank, **options)
         if times is not None:
             coefficients = coefficients / times.unsqueeze(-1)
         if self.aggr is None:
             return coefficients.flatten(1)
-        if batch is None:
-            batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
         if self.nonlinearity == "abs":
             order_0, others = coefficients.split([1, coefficients.shape[1] - 1], dim=1)
             coefficients = torch.cat([order_0, others.abs()], dim=1)
@@ -399,20 +378,29 @@ class Scattering(nn.Module):
         options["energy"] = energy.unsqueeze(1)
         return fn.moments(coefficients, batch, num_graphs, **options).flatten(1)
 
+    def _prepare(
+        self, x: Tensor, *graphs: Any, lowpass: bool = True, **options: Any
+    ) -> tuple[Graph | Walk | fn.DiffusionOperator, Tensor | float]:
+        """What diffuses (:func:`legs.nn.adjacency.prepare_operator`), and its laziness."""
+        laziness = self._laziness(x.dtype)
+        if torch.compiler.is_compiling() and not isinstance(laziness, Tensor):
+            # With dynamic shapes a float is a symbolic scalar, which Inductor fails to hand to
+            # the backward graph; a tensor is not.
+            laziness = torch.full((), laziness, dtype=x.dtype, device=x.device)
+        sizes = {"bands": self.selection.num_scales + lowpass, "states": self.selection.steps + 1}
+        options = {"backend": self.backend, "validate": self.validate, **sizes, **options}
+        return prepare_operator(self.operator, laziness, x, *graphs, **options), laziness
+
+    def _operator(
+        self, x: Tensor, edge_index: Tensor | Any, edge_weight: Tensor | None
+    ) -> fn.DiffusionOperator:
+        """The operator of a graph, in the precision of ``x``."""
+        graph = read_edges(edge_index, edge_weight, x)
+        return fn.graph_operator(self.operator, *graph, len(x), x.dtype, self._laziness(x.dtype))
+
     def _laziness(self, dtype: torch.dtype) -> Tensor | float:
         laziness = self.walk.laziness
         return laziness.to(dtype) if isinstance(laziness, Tensor) else laziness
-
-    def walk_powers(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        """Diffusions that depend on no parameter, ``[nodes, steps, in_channels]``, for the first
-        order: computed once for a data set, for all epochs and models with the same ``steps``."""
-        if self.operator != "walk":
-            raise ValueError('walk_powers are those of operator="walk"')
-        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
-        walk = accelerated(fn.random_walk(edge_index, edge_weight, x.shape[0], x.dtype))
-        return fn.walk_powers(x, walk, self.selection.steps)
 
     def scale_weights(self) -> Tensor:
         """The selection matrix ``F``, ``[num_scales, steps]``, or one for each channel."""
@@ -431,21 +419,20 @@ class Scattering(nn.Module):
         theta, cumulative = self.selection.theta, self.selection()
         if theta is not None:
             cumulative = fn.select_scales(theta.detach().double(), self.selection.ordering)
-        shape, banks = self._banks(cumulative.detach())
+        laziness = torch.as_tensor(self.walk.laziness, dtype=torch.float64)
+        shape, size = self._channels(cumulative), cumulative.shape[-2:]
+        banks = cumulative.detach().expand(*shape, *size).reshape(-1, *size)
         bounds = [
-            fn.frame_bounds(bank, spectrum=fn.operator_spectrum(self.operator, float(laziness)))
-            for bank, laziness in banks
+            fn.frame_bounds(bank, spectrum=fn.operator_spectrum(self.operator, float(own)))
+            for bank, own in zip(banks, laziness.expand(shape).reshape(-1), strict=True)
         ]
         lower, upper = torch.tensor(bounds, dtype=torch.float64).unbind(1)
         return lower.view(shape), upper.view(shape)
 
-    def _banks(self, cumulative: Tensor) -> tuple[torch.Size, list[tuple[Tensor, Tensor]]]:
-        """Scales and laziness of each channel, or of all: ``[channels]`` or ``[]``."""
-        laziness = torch.as_tensor(self.walk.laziness, dtype=torch.float64)
-        size = cumulative.shape[-2:]
-        shape = torch.broadcast_shapes(laziness.shape, cumulative.shape[:-2])
-        banks = cumulative.expand(*shape, *size).reshape(-1, *size)
-        return shape, list(zip(banks, laziness.expand(shape).reshape(-1), strict=True))
+    def _channels(self, cumulative: Tensor) -> torch.Size:
+        """``[channels]`` if these have their own laziness or scales, else ``[]``."""
+        own: Any = self.walk.laziness
+        return cumulative.shape[:-2] or getattr(own, "shape", torch.Size())
 
     def fit_scales(
         self,
@@ -467,16 +454,12 @@ class Scattering(nn.Module):
         >>> module.fit_scales(x, edge_index).expected_scales().round(decimals=2)
         tensor([ 1.0000,  1.6200, 16.0000])
         """
-        edge_index, edge_weight = read_edges(edge_index, edge_weight, x)
-        if batch is not None and batch_size is None:
-            batch_size = int(batch[-1]) + 1
-        laziness = self._laziness(x.dtype)
-        graph = (edge_index, edge_weight, len(x), x.dtype)
-        operator = graph_operator(self.operator, *graph, laziness)
-        sizes = (self.selection.num_scales, self.selection.steps, batch, batch_size or 1)
+        operator = self._operator(x, edge_index, edge_weight)
+        selection = self.selection
+        sizes = (selection.num_scales, selection.steps, batch, count_graphs(batch, batch_size))
         times = fn.infogain_scales(x, operator, *sizes).tolist()
-        self.selection.fix(times[:-1] if per_channel else times[-1], self.selection.steps)
-        self.selection.to(x)
+        selection.fix(times[:-1] if per_channel else times[-1], selection.steps)
+        selection.to(x)
         return self
 
     def bank(
@@ -493,12 +476,8 @@ class Scattering(nn.Module):
         tensor([[ 0.5000,  0.0000,  0.5000],
                 [-0.5000,  0.0000,  0.5000]])
         """
-        graph, laziness = read_edges(edge_index, edge_weight, x), self._laziness(x.dtype)
-        cumulative = self.selection().to(x.dtype)
-        sizes: Any = {"bands": cumulative.shape[-2] + 1, "states": cumulative.shape[-1] + 1}
-        sizes["validate"] = self.validate
-        walk = prepare_operator(self.operator, laziness, self.backend, x, *graph, **sizes)
-        bank: Any = (x, walk, laziness, cumulative)
+        walk, laziness = self._prepare(x, *read_edges(edge_index, edge_weight, x))
+        bank: Any = (x, walk, laziness, self.selection().to(x.dtype))
         if not isinstance(walk, Graph):
             return fn.wavelet_transform(*bank, lowpass=True).movedim(0, 1)
         return wavelet_transform(*bank, lowpass=True, operator=self.operator)
@@ -517,14 +496,11 @@ class Scattering(nn.Module):
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
             num_nodes = edge_index.shape[0]
         nodes = int(edge_index.max()) + 1 if num_nodes is None else num_nodes
-        one = torch.eye(nodes).to(cumulative)
-        graph = read_edges(edge_index, edge_weight, one)
-        shape, banks = self._banks(cumulative)
-        parts = []
-        for bank, laziness in banks:
-            operator = graph_operator(self.operator, *graph, nodes, one.dtype, laziness)
-            parts.append(fn.wavelet_transform(one, operator, None, bank, lowpass=True))
-        return torch.stack(parts) if shape else parts[0]
+        one, channels = torch.eye(nodes).to(cumulative), self._channels(cumulative)
+        operator = self._operator(one, edge_index, edge_weight)
+        one = one.unsqueeze(-1).expand(-1, -1, *(channels or (1,)))
+        filters = fn.wavelet_transform(one, operator, None, cumulative, lowpass=True)
+        return filters.movedim(-1, 0) if channels else filters.squeeze(-1)
 
     def responses(self, eigenvalues: Tensor) -> Tensor:
         r"""Frequency responses of the bank, ``[num_scales + 1, points]``.
@@ -542,11 +518,9 @@ class Scattering(nn.Module):
     ) -> Tensor:
         r"""The signals ``[nodes, channels]`` whose bands come nearest to the given ones.
 
-        The least-squares inverse of :meth:`bank` in the operator's inner product,
-        :math:`\|x\|^2 = \sum_i x_i^2 / d_i` for the paper's walk: see
-        :func:`legs.functional.invert_bank`, whose options it takes. For bands of a signal it is
-        that signal, to a rounding error times the condition number
-        :math:`\sqrt{C_u / C_l}` of :meth:`frame_bounds`.
+        The least-squares inverse of :meth:`bank`; options are those of
+        :func:`legs.functional.invert_bank`. For bands of a signal it is that signal, to a rounding
+        error times the condition number :math:`\sqrt{C_u / C_l}` of :meth:`frame_bounds`.
 
         >>> module, edge_index = Scattering(1), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> x = torch.tensor([[1.0], [2.0], [4.0]])
@@ -554,17 +528,16 @@ class Scattering(nn.Module):
         True
         """
         cumulative = self.selection().to(bands.real.dtype)
-        graph = read_edges(edge_index, edge_weight, bands.real[:, 0])
-        dtype = cumulative.dtype
-        operator = graph_operator(self.operator, *graph, len(bands), dtype, self._laziness(dtype))
+        operator = self._operator(bands.real[:, 0], edge_index, edge_weight)
         return fn.invert_bank(bands, operator, cumulative, **options)
 
     def harden(self) -> Scattering:
         r"""A copy with fixed scales: increasing ones that maximise :math:`\sum_j \log F_{jt_j}`."""
         weights = self.scale_weights().detach()
         hardened = copy.deepcopy(self)
-        several, harden = weights.dim() == 3, fn.harden_scales
-        times: Any = [harden(each) for each in weights] if several else harden(weights)
+        rows = weights if weights.dim() == 3 else weights.unsqueeze(0)
+        times: Any = [fn.harden_scales(each) for each in rows]
+        times = times if weights.dim() == 3 else times[0]
         fixed = ScaleSelection(times, steps=self.selection.steps)
         hardened.selection = fixed.to(weights)
         return hardened
@@ -581,23 +554,18 @@ class Scattering(nn.Module):
         for name in ("operator", "nonlinearity"):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"Scattering with {name} of one's own cannot be saved; use a name")
+        names = ["in_channels", "order", "path_policy", "lowpass", "operator", "nonlinearity"]
+        names += ["flatten", "append_graph_size", "validate"]
+        selection = self.selection
         return {
-            "in_channels": self.in_channels,
-            "scales": "learned" if self.selection.learned else self.selection.initial or "infogain",
-            "num_scales": self.selection.num_scales,
-            "steps": self.selection.steps,
-            "order": self.order,
-            "path_policy": self.path_policy,
-            "lowpass": self.lowpass,
-            "ordering": self.selection.ordering,
+            **{name: getattr(self, name) for name in names},
+            "scales": "learned" if selection.learned else selection.initial or "infogain",
+            "num_scales": selection.num_scales,
+            "steps": selection.steps,
+            "ordering": selection.ordering,
             "laziness": self.walk.initial,
             "learn_laziness": self.walk.learn,
-            "operator": self.operator,
-            "nonlinearity": self.nonlinearity,
             "aggr": aggr,
-            "flatten": self.flatten,
-            "append_graph_size": self.append_graph_size,
-            "validate": self.validate,
         }
 
     def __repr__(self) -> str:

@@ -12,7 +12,6 @@ from legs.functional.diffusion import BASE, Walk
 from legs.functional.nonlinearity import (
     Nonlinearity,
     band_parts,
-    check_nonlinearity,
     low_nonlinearity,
 )
 from legs.functional.operators import DiffusionOperator, OperatorLike, check_name, is_complex
@@ -94,7 +93,6 @@ class WaveletConv(nn.Module):
         check_name(operator)
         if scales == "infogain":
             raise ValueError("pass the scales of Scattering(scales='infogain') as a list")
-        check_nonlinearity(nonlinearity)
         if in_channels == -1 and edge_dim is not None:
             raise ValueError("in_channels must be given where edge_dim is")
         if mixing not in ("separable", "full"):
@@ -166,12 +164,10 @@ class WaveletConv(nn.Module):
         self, x: Tensor, edge_index: Tensor, *graphs: Any
     ) -> Graph | Walk | DiffusionOperator:
         """The graphs for :meth:`convolve`, of all layers with the same scales."""
-        options: dict[str, Any] = {"validate": self.validate, "is_sorted": self.is_sorted}
+        options: dict[str, Any] = {"backend": self.backend, "validate": self.validate}
         options |= {"bands": self.num_wavelets + self.lowpass, "states": self.selection.steps + 1}
-        options["largest"] = self.largest
-        return prepare_operator(
-            self.operator, BASE, self.backend, x, edge_index, *graphs, **options
-        )
+        options |= {"is_sorted": self.is_sorted, "largest": self.largest}
+        return prepare_operator(self.operator, BASE, x, edge_index, *graphs, **options)
 
     def convolve(
         self,

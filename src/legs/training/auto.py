@@ -55,7 +55,7 @@ Report = Callable[[dict[str, float]], None]
 
 FOLDS = 5
 MINUTES, ROWS = 2.5, 1_000  # by default: so many minutes, for so many graphs or fewer
-TREES, ROUNDS, EPOCHS = 200, 150, 30
+TREES, ROUNDS, EPOCHS = 200, 150, 30  # at most; of trees, for one target
 RATE = 3  # of networks, times the learning rate of the options
 # Fewer are no model; a candidate that has no time for them is left out.
 FEWEST = 20
@@ -478,7 +478,8 @@ def _try_trees(
         rate = FEWEST / (time.monotonic() - start) / (len(inner.folds) + 1)
         if seconds * rate < FEWEST and kind == "boosting" and not alone:
             return None
-        size = int(np.clip(seconds * rate, FEWEST, TREES if kind == "forest" else ROUNDS))
+        most = (TREES if kind == "forest" else ROUNDS) / y.shape[1] ** 0.5
+        size = int(np.clip(seconds * rate, FEWEST, max(most, FEWEST)))
 
     def fit(index: Indices) -> Callable[[Table], Floats]:
         trees = grow(index, size)

@@ -15,7 +15,8 @@ from torch import Tensor
 Floats = NDArray[np.float64]
 Single = NDArray[np.float32]
 
-# Rows that the likelihood is computed on: a Cholesky factor for each of some hundred settings.
+# Rows that the likelihood of one target is computed on; of several targets fewer, so that it takes
+# as long. Each of some hundred settings needs a Cholesky factor.
 MOST_TUNED = 600
 START, RANGE = (-1.0, -1.0, -2.0, -3.0), (-7.0, 4.0)
 _LARGEST_COUNT = 20
@@ -76,7 +77,8 @@ class Gram:
 
     def _tuned(self, y: Floats, seed: int) -> Floats:
         """Maximizes the marginal likelihood of some of the rows."""
-        rows = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isnan(y)))[:MOST_TUNED]
+        most = int(MOST_TUNED / self.y.shape[1] ** (1 / 3))
+        rows = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isnan(y)))[:most]
         if len(rows) < 2 or (deviation := y[rows].std()) == 0:
             return np.array(START)
         target = (y[rows] - y[rows].mean()) / deviation

@@ -15,11 +15,11 @@ from legs import functional as fn
 from legs.data.dataset import GraphBatch
 from legs.data.errors import DataError
 from legs.data.splits import Split
-from legs.models import LEGSNet, Network, available, create
+from legs.models import Network, available, create
 from legs.models.catalogue import nearest
 from legs.nn import RBF
 from legs.training.checkpoint import State
-from legs.training.inputs import powers_fit, predict, unchecked
+from legs.training.inputs import predict, unchecked
 from legs.training.loop import Report, train
 from legs.training.options import TrainingOptions
 from legs.training.task import Task
@@ -104,22 +104,17 @@ def fit_nodes(
         network.to(device, options.dtype)
         x, batch = data.x.to(options.dtype), torch.zeros(len(classes), dtype=torch.long)
         graph = GraphBatch(x, data.edge_index, weight, batch, 1, None).to(device)
-        # What no parameter changes is computed once.
-        fixed, powers, steps = network.embedding_is_fixed, None, network.power_steps or 0
-
-        def embed(network: Network) -> Tensor:
-            return network.embed(*graph[:5], powers=powers)
-
+        # An embedding without parameters is computed once.
+        fixed = network.embedding_is_fixed
         with torch.no_grad(), unchecked(network):
-            if not fixed and isinstance(network, LEGSNet) and steps and powers_fit(x, steps):
-                powers = network.scattering.walk_powers(*graph[:3])
-            features = embed(network)
+            features = network.embed(*graph[:5])
         if isinstance(network.head, RBF):
             network.initialize(graph.x, features[torch.as_tensor(split.train).to(device)])
 
     def nodes(network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
         # The head sees these nodes only, and so do the statistics of its batch norm.
-        return network.predict_from((features if fixed else embed(network))[index], mask)
+        embedded = features if fixed else network.embed(*graph[:5])
+        return network.predict_from(embedded[index], mask)
 
     # One step per epoch, on all training nodes.
     options = replace(options, batch_size=len(classes))

@@ -22,8 +22,8 @@ from torch import Tensor
 
 Floats = NDArray[np.float64]
 
-# Columns that boosting reads, if there are more: the others cost time and change no score.
-MOST_COLUMNS, TREES_TO_CHOOSE = 256, 50
+# Columns that forests and boosting read, if there are more: the rest costs time, changes no score.
+FOREST_COLUMNS, BOOSTING_COLUMNS = 512, 256
 # Steps of a walk through trees that are taken at once: rows times trees.
 _AT_ONCE = 1_000_000
 
@@ -89,32 +89,37 @@ def fit_forest(x: NDArray[np.float32], y: Floats, trees: int, seed: int) -> Tree
     """
     labels = bool(np.isin(y[~np.isnan(y)], (0, 1)).all())
     parts, offsets = [], []
+    used = _important(x, y, FOREST_COLUMNS, seed)
     for k, (rows, target) in enumerate(_columns(y)):
-        forest = _forest(trees, seed, labels).fit(x[rows], target)
+        forest = ExtraTreesRegressor(
+            trees,
+            max_features="sqrt" if labels else 1 / 3,
+            min_samples_leaf=2,
+            random_state=seed,
+            n_jobs=torch.get_num_threads(),
+        ).fit(x[rows][:, used], target)
         for tree in (estimator.tree_ for estimator in forest.estimators_):
             leaf = tree.children_left < 0
             value = np.where(leaf, tree.value[:, 0, 0], 0) / trees
             children = (tree.children_left, tree.children_right)
-            parts.append((k, leaf, tree.feature, tree.threshold, *children, value))
+            feature = used[np.maximum(tree.feature, 0)]
+            parts.append((k, leaf, feature, tree.threshold, *children, value))
         offsets.append(0.0)
     return _joined(parts, offsets, logistic=False)
 
 
 def fit_boosting(x: NDArray[np.float32], y: Floats, rounds: int, seed: int, labels: bool) -> Trees:
-    """Gradient boosting, a model per column of ``y``: of continuous targets, or of ``labels``.
-
-    Of many features it reads those that a forest on the same rows finds important.
-    """
+    """Gradient boosting, a model per column of ``y``: of continuous targets, or of ``labels``."""
     kind = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
     options: dict[str, Any] = {"early_stopping": False, "random_state": seed}
     options |= {"max_features": 0.2, "min_samples_leaf": 10, "l2_regularization": 1.0}
     parts, offsets = [], []
+    used = _important(x, y, BOOSTING_COLUMNS, seed)
     for k, (rows, target) in enumerate(_columns(y)):
         if len(np.unique(target)) < 2:  # nothing to boost
             share = float(target.mean()) if len(target) else 0.5
             offsets.append(np.log((share + 0.01) / (1.01 - share)) if labels else share)
             continue
-        used = _important(x[rows], target, seed, labels)
         model: Any = kind(learning_rate=min(0.3, 15 / rounds), max_iter=rounds, **options).fit(
             x[rows][:, used], target
         )
@@ -129,24 +134,18 @@ def fit_boosting(x: NDArray[np.float32], y: Floats, rounds: int, seed: int, labe
     return _joined(parts, offsets, logistic=labels)
 
 
-def _important(
-    x: NDArray[np.float32], target: Floats, seed: int, labels: bool
-) -> NDArray[np.int64]:
-    """The columns that tell most about a target."""
-    if x.shape[1] <= MOST_COLUMNS:
+def _important(x: NDArray[np.float32], y: Floats, most: int, seed: int) -> NDArray[np.int64]:
+    """The ``most`` columns of ``x`` that a small forest of all targets finds most important."""
+    if x.shape[1] <= most:
         return np.arange(x.shape[1])
-    forest = _forest(TREES_TO_CHOOSE, seed, labels).fit(x, target)
-    return np.sort(np.argsort(-forest.feature_importances_, kind="stable")[:MOST_COLUMNS])
-
-
-def _forest(trees: int, seed: int, labels: bool) -> ExtraTreesRegressor:
-    return ExtraTreesRegressor(
-        trees,
-        max_features="sqrt" if labels else 1 / 3,
-        min_samples_leaf=2,
-        random_state=seed,
-        n_jobs=torch.get_num_threads(),
-    )
+    present = ~np.isnan(y)
+    count = np.maximum(present.sum(0), 1)
+    z = np.where(present, y, 0)
+    z = np.where(present, z - z.sum(0) / count, 0)  # a missing target is an average one
+    z /= np.maximum(np.sqrt((z**2).sum(0) / count), 1e-12)
+    forest = ExtraTreesRegressor(50, max_features="sqrt", min_samples_leaf=2, random_state=seed)
+    order = np.argsort(-forest.fit(x, z).feature_importances_, kind="stable")
+    return np.sort(order[:most])
 
 
 def _columns(y: Floats) -> Iterable[tuple[NDArray[np.int64], Floats]]:
