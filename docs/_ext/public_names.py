@@ -25,7 +25,7 @@ class Public(Directive):
         lines = ["```{eval-rst}", f".. py:module:: {name}", ""]
         lines += inspect.cleandoc(module.__doc__ or "").splitlines()
         names = sorted(module.__all__, key=str.lower)
-        lines += ["", ".. autosummary::", "", *(f"   ~{name}.{each}" for each in names)]
+        lines += ["", ".. autosummary::", "", *(f"   {each}" for each in names)]
         for each in names:
             lines += ["", *_describe(f"{name}.{each}", getattr(module, each))]
         lines += ["", "```"]
