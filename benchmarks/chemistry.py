@@ -3,16 +3,15 @@
     python -m benchmarks.chemistry FOLDER --data DIRECTORY [--sets esol freesolv] [--seeds 2]
         [--chemprop ENVIRONMENT] [--device cuda]
 
-Every cell, a set, split and method, is a JSON file in FOLDER; those that exist are not run again.
+Every cell, a set, split and method, is a JSON file in FOLDER/scores; those that exist are not run
+again. FOLDER/results.md is made of them.
 DIRECTORY holds MoleculeNet's esol.csv, freesolv.csv, bbbp.csv and tox21.csv; the other sets are
 loaded by name. All methods train on the same rows, validation rows included (``legs-deep`` and
 chemprop stop by these), and are scored on the test rows: root mean squared error (of standardized
 targets, the mean, where there are several), or the mean ROC-AUC of the labels. Trees have
 scikit-learn's defaults and, like ``auto``, RDKit's descriptors and Morgan counts; zinc-bbab, whose
 targets are descriptors, has counts alone. chemprop, with its defaults, is that of an environment
-of its own (``ENVIRONMENT/bin/chemprop``). The table has means over the splits, with the standard
-deviation between them, the mean difference from the best method with its standard error, seconds
-of CPU (of cells that were run on one), and how many test values the 90 % intervals cover.
+of its own (``ENVIRONMENT/bin/chemprop``).
 """
 
 from __future__ import annotations
@@ -55,10 +54,21 @@ SETS: dict[str, dict[str, Any]] = {
 }
 METHODS = ("forest-default", "boosting-default", "kernel", "auto", "legs-deep", "chemprop")
 SPLITS = ("random", "scaffold")
+HIGHER = ("bbbp", "tox21")  # sets whose score is an area under the curve
+PAGE = """# Tables of molecules
+
+`python -m benchmarks.chemistry docs/results/chemistry`: `legs train` with its defaults (`auto`) and
+`legs-deep` alone, beside chemprop with its defaults and scikit-learn's random forest and gradient
+boosting (on RDKit's descriptors and Morgan counts), on the same rows: 80 % train, 10 % validate and
+10 % test, at random or by scaffold. Scores are root mean squared errors in the target's units
+(zinc-bbab: the mean over ten standardized targets), or areas under the ROC curve (bbbp; tox21: the
+mean over twelve labels): mean ± standard deviation over splits, and how many. *auto behind* is the
+mean difference from the method with the best mean, positive where `auto` is worse, with its
+standard error over the splits that both have."""
 
 
 def main() -> None:
-    """Runs the missing cells and prints the table."""
+    """Runs the missing cells, and writes and prints the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, required=True)
@@ -71,14 +81,14 @@ def main() -> None:
     parser.add_argument("--chemprop", type=Path, help="environment that has it")
     parser.add_argument("--device", default="cpu", help="of legs-deep and chemprop")
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+    (options.folder / "scores").mkdir(parents=True, exist_ok=True)
     chosen = [m for m in options.methods if m != "chemprop" or options.chemprop]
     for method in chosen:
         for name in options.sets:
             data: GraphDataset | None = None
             for kind in options.splits:
                 for seed in range(options.seeds):
-                    path = options.folder / f"{name}-{kind}-{seed}-{method}.json"
+                    path = options.folder / "scores" / f"{name}-{kind}-{seed}-{method}.json"
                     if path.exists():
                         continue
                     data = data or read(options.data, name, options.limit)
@@ -93,7 +103,7 @@ def main() -> None:
                     cell["versions"] |= installed("rdkit", "chemprop")
                     write_atomically(path, json.dumps(cell, indent=1).encode())
                     print(path.stem, f"{cell['score']:.4f}", f"{cell['seconds']:.0f} s", flush=True)
-    print_table(options.folder)
+    print(write_page(options.folder))
 
 
 def read(folder: Path, name: str, limit: int | None = None) -> GraphDataset:
@@ -232,28 +242,73 @@ def trees(data: GraphDataset, split: Split, kind: str, seed: int) -> Any:
     return np.stack(answers, axis=1)
 
 
-def print_table(folder: Path) -> None:
-    """Means and standard deviations over splits, differences from the best, mean ranks."""
-    cells = pd.DataFrame([json.loads(path.read_text()) for path in folder.glob("*.json")])
-    cells["covered"] = cells.get("coverage", pd.Series(dtype=float)).astype(float)
-    cells["cpu_seconds"] = cells["cpu_seconds"].where(cells["device"].str.startswith("CPU"))
-    table = cells.groupby(["set", "split", "method"]).agg(
-        score=("score", "mean"),
-        deviation=("score", "std"),
-        splits=("score", "size"),
-        cpu_seconds=("cpu_seconds", "mean"),
-        covered=("covered", "mean"),
-    )
-    losses = cells["score"].where(~cells["set"].isin(["bbbp", "tox21"]), -cells["score"])
-    wide = cells.assign(score=losses).pivot(
-        index=["set", "split", "seed"], columns="method", values="score"
-    )
-    means = wide.groupby(level=[0, 1]).mean()
-    best = [wide.at[row, means.loc[row[:2]].idxmin()] for row in wide.index]
-    behind = wide.sub(best, axis=0).groupby(level=[0, 1])
-    table["behind"], table["standard error"] = behind.mean().stack(), behind.sem().stack()
-    print(table.round(3).to_string())
-    print("mean rank", means.rank(axis=1).mean().sort_values().round(2).to_string(), sep="\n")
+def write_page(folder: Path) -> str:
+    """Writes the table of all cells, and the reliability of probabilities, and returns the page."""
+    cells = pd.DataFrame([json.loads(path.read_text()) for path in folder.glob("scores/*.json")])
+    cells = cells.reindex(columns=[*cells, *{"coverage", "bins"}.difference(cells)])
+    by = ["set", "split", "method"]
+    losses = cells["score"].where(~cells["set"].isin(HIGHER), -cells["score"])
+    wide = cells.assign(score=losses).pivot(index=["set", "split", "seed"], columns="method")
+    wide, means = wide["score"], cells.assign(score=losses).pivot_table("score", by[:2], "method")
+    # The first of a set and split, and how far the others are behind it on the splits of both.
+    first = [means.loc[row[:2]].idxmin() for row in wide.index]
+    best = [wide.at[row, name] for row, name in zip(wide.index, first, strict=True)]
+    behind = wide.sub(best, axis=0).groupby(level=[0, 1]).agg(["mean", "sem"])
+    scores = cells.groupby(by)["score"].agg(["mean", "std", "size"])
+    rows = []
+    for where, group in scores.groupby(level=[0, 1]):
+        row = {"set": where[0], "split": where[1]}
+        for method, (mean, deviation, size) in group.droplevel([0, 1]).iterrows():
+            row[method] = f"{mean:.3f} ± {deviation:.3f} ({size:.0f})".replace(" ± nan", "")
+        if "auto" in means and not np.isnan(means.at[where, "auto"]):
+            gap = "{:.3f} ± {:.3f}".format(*behind.loc[where, "auto"])
+            row["auto behind"] = "first" if means.loc[where].idxmin() == "auto" else gap
+        rows.append(row)
+    ranks = means.rank(axis=1).mean().sort_values().round(2)
+    cpu = cells[cells["device"].str.startswith("CPU")]
+    cpu = cpu.pivot_table("cpu_seconds", "set", "method").round(0)
+    covered = cells[(cells["split"] == "random") & cells["coverage"].notna()]
+    parts = [PAGE, _markdown(pd.DataFrame(rows).fillna("").set_index("set"))]
+    parts += ["Mean rank, where a method was run:", _markdown(ranks.to_frame("mean rank"))]
+    parts += ["Seconds of CPU, of cells that were run on one:", _markdown(cpu.fillna("–"))]
+    if len(covered):
+        share = np.average(covered["coverage"].astype(float), weights=covered["rows"])
+        parts.append(f"Intervals of 90 % cover {share:.1%} of test values over random splits.")
+    if cells["bins"].notna().any():
+        _draw_reliability(cells[cells["bins"].notna()], folder / "reliability.svg")
+        parts.append("![Reliability of the probabilities of auto](reliability.svg)")
+    for name in ("device", "commit"):
+        parts.append(f"{name.capitalize()}: " + "; ".join(sorted(cells[name].unique())) + ".")
+    text = "\n\n".join(parts) + "\n"
+    write_atomically(folder / "results.md", text.encode())
+    return text
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    table = table.reset_index()
+    lines = [[*table], ["---"] * len(table.columns), *table.astype(str).to_numpy()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _draw_reliability(cells: pd.DataFrame, file: Path) -> None:
+    """Observed share over mean predicted probability, all splits of a set together."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(4, 4))
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    for name, group in cells[cells["method"] == "auto"].groupby("set"):
+        bins = pd.DataFrame([row for rows in group["bins"] for row in rows])
+        place = (10 * bins[1]).clip(0, 9.999).astype(int)
+        sums = bins[[1, 2]].mul(bins[0], axis=0).groupby(place).sum()
+        shares = sums.div(bins[0].groupby(place).sum(), axis=0)
+        axes.plot(shares[1], shares[2], marker="o", markersize=4, label=name)
+    axes.set(xlabel="predicted probability", ylabel="observed share")
+    axes.legend(frameon=False)
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":

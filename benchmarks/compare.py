@@ -17,12 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 MODELS = 90
-STACKED = {"gcn": 10, "gin": 10, "gat": 10, "legs-fcn": 10}
 
 
 def cases(device: str) -> dict[str, Callable[[], Any]]:
@@ -31,7 +29,7 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
     from legs import functional as fn
     from legs.kernels.csr import accelerated
 
-    made = runpy.run_path(str(Path(__file__).with_name("plain.py")))["molecules"]
+    made = own("plain.py")["molecules"]
 
     def molecules(graphs: int) -> tuple[Tensor, ...]:
         return tuple(tensor.to(device) for tensor in made(graphs))
@@ -78,63 +76,26 @@ def cases(device: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def epoch(path: Path, model: str, count: int, device: str) -> float:
-    """Milliseconds of an epoch of stacked networks on a packed data set, without set-up."""
-    from benchmarks.packed import unpack
-    from legs.data.splits import Split
-    from legs.training.cv import models as cv
-    from legs.training.options import TrainingOptions
-
-    data = unpack(path)
-    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).numpy()
-    split = Split(*np.split(order, [int(0.8 * len(data)), int(0.9 * len(data))]))
-
-    def run(epochs: int) -> float:
-        options = TrainingOptions(max_epochs=epochs, batch_size=128, validate_every=epochs)
-        start = time.perf_counter()
-        jobs = [cv.Job(k, split, {}) for k in range(count)]
-        cv.train_networks(model, jobs, cv.Shared(data, options, device))
-        return time.perf_counter() - start
-
-    run(2)
-    return 1e3 * (run(22) - run(2)) / 20
-
-
-def measure(device: str, packed: Path | None, only: str, seconds: float) -> dict[str, float]:
+def measure(device: str, only: str, seconds: float) -> dict[str, float]:
     """The shortest time of each case, in milliseconds."""
     times = {}
-    for path in sorted(packed.glob("*.npz")) if packed else ():
-        for model, models in STACKED.items():
-            if only in (name := f"epoch, {models} {model}, {path.stem}"):
-                times[name] = epoch(path, model, models, device)
+    timing, place = own("speed/timing.py"), torch.device(device)
     for name, build in cases(device).items():
-        if only not in name:
-            continue
-        step = build()
-        step()
-        if device == "cuda" and "10^7" not in name and "checks" not in name:
-            step = recorded(step)
-        best, end = float("inf"), time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            start = time.perf_counter()
-            step()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            best = min(best, time.perf_counter() - start)
-        times[name] = 1e3 * best
+        if only in name:
+            step = build()
+            if "10^7" not in name and "checks" not in name:
+                step = timing["record"](step, place) or step
+            timing["timed"](step, place)
+            best, end = float("inf"), time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                best = min(best, timing["timed"](step, place))
+            times[name] = 1e3 * best
     return times
 
 
-def recorded(step: Callable[[], Any]) -> Callable[[], Any]:
-    """The step as a CUDA graph."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
+def own(file: str) -> dict[str, Any]:
+    """A module of this version, whichever is timed."""
+    return runpy.run_path(str(Path(__file__).parent / file))
 
 
 def main() -> None:
@@ -144,16 +105,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="for each case and round")
-    parser.add_argument("--packed", type=Path, help="folder of packed data sets, in each checkout")
     parser.add_argument("--only", default="", help="cases whose names contain this")
     args = parser.parse_args()
     if args.old is None:
         torch.set_num_threads(args.threads)
-        print(json.dumps(measure(args.device, args.packed, args.only, args.seconds)))
+        print(json.dumps(measure(args.device, args.only, args.seconds)))
         return
     best: dict[Path, dict[str, float]] = {args.old.resolve(): {}, Path(__file__).parents[1]: {}}
     options = [f"--{k}={getattr(args, k)}" for k in ("device", "threads", "seconds", "only")]
-    options += [f"--packed={args.packed}"] if args.packed else []
     for _ in range(args.rounds):
         for root in best:
             path = os.pathsep.join([str(root / "src"), str(root)])

@@ -1,18 +1,21 @@
-"""What descriptions of graphs say of their classes and targets, and of how unlike they are.
+"""What descriptions of graphs say of their classes and targets, and which of their nodes are alike.
 
 ``python -m benchmarks.descriptions STUDY`` writes ``docs/results/STUDY``, with ``--page`` the page
-alone. ``size-alone``: a support vector machine on each of several descriptions, among them the size
-of graphs. ``given-more``: the head of LEGS-FIXED, trained as in ``legs reproduce``, on moments of
-scattering, which do not know how many nodes there are, with and without size and chemistry.
-``reach``: how many held-out graphs lie farther from the training graphs than any of those can.
+alone; sets that are in its file already are not measured again. ``size-alone``: a support vector
+machine on each of several descriptions, among them the size of graphs. ``given-more``: the head of
+LEGS-FIXED, trained as in ``legs reproduce``, on moments of scattering, which do not know how many
+nodes there are, with and without size and chemistry. ``reach``: how many held-out graphs lie
+farther from the training graphs than any of those can. ``alike``: how many nodes are equivalent,
+and how much faster a training step is on merged ones, or on nodes in the order of merged ones.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,9 +27,9 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 from benchmarks.provenance import provenance
-from benchmarks.results_page import Results, Study, origin, run
-from legs.data import load
-from legs.data.dataset import GraphDataset
+from benchmarks.speed.timing import Run, compare
+from legs.data import GraphDataset, load, merge_equivalent
+from legs.data.merge import longest_first
 from legs.data.splits import Split, random_split, rotations, stratified_folds
 from legs.functional.moments import MomentKind
 from legs.io import write_atomically
@@ -34,12 +37,14 @@ from legs.models import LEGSNet, create
 from legs.nn import FCN, Moments, Scattering
 from legs.training import TrainingOptions
 from legs.training.cv.results import markdown
-from legs.training.inputs import Inputs, embed
-from legs.training.stacked.mapped import predict_stacked
+from legs.training.inputs import MERGED_FROM, Inputs, embed, predict, walk_powers
 from legs.training.stacked.trainer import Member, train_stack
 from legs.training.svm import WIDTHS, ScatteringSVM
 from legs.training.task import Task
+from reproduction.plan import experiment
 
+Row = dict[str, Any]
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SMALL = ("ENZYMES", "MUTAG", "PROTEINS", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")
 MOLECULES = ("zinc-bbab", "zinc-fbab", "zinc-jbab", "ki-p00918", "ki-p14416")
 CLASSES = ("PROTEINS", "IMDB-BINARY", "IMDB-MULTI")
@@ -53,6 +58,7 @@ FEATURES = {
     **dict.fromkeys(("rna-puzzles", "protein-decoys"), "structure"),
 }
 SEEDS, FOLDS = 4, 10
+GRAPHS = 256  # of a training step on merged nodes
 RATES = {"regression": (1e-3, 1e-2), "classification": (1e-3,)}
 SIZE_ALONE = """\
 One support vector machine (RBF kernel; C and γ chosen within the training graphs)
@@ -87,6 +93,16 @@ inequality). Graphs that are have nothing like them among the N training graphs.
 many validation and test graphs have a feature of fixed scattering beyond that bound, over all
 splits, and how far beyond it the farthest is. In evaluation batch norm enforces the bound.
 """
+ALIKE = """\
+Nodes of a graph are *equivalent* if they have the same features and equally many neighbours of
+every class (`legs.data.merge_equivalent`). No network here can distinguish them, so one may stand
+for all of them: nothing is lost but rounding. Node features are the paper's: eccentricity and
+clustering coefficient. Training merges nodes where at least {least} times fewer nodes and edges are
+left; else it only puts nodes with most neighbours first in their graph.
+
+Last columns: how many times as fast a training step of LEGS-FCN is on {graphs} graphs, {threads}
+thread.
+"""
 
 
 def simple_descriptions(data: GraphDataset) -> dict[str, Tensor]:
@@ -112,7 +128,7 @@ def accuracies(data: GraphDataset, features: Tensor, seed: int) -> list[float]:
     # Wider or harder machines do not converge on two uninformative features.
     grid = {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [w / x.shape[1] for w in WIDTHS]}
     accuracy = []
-    for test in stratified_folds(y, k=10, seed=seed):
+    for test in stratified_folds(y, k=FOLDS, seed=seed):
         train = np.setdiff1d(np.arange(len(y)), test)
         inner = StratifiedKFold(5, shuffle=True, random_state=seed)
         machine = make_pipeline(StandardScaler(), SVC())
@@ -121,44 +137,38 @@ def accuracies(data: GraphDataset, features: Tensor, seed: int) -> list[float]:
     return accuracy
 
 
-def measure_size(options: argparse.Namespace, file: Path) -> Results:
-    """Accuracies of all descriptions of some sets."""
-    rows = []
-    for name in options.datasets:
-        data = load(name, features="structure")
-        assert data.y is not None
-        majority = 100 * float(torch.bincount(data.y).max()) / len(data)
-        described = simple_descriptions(data).items()
-        scores = {what: accuracies(data, x, options.seed) for what, x in described}
-        rows.append({"data": name, "guess": majority, "scores": scores})
-        print(accuracy_table(rows[-1:]).splitlines()[-1], flush=True)
-    return {**provenance("cpu"), "seed": options.seed, "rows": rows}
+def measure_size(name: str, options: argparse.Namespace) -> Row:
+    """Accuracies of all descriptions of a set."""
+    data = load(name, features="structure")
+    assert data.y is not None
+    described = simple_descriptions(data).items()
+    scores = {what: accuracies(data, x, options.seed) for what, x in described}
+    return {"guess": 100 * float(torch.bincount(data.y).max()) / len(data), "scores": scores}
 
 
-def accuracy_table(rows: list[dict[str, Any]]) -> str:
-    """Accuracies, one row per set."""
-    lines = [{"data": row["data"], "guess": f"{row['guess']:.1f}"} for row in rows]
-    for line, row in zip(lines, rows, strict=True):
-        line |= {k: f"{np.mean(s):.1f} ± {np.std(s):.1f}" for k, s in row["scores"].items()}
-    return markdown(pd.DataFrame(lines))
-
-
-def size_page(results: Results) -> str:
+def size_page(results: Row) -> str:
     """The page about size alone."""
-    text = f"# Accuracy from size alone\n\n{SIZE_ALONE}\n"
-    text += "Accuracy in per cent, mean ± deviation over ten test sets.\n\n"
-    text += f"{accuracy_table(results['rows'])}\n\n{READING}\n"
-    return text + origin(results, "benchmarks.descriptions size-alone")
+    table = markdown(pd.DataFrame([cells(row) for row in results["rows"]]))
+    title = f"# Accuracy from size alone\n\n{SIZE_ALONE}\n"
+    scores = "Accuracy in per cent, mean ± deviation over ten test sets."
+    return f"{title}{scores}\n\n{table}\n\n{READING}"
+
+
+def cells(row: Row, target: int | None = None) -> dict[str, str]:
+    """A line of a table: mean and deviation over test sets, of all targets or of one."""
+    digits = 3 if row["data"] in MOLECULES else 1
+    line = {"data": row["data"] if target is None else row["targets"][target]}
+    line |= {"guess": f"{row['guess']:.1f}"} if "guess" in row else {}
+    for name, test_sets in row["scores"].items():
+        numbers = [np.mean(one) if target is None else one[target] for one in test_sets]
+        line[name] = f"{np.mean(numbers):.{digits}f} ± {np.std(numbers):.{digits}f}"
+    return line
 
 
 def descriptions(data: GraphDataset, chemistry: GraphDataset | None) -> dict[str, Tensor]:
-    """Features ``[graphs, features]`` by name."""
-    sized = _scattered(data, "normalized")
-    features = {
-        "averages": sized[:, :-2],
-        "and size": sized,
-        "sums": _scattered(data, "sum")[:, :-2],
-    }
+    """Features ``[graphs, features]`` by name; the last two columns of scattering are the size."""
+    sized, sums = _scattered(data, "normalized"), _scattered(data, "sum")
+    features = {"averages": sized[:, :-2], "and size": sized, "sums": sums[:, :-2]}
     if chemistry is not None:
         sized = _scattered(chemistry, "normalized")
         features |= {"chemistry": sized[:, :-2], "chemistry and size": sized}
@@ -166,7 +176,6 @@ def descriptions(data: GraphDataset, chemistry: GraphDataset | None) -> dict[str
 
 
 def _scattered(data: GraphDataset, kind: MomentKind) -> Tensor:
-    """The last two columns are the size."""
     return embed(_network(data, 1, Moments(kind), size=True), data)
 
 
@@ -199,80 +208,54 @@ def scores(data: GraphDataset, features: Tensor, seed: int) -> list[list[float]]
     inputs = Inputs(data, members[0].network, torch.device("cpu"), keep=False)
     inputs.features = features
     outcomes = train_stack(members, inputs, data.y, TrainingOptions(seed=seed))
-    outs = predict_stacked([m.network for m in members], inputs, [m.split.test for m in members])
     test_scores = []
     for start in range(0, len(members), len(rates)):
         best = min(range(start, start + len(rates)), key=lambda k: outcomes[k].best_loss)
-        member, y = members[best], data.y[torch.as_tensor(members[best].split.test)]
+        member = members[best]
+        test = torch.as_tensor(member.split.test)
+        out, y = predict(inputs, member.network, test), data.y[test]
         if data.task == "regression":
-            errors = (outs[best] - member.task.targets(y)).square().mean(0)
-            test_scores.append(errors.tolist())
+            test_scores.append((out - member.task.targets(y)).square().mean(0).tolist())
         else:
-            test_scores.append([100 * float((outs[best].argmax(1) == y).double().mean())])
+            test_scores.append([100 * float((out.argmax(1) == y).double().mean())])
     return test_scores
 
 
-def measure_more(options: argparse.Namespace, file: Path) -> Results:
-    """Scores of all descriptions of some sets; those already in the file are not measured again."""
-    results, seed = json.loads(file.read_text()) if file.is_file() else {}, options.seed
-    rows: list[dict[str, Any]] = results.get("rows", []) if results.get("seed") == seed else []
-    for name in options.datasets:
-        if any(row["data"] == name for row in rows):
-            continue
-        atoms = name in MOLECULES
-        data = load(name, features="atoms" if atoms else "structure")
-        chemistry = load(name, features="chem") if atoms else None
-        described = descriptions(data, chemistry)
-        by_description = {what: scores(data, x, seed) for what, x in described.items()}
-        targets = list(data.target_names) if atoms else ["accuracy"]
-        here = provenance("cpu")
-        own = {"date": here["date"], "commit": here["commit"]}
-        rows.append({"data": name, "targets": targets, "scores": by_description, **own})
-        print(table(rows[-1:]).splitlines()[-1], flush=True)
-        rows.sort(key=lambda row: [*MOLECULES, *CLASSES].index(row["data"]))
-        results = {**here, "seed": seed, "rows": rows}
-        write_atomically(file, (json.dumps(results, indent=1) + "\n").encode())
-    return results
+def measure_more(name: str, options: argparse.Namespace) -> Row:
+    """Scores of all descriptions of a set."""
+    atoms = name in MOLECULES
+    data = load(name, features="atoms" if atoms else "structure")
+    chemistry = load(name, features="chem") if atoms else None
+    described = descriptions(data, chemistry).items()
+    targets = list(data.target_names) if atoms else ["accuracy"]
+    by_description = {what: scores(data, x, options.seed) for what, x in described}
+    return {"targets": targets, "scores": by_description}
 
 
-def table(rows: list[dict[str, Any]], target: int | None = None) -> str:
-    """Mean and deviation over test sets: of all targets, or of one."""
-    lines = []
-    for row in rows:
-        digits = 3 if row["data"] in MOLECULES else 1
-        lines.append({"data": row["data"] if target is None else row["targets"][target]})
-        for name, test_sets in row["scores"].items():
-            numbers = [np.mean(one) if target is None else one[target] for one in test_sets]
-            lines[-1][name] = f"{np.mean(numbers):.{digits}f} ± {np.std(numbers):.{digits}f}"
-    return markdown(pd.DataFrame(lines))
-
-
-def more_page(results: Results) -> str:
+def more_page(results: Row) -> str:
     """The page about size and chemistry."""
-    numbers = [row for row in results["rows"] if row["data"] in MOLECULES]
-    classes = [row for row in results["rows"] if row["data"] not in MOLECULES]
+    rows = results["rows"]
+    numbers = [row for row in rows if row["data"] in MOLECULES]
+    tables = {
+        "Mean squared error of standardized targets.": [cells(row) for row in numbers],
+        "Accuracy in per cent.": [cells(row) for row in rows if row not in numbers],
+    }
+    for row in numbers:
+        if (count := len(row["targets"])) > 1:
+            tables[f"## {row['data']}, by property"] = [cells(row, k) for k in range(count)]
     parts = [f"# What size and chemistry add to scattering\n\n{GIVEN_MORE}"]
-    if numbers:
-        parts.append(f"Mean squared error of standardized targets.\n\n{table(numbers)}\n")
-    if classes:
-        parts.append(f"Accuracy in per cent.\n\n{table(classes)}\n")
-    for row in (row for row in numbers if len(row["targets"]) > 1):
-        lines = [table([row], k).splitlines() for k in range(len(row["targets"]))]
-        by_target = "\n".join([*lines[0][:2], *(one[2] for one in lines)])
-        parts.append(f"## {row['data']}, by property\n\n{by_target}\n")
-    # Sets may have been done at several times.
-    commits = sorted({row.get("commit", results["commit"]) for row in results["rows"]})
-    about = {**results, "commit": ", ".join(commits)}
-    return "\n".join([*parts, origin(about, "benchmarks.descriptions given-more")])
+    parts += [f"{title}\n\n{markdown(pd.DataFrame(t))}\n" for title, t in tables.items() if t]
+    return "\n".join(parts)
 
 
-def beyond(data: GraphDataset, seed: int) -> dict[str, Any]:
-    """Graphs beyond the bound, over all splits."""
+def measure_reach(name: str, options: argparse.Namespace) -> Row:
+    """Graphs of a set beyond the bound, over all splits."""
+    data = load(name, features=FEATURES.get(name, "structure"))
     network = create("legs-fixed", data.in_channels, 2).eval()
     network.initialize(data.x)
     features = embed(network, data).double()
-    counts: dict[str, Any] = {"held_out": 0, "beyond": 0, "farthest": 0.0, "graph": -1}
-    for split in splits_of(data, seed):
+    counts: Row = {"held_out": 0, "beyond": 0, "farthest": 0.0, "graph": -1}
+    for split in splits_of(data, options.seed):
         train = features[torch.as_tensor(split.train)]
         others = torch.cat([torch.as_tensor(split.validation), torch.as_tensor(split.test)])
         away = (features[others] - train.mean(0)) / (train.var(0) + 1e-5).sqrt()
@@ -283,21 +266,10 @@ def beyond(data: GraphDataset, seed: int) -> dict[str, Any]:
             counts["farthest"] = float(share.max())
             counts["graph"] = int(others[share.argmax()])
             counts["deviations"] = float(away.abs().max())
-    return counts
+    return {**counts, "nodes": int(data.sizes[counts["graph"]])}
 
 
-def measure_reach(options: argparse.Namespace, file: Path) -> Results:
-    """Counts of all sets."""
-    rows = []
-    for name in options.datasets:
-        data = load(name, features=FEATURES.get(name, "structure"))
-        counts = beyond(data, options.seed)
-        rows.append({"data": name, **counts, "nodes": int(data.sizes[counts["graph"]])})
-        print(rows[-1], flush=True)
-    return {**provenance("cpu"), "seed": options.seed, "rows": rows}
-
-
-def reach_page(results: Results) -> str:
+def reach_page(results: Row) -> str:
     """The page about graphs beyond the bound."""
     lines = [
         {
@@ -309,15 +281,117 @@ def reach_page(results: Results) -> str:
         }
         for row in results["rows"]
     ]
-    end = origin(results, "benchmarks.descriptions reach")
     table = markdown(pd.DataFrame(lines))
-    return f"# Graphs unlike all training graphs\n\n{REACH}\n{table}\n\n{end}"
+    return f"# Graphs unlike all training graphs\n\n{REACH}\n{table}\n"
+
+
+def measure_alike(name: str, options: argparse.Namespace) -> Row:
+    """Nodes and edges of a set before and after merging; how many times as fast LEGS is then."""
+    data = load(name, features="structure")
+    merged, _ = merge_equivalent(data)
+    some = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:GRAPHS]
+    network = create("legs-fcn", data.in_channels, data.out_channels).to(options.device)
+    assert isinstance(network, LEGSNet)
+    network.scattering.validate = False  # as in training
+    few = data.subset(some)
+    inputs = {"plain": (few, None), "sorted": (longest_first(few), None)}
+    inputs["merged"] = merge_equivalent(few)
+    runs = {what: _step(*each, network, options.device) for what, each in inputs.items()}
+    times = {what: t.seconds or 0 for what, t in compare(runs, options.device, rounds=7).items()}
+    return {
+        "nodes": data.num_nodes,
+        "edges": len(data.col),
+        "merged_nodes": merged.num_nodes,
+        "merged_edges": len(merged.col),
+        "speed": {what: times["plain"] / times[what] for what in ("sorted", "merged")},
+    }
+
+
+def _step(data: GraphDataset, multiplicity: Tensor | None, network: LEGSNet, device: str) -> Run:
+    """A training step, forward and backward, with precomputed walk powers."""
+    data, steps = data.to(device), network.power_steps
+    graphs, multiplicity = data.whole(), None if multiplicity is None else multiplicity.to(device)
+    assert steps is not None
+    shape = (steps, data.in_channels)
+    powers = walk_powers(data, steps, multiplicity).unflatten(1, shape)
+    parameters = list(network.scattering.parameters())
+
+    def step() -> None:
+        out = network.embed(*graphs[:5], powers=powers, multiplicity=multiplicity)
+        torch.autograd.grad(out.square().sum(), parameters)
+
+    return step
+
+
+def alike_page(results: Row) -> str:
+    """The page about equivalent nodes."""
+    columns = ["set", "nodes", "merged", "", "edges", "merged", "", "step, sorted", "step, merged"]
+    lines = []
+    for row in results["rows"]:
+        line = [row["data"]]
+        for kind in ("nodes", "edges"):
+            before, after = row[kind], row[f"merged_{kind}"]
+            line += [f"{before:,}", f"{after:,}", f"{before / after:.2f} ×"]
+        lines.append([*line, *(f"{row['speed'][what]:.2f} ×" for what in ("sorted", "merged"))])
+    facts = {"least": MERGED_FROM, "graphs": GRAPHS, "threads": results["threads"]}
+    table = markdown(pd.DataFrame(lines, columns=columns))
+    return f"# Equivalent nodes\n\n{ALIKE.format(**facts)}\n{table}\n"
+
+
+class Study(NamedTuple):
+    """Some measurements, whose results are in the folder of their name."""
+
+    datasets: Sequence[str]  # by default
+    measure: Callable[[str, argparse.Namespace], Row]  # of a set, by the options
+    page: Callable[[Row], str]
+
+
+STUDIES = {
+    "size-alone": Study(SMALL, measure_size, size_page),
+    "given-more": Study((*MOLECULES, *CLASSES), measure_more, more_page),
+    "reach": Study((*ALL_CLASSES, *FEATURES), measure_reach, reach_page),
+    "alike": Study(experiment("classification")["datasets"], measure_alike, alike_page),
+}
+
+
+def origin(results: Row, study: str) -> str:
+    """The last line of a page: machine, date, versions, seed, and how to get it again."""
+    # Sets may have been done at several times.
+    commits = sorted({row.get("commit", results["commit"]) for row in results["rows"]})
+    versions = (f"{name} {number}" for name, number in results["versions"].items())
+    parts = [f"{results['device']}, {results['machine']}", results["date"][:10]]
+    parts += [f"commit {', '.join(commits)}", ", ".join(versions)]
+    parts += [f"seed {results['seed']}"] if "seed" in results else []
+    return f"{'; '.join(parts)}. Again with `python -m benchmarks.descriptions {study}`.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--output", type=Path, help="folder; default: docs/results/STUDY")
+    parser.add_argument("--datasets", nargs="+")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options = parser.parse_args()
+    study, folder = STUDIES[options.study], options.output or RESULTS / options.study
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "results.json"
+    results = json.loads(file.read_text()) if file.is_file() else {}
+    rows = results.get("rows", []) if results.get("seed", 0) == options.seed else []
+    for name in () if options.page else options.datasets or study.datasets:
+        if any(row["data"] == name for row in rows):
+            continue
+        here = {**provenance(options.device), "threads": torch.get_num_threads()}
+        own = {key: here[key] for key in ("date", "commit")}
+        rows.append({"data": name, **study.measure(name, options), **own})
+        print(json.dumps(rows[-1]), flush=True)
+        rows.sort(key=lambda row: [*study.datasets, row["data"]].index(row["data"]))
+        results = {**here, "seed": options.seed, "rows": rows}
+        write_atomically(file, (json.dumps(results, indent=1) + "\n").encode())
+    page = f"{study.page(results)}\n{origin(results, options.study)}"
+    (folder / "results.md").write_text(page)
 
 
 if __name__ == "__main__":
-    studies = {
-        "size-alone": Study(SMALL, measure_size, size_page),
-        "given-more": Study((*MOLECULES, *CLASSES), measure_more, more_page),
-        "reach": Study((*ALL_CLASSES, *FEATURES), measure_reach, reach_page),
-    }
-    run(__doc__, studies)
+    main()

@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,19 +35,16 @@ SCAFFOLDS = "scaffold_parts"
 _WORDS = ("feature_names", "class_names", "target_names", "groups")
 
 
-def find_set(
-    name: str, features: str, on_error: Literal["raise", "skip"] = "raise"
-) -> GraphDataset:
+def find_set(name: str, features: str) -> GraphDataset:
     """A data set by name: packed where such a file lies in the data folder, else as it is loaded.
 
     Args:
         name: of the set.
         features: blocks of node features.
-        on_error: what to do with graphs that cannot be read (default: the first one raises).
     """
     path = fetch.find(f"{FOLDER}/{name}.npz")
     if path is None:
-        return load(name, features=features, on_error=on_error)
+        return load(name, features=features)
     data = unpack(path)
     if data.info["features"] != features.split("+"):
         there = "+".join(data.info["features"])

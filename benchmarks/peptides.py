@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import hashlib
 import json
 import math
@@ -31,12 +30,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, one_hot, pad
 
 from legs.models import create
+from legs.training.cv.results import markdown
 
 TRAINING: dict[str, Any] = {"epochs": 200, "lr": 1e-3, "weight_decay": 0.0, "batch_size": 128}
-# ``average`` (default 0): weights are scored as their exponential moving average of this decay.
 WALK = 20  # steps of the random walk whose return probabilities are node features
 WARMUP, CHECK_EVERY = 5, 5  # epochs
-PADDING = 64  # graphs that fill a batch up
 LIMIT = 500_000  # parameters, as in the published comparison
 
 
@@ -87,93 +85,27 @@ class Molecules:
         graph = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
         first = self.ptr[graph]  # of every node, the first node of its graph
         local = torch.stack([arrays["columns"], target - first[target]])
-        # A last row of zeros for padding.
-        self.local = pad(local, (0, 1)).to(device)
+        self.local = local.to(device)
         walk = return_probabilities(self.ptr, target, local.to(device), WALK)
-        x = torch.cat([_one_hot(arrays["atoms"]).to(device), walk], dim=1)
-        self.x = pad(x, (0, 0, 0, 1))
-        self.edge_attr = pad(_one_hot(arrays["bonds"]), (0, 0, 0, 1)).to(device)
+        self.x = torch.cat([_one_hot(arrays["atoms"]).to(device), walk], dim=1)
+        self.edge_attr = _one_hot(arrays["bonds"]).to(device)
         self.y = arrays["labels"].float().to(device)
         self.parts = [(arrays["part"] == k).nonzero().flatten() for k in range(3)]
 
-    def rows(self, index: Tensor, nodes: int = 0, edges: int = 0) -> Tensor:
-        """What :meth:`gather` reads, on the host: rows of nodes and edges, and where they belong.
-
-        Padded to ``nodes`` and ``edges``, by ``PADDING`` graphs of nodes with loops alone.
-        """
+    def batch(self, index: Tensor) -> dict[str, Any]:
+        """Arguments of a network, for the molecules ``index`` (on the host)."""
         node, graph = _ranges(self.ptr, index)
         edge, owner = _ranges(self.edge_ptr, index)
         sizes = self.ptr[index + 1] - self.ptr[index]
         shift = (sizes.cumsum(0) - sizes)[owner]
-        if nodes:
-            more, more_edges = nodes - len(node), edges - len(edge)
-            if more < 1 or more_edges < 0:
-                raise ValueError(f"{len(node)} nodes and {len(edge)} edges are more than a batch's")
-            node, edge = pad(node, (0, more), value=-1), pad(edge, (0, more_edges), value=-1)
-            graph = torch.cat([graph, len(index) + torch.arange(more) * PADDING // more])
-            loops = nodes - more + torch.arange(more_edges) * more // max(more_edges, 1)
-            shift = torch.cat([shift, loops])
-        return torch.cat([node, graph, edge, shift])
-
-    def gather(self, rows: Tensor, nodes: int, index: Tensor, fillers: int = 0) -> dict[str, Any]:
-        """Arguments of a network, for the molecules ``index`` and graphs that fill the batch up."""
-        node, graph = rows[: 2 * nodes].view(2, -1)
-        edge, shift = rows[2 * nodes :].view(2, -1)
+        node, graph, edge, shift = (t.to(self.y.device) for t in (node, graph, edge, shift))
         return {
             "x": self.x[node],
             "edge_index": self.local[:, edge] + shift,
             "batch": graph,
-            "batch_size": len(index) + fillers,
+            "batch_size": len(index),
             "edge_attr": self.edge_attr[edge],
         }
-
-    def batch(self, index: Tensor) -> dict[str, Any]:
-        """Arguments of a network, for the molecules ``index`` (on the host)."""
-        nodes = int((self.ptr[index + 1] - self.ptr[index]).sum())
-        device = self.x.device
-        return self.gather(self.rows(index).to(device), nodes, index.to(device))
-
-
-class Recorded:
-    """A training step on batches padded to one size, as a CUDA graph."""
-
-    def __init__(self, data: Molecules, model: Any, optimizer: Any, size: int, follow: Any) -> None:
-        self.data, self.model, self.optimizer, self.size = data, model, optimizer, size
-        self.follow = follow
-        self.nodes, self.edges = (_capacity(ptr.diff(), size) for ptr in (data.ptr, data.edge_ptr))
-        self.index = torch.zeros(size, dtype=torch.long, device="cuda")
-        self.rows = torch.zeros(2 * (self.nodes + self.edges), dtype=torch.long, device="cuda")
-        self.mask = (torch.arange(size + PADDING, device="cuda") < size).float()
-        self.stream, self.graph, self.steps = torch.cuda.Stream(), None, 0
-        self.loss = torch.zeros((), device="cuda")
-
-    def _step(self) -> Tensor:
-        args = self.data.gather(self.rows, self.nodes, self.index, PADDING)
-        out = self.model(**args, mask=self.mask)[: self.size]
-        loss = binary_cross_entropy_with_logits(out, self.data.y[self.index])
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.follow()
-        return loss.detach()
-
-    def __call__(self, index: Tensor) -> Tensor:
-        """Takes a step on the molecules ``index``; returns the loss."""
-        self.steps += 1
-        with torch.cuda.stream(self.stream):
-            rows = self.data.rows(index, self.nodes, self.edges).pin_memory()
-            self.rows.copy_(rows, non_blocking=True)
-            self.index.copy_(index.pin_memory(), non_blocking=True)
-            if self.steps <= 3:  # kernels are compiled, memory is set aside
-                self.loss = self._step()
-                return self.loss
-            if self.graph is None:
-                self.stream.synchronize()
-                self.graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self.graph, stream=self.stream):
-                    self.loss = self._step()
-            self.graph.replay()
-        return self.loss
 
 
 def return_probabilities(ptr: Tensor, target: Tensor, local: Tensor, steps: int) -> Tensor:
@@ -196,12 +128,6 @@ def return_probabilities(ptr: Tensor, target: Tensor, local: Tensor, steps: int)
             power = power @ walk
             out[node, k] = power.diagonal(dim1=1, dim2=2)[owner, place]
     return out
-
-
-def _capacity(sizes: Tensor, batch_size: int) -> int:
-    """Most nodes or edges of a batch, but for one batch in millions."""
-    mean, std = sizes.double().mean(), sizes.double().std()
-    return int(mean * batch_size + 5.5 * std * batch_size**0.5)
 
 
 def _one_hot(categories: Tensor) -> Tensor:
@@ -234,51 +160,27 @@ def train(data: Molecules, network: str, seed: int, options: Any, training: Any)
     if count > LIMIT:
         raise ValueError(f"{network} {options} has {count} parameters, more than {LIMIT}")
     rate = settings["lr"]
-    fast = {"fused": True, "capturable": True} if data.x.is_cuda else {}
-    lr = torch.tensor(rate, device=data.x.device)
-    weight_decay = settings["weight_decay"]
-    optimizer = torch.optim.AdamW(model.parameters(), lr, weight_decay=weight_decay, **fast)
-    size, decay = settings["batch_size"], settings.get("average", 0.0)
-    scored = copy.deepcopy(model) if decay else model
-    averages, sources = (
-        [t for t in m.state_dict().values() if t.is_floating_point() and t.isfinite().all()]
-        for m in (scored, model)
-    )
+    decay, size = settings["weight_decay"], settings["batch_size"]
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=decay, fused=True)
 
-    def follow() -> None:
-        if decay:
-            torch._foreach_lerp_(averages, sources, 1 - decay)
-
-    recorded = Recorded(data, model, optimizer, size, follow) if data.x.is_cuda else None
-
-    def step(index: Tensor) -> Tensor:
-        loss = binary_cross_entropy_with_logits(model(**data.batch(index)), data.y[index])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        follow()
-        return loss
-
-    def scores(part: Tensor) -> Tensor:
-        scored.eval()
-        with torch.no_grad():
-            return torch.cat([scored(**data.batch(index)) for index in part.split(512)])
-
+    @torch.no_grad()
     def precision(part: Tensor) -> float:
-        out = scores(part).cpu()
+        model.eval()
+        out = torch.cat([model(**data.batch(index)) for index in part.split(512)]).cpu()
         return float(average_precision_score(data.y[part].cpu(), out, average="macro"))
 
     best, history, start = (-1.0, 0, 0.0), [], time.monotonic()
     for epoch in range(1, epochs + 1):
         share = (epoch - WARMUP) / (epochs + 1 - WARMUP)
         factor = epoch / WARMUP if share < 0 else 0.5 * (1 + math.cos(math.pi * share))
-        lr.fill_(rate * factor)
+        optimizer.param_groups[0]["lr"] = rate * factor
         model.train()
         order = data.parts[0][torch.randperm(len(data.parts[0]))]
         for index in order[: len(order) // size * size].split(size):
-            loss = step(index) if recorded is None else recorded(index)
-        if recorded is not None:
-            recorded.stream.synchronize()
+            loss = binary_cross_entropy_with_logits(model(**data.batch(index)), data.y[index])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
         if epoch % CHECK_EVERY == 0 or epoch == epochs:
             value = precision(data.parts[1])
             history.append((epoch, round(loss.item(), 4), round(value, 4)))
@@ -302,25 +204,17 @@ def train(data: Molecules, network: str, seed: int, options: Any, training: Any)
     }
 
 
-def run(file: Path, plan: Path, folder: Path, seconds: float) -> None:
-    """Trains what has no result yet, until the time is up."""
-    device, start = "cuda" if torch.cuda.is_available() else "cpu", time.monotonic()
+def run(file: Path, plan: Path, folder: Path) -> None:
+    """Trains what has no result yet."""
     torch.set_float32_matmul_precision("high")
-    data = Molecules(file, device)
-    longest = 0.0
+    data = Molecules(file, "cuda" if torch.cuda.is_available() else "cpu")
     for spec in json.loads(plan.read_text()):
         entry = {"seed": 0, "options": {}, "training": {}, **spec}
         name = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:12]
         path = folder / f"{entry['network']}-{entry['seed']}-{name}.json"
-        if path.exists() or time.monotonic() - start + longest > seconds:
-            continue
-        begin = time.monotonic()
-        result = train(data, **entry)
-        longest = max(longest, time.monotonic() - begin)
-        path.write_text(json.dumps(result) + "\n")
-        shown = {k: v for k, v in result.items() if k not in ("history", "machine", "torch")}
-        steps = max(1, len(result["history"]) // 6)
-        print(json.dumps(shown), result["history"][::steps], flush=True)
+        if not path.exists():
+            path.write_text(json.dumps(train(data, **entry)) + "\n")
+            print(path.read_text(), flush=True)
 
 
 def boost(table: Path, split: Path, folder: Path) -> None:
@@ -359,22 +253,21 @@ def page(folder: Path) -> None:
     rows["settings"] = [
         json.dumps({**o, **t}) for o, t in zip(rows.options, rows.training, strict=True)
     ]
-    lines = ["| network | parameters | seeds | validation AP | test AP | seconds per run |"]
-    lines.append("|---|---|---|---|---|---|")
-    texts = []
+    lines, texts = [], []
     for (network, settings), group in rows.groupby(["network", "settings"]):
-        scores = [
-            f"{group[name].mean():.4f} ± {group[name].std(ddof=0):.4f}"
-            for name in ("validation_ap", "test_ap")
-        ]
-        sizes = (group.parameters.iloc[0] or "", len(group), *scores, round(group.seconds.mean()))
-        lines.append("| " + " | ".join(map(str, (network, *sizes))) + " |")
+        line = {"network": network, "parameters": str(group.parameters.iloc[0] or "")}
+        line["seeds"] = len(group)
+        for name in ("validation AP", "test AP"):
+            scores = group[name.lower().replace(" ", "_")]
+            line[name] = f"{scores.mean():.4f} ± {scores.std(ddof=0):.4f}"
+        lines.append({**line, "seconds per run": round(group.seconds.mean())})
         texts.append(f"- {network}: `{settings}`")
     words = "Macro average precision on the official split, mean ± standard deviation over seeds; "
     words += "the epoch is chosen by the validation molecules."
     end = "; ".join(", ".join(sorted(set(rows[name]))) for name in ("machine", "date"))
     end += ". Again with `python -m benchmarks.peptides`."
-    text = ["# Peptides-func", "", words, "", *lines, "", *texts, "", end]
+    table = markdown(pd.DataFrame(lines))
+    text = ["# Peptides-func", "", words, "", table, "", *texts, "", end]
     (folder / "results.md").write_text("\n".join(text) + "\n")
 
 
@@ -383,10 +276,8 @@ def main() -> None:
     commands = {"pack": pack, "boost": boost, "page": page, "run": run}
     parser.add_argument("command", choices=list(commands))
     parser.add_argument("paths", type=Path, nargs="+")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after these")
     options = parser.parse_args()
-    more = {"seconds": options.seconds} if options.command == "run" else {}
-    commands[options.command](*options.paths, **more)
+    commands[options.command](*options.paths)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -173,18 +172,6 @@ def hidden_steps(width: int = 64) -> dict[str, Callable[[], Any]]:
     }
 
 
-def operator_steps() -> dict[str, Callable[[], Any]]:
-    """Forward and backward of every operator that the fused path has."""
-    from legs.functional.bank import OPERATORS  # here, for the same reason
-
-    x, edge_index, batch = molecules()
-
-    def step(module: Scattering) -> None:
-        module(x, edge_index, batch=batch).sum().backward()
-
-    return {name: partial(step, Scattering(2, operator=name)) for name in OPERATORS}
-
-
 def main() -> None:
     from benchmarks.speed.timing import compare  # here: other versions lack it
 
@@ -199,12 +186,6 @@ def main() -> None:
         times = [(name, 1e3 * (timing.seconds or 0)) for name, timing in measured]
         for (ours, a), (other, b) in zip(times[::2], times[1::2], strict=True):
             print(f"{title or ours} {a:.2f} ms, {other} {b:.2f} ms: {b / a:.2f} times as fast")
-    operators = compare(operator_steps(), rounds=options.rounds)
-    walk = operators["walk"].seconds or 0
-    for name, timing in operators.items():
-        seconds = timing.seconds or 0
-        text = f"{1e3 * seconds:.2f} ms: {walk / seconds:.2f} times as fast"
-        print(f'operator="{name}" {text} as "walk"')
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training rate in graphs per second: LEGS beside GCN and GIN, the same loop for all.
+"""Training rate in graphs per second: LEGS beside GCN and GIN, which take turns.
 
 ``python -m benchmarks.training_rate qm9 --device cuda``; a packed file (``benchmarks.packed``) in
 place of the name. With several CPU threads set ``GOMP_SPINCOUNT=1000``, as ``legs`` does.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
+from itertools import cycle
 from pathlib import Path
 
 import torch
 
 from benchmarks.packed import unpack
 from benchmarks.provenance import provenance
+from benchmarks.speed.timing import Run, compare
 from legs.data import load
 from legs.data.dataset import GraphDataset
 from legs.data.splits import random_split
@@ -25,10 +26,9 @@ from legs.training.task import Task
 MODELS = ("legs-fcn", "legs-fixed", "gcn", "gin")
 
 
-def rate(data: GraphDataset, model: str, batch_size: int, device: str, seconds: float) -> float:
-    """Graphs per second of forward, backward and Adam's step, after a warm-up."""
-    split = random_split(len(data))
-    train = torch.as_tensor(split.train)
+def training_step(data: GraphDataset, model: str, batch_size: int, device: str) -> Run:
+    """Forward, backward and Adam's step, on one batch after another."""
+    train = torch.as_tensor(random_split(len(data)).train)
     task = Task.of(data, train)
     network = create(model, data.in_channels, data.out_channels)
     for module in network.modules():
@@ -41,29 +41,15 @@ def rate(data: GraphDataset, model: str, batch_size: int, device: str, seconds: 
     target = task.targets(data.y).to(device)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     order = train[torch.randperm(len(train))].to(device)
+    batches = cycle(order[: len(order) // batch_size * batch_size].split(batch_size))
 
-    def step(index: torch.Tensor) -> None:
+    def step() -> None:
+        index = next(batches)
         optimizer.zero_grad()
         task.loss(inputs(network, index), target[index]).backward()
         optimizer.step()
 
-    batches = order.split(batch_size)
-    for index in batches[:5]:
-        step(index)
-    _wait(device)
-    start, graphs, k = time.perf_counter(), 0, 5
-    while time.perf_counter() - start < seconds:
-        index = batches[k % len(batches)]
-        step(index)
-        _wait(device)
-        graphs += len(index)
-        k += 1
-    return graphs / (time.perf_counter() - start)
-
-
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+    return step
 
 
 def main() -> None:
@@ -76,14 +62,13 @@ def main() -> None:
     args = parser.parse_args()
     data = unpack(args.data) if args.data.endswith(".npz") else load(args.data)
     rows = []
-    for batch_size in args.batch_size:
-        rates = {m: rate(data, m, batch_size, args.device, args.seconds) for m in MODELS}
+    for size in args.batch_size:
+        runs = {model: training_step(data, model, size, args.device) for model in MODELS}
+        times = compare(runs, args.device, rounds=10_000, seconds=args.seconds)
+        rates = {model: size / (timing.seconds or 1) for model, timing in times.items()}
         for model, value in rates.items():
-            rows.append({"model": model, "batch_size": batch_size, "graphs_per_second": value})
-            print(
-                f"{model:<12} batch {batch_size:<6} {value:12,.0f} graphs/s "
-                f"{value / rates['gcn']:6.2f} × gcn"
-            )
+            rows.append({"model": model, "batch_size": size, "graphs_per_second": value})
+            print(f"{model}, batch {size}: {value:,.0f} graphs/s, {value / rates['gcn']:.2f} × gcn")
     if args.output:
         facts = {"data": data.name, "threads": torch.get_num_threads()}
         result = {**facts, **provenance(args.device), "rows": rows}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
+from rich.text import Text
 
 from legs.cli.console import Console, Plan, make_table
 from legs.cli.options import interrupted
@@ -70,11 +70,10 @@ def show(report: Report, console: Console) -> None:
     words = ("method", "variant", "features", "within 1")
     look: Any = {"title_justify": "left", "show_edge": False, "padding": (0, 1, 0, 0)}
     if len(report.table):
-        table = make_table(*report.table.columns, text=words, title=escape(report.title), **look)
+        rows = (map(str, row) for row in report.table.itertuples(index=False))
+        table = make_table([*report.table], rows, words, title=Text(report.title), **look)
         for column in table.columns:
             column.no_wrap = True
-        for row in report.table.itertuples(index=False):
-            table.add_row(*(escape(str(value)) for value in row))
         console.print(table)
     for note in report.notes:
         console.echo(note)

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from legs.report.plots import SYMBOLS, Bank
-from legs.report.theme import MARKERS, NoPictures, drawing, panels, save
+from legs.report.theme import MARKERS, NoPictures, drawing, new_figure, save
 from reproduction.cell import Row
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Point = tuple[str, float, float]  # target, its mean GDT_TS, improvement in percent
+
+
+def panels(count: int, across: str, up: str) -> tuple[Figure, list[Axes]]:
+    """A figure of so many small panels, at most four per row, and their axes."""
+    columns = min(count, 4)
+    rows = -(-count // columns)
+    figure = new_figure(3 * columns + 0.5, 2.4 * rows + 0.8)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axis in axes[count:]:
+        axis.remove()
+    figure.supxlabel(across, fontsize=9)
+    figure.supylabel(up, fontsize=9)
+    return figure, axes[:count]
 
 
 def draw_parameters(path: Path, groups: Mapping[str, Sequence[Row]], score: str) -> list[Path]:

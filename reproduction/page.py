@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from legs.data.catalog.structures import HELP
 from legs.io import write_atomically
 from legs.report import filter_bank
 from legs.report.theme import NoPictures
@@ -349,8 +348,6 @@ def _structures(report: Report) -> None:
         report.add(f"{ours} against {other}, target by target", pd.DataFrame(lines), words)
         alt = f"improvement over {other}"
         report.draw("improvement", alt, figures.draw_improvement, panels, (ours, other))
-    if not any(row["data"] == "casp12" for row in report.rows):
-        report.notes.append(f"Not run: casp12, which was not found. {HELP}.")
 
 
 def _statistics(report: Report) -> None:

@@ -13,7 +13,6 @@ import torch
 import yaml
 
 from benchmarks.packed import SCAFFOLDS, find_set
-from legs.data.catalog import fetch
 from legs.data.catalog.specs import lookup
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
@@ -112,7 +111,6 @@ class Cell:
     shuffled: bool = False  # whether labels are shuffled
     embedded: bool = False  # whether graph features of every network are kept
     splitting: str = "random"  # of regression studies
-    skip_errors: bool = False  # whether graphs that cannot be read are left out
 
     @property
     def is_error(self) -> bool:
@@ -190,7 +188,7 @@ class Cell:
 
     def load(self) -> GraphDataset:
         """Its graphs."""
-        data = find_set(self.data, self.features, "skip" if self.skip_errors else "raise")
+        data = find_set(self.data, self.features)
         task = "regression" if self.is_error else "classification"
         if data.y is None or data.task != task:
             raise DataError(f"{self.data} has no targets for {task}")
@@ -256,9 +254,7 @@ def listed(spec: Mapping[str, Any], request: Request) -> list[Cell]:
 def _datasets(spec: Mapping[str, Any], request: Request) -> list[str]:
     listed_sets = experiment(spec["name"])["datasets"]
     if not request.datasets:
-        optional = spec.get("optional", ())
-        missing = [name for name in optional if fetch.find(f"structures/{name}") is None]
-        return [name for name in spec["datasets"] if name not in missing]
+        return list(spec["datasets"])
     names = {name: lookup(name) for name in request.datasets}
     for name, entry in names.items():
         if entry is None or entry.name not in listed_sets:
@@ -324,7 +320,6 @@ def _cell(
         shuffled=spec.get("shuffled", False),
         embedded=spec.get("embedded", False),
         splitting=spec.get("splitting", "random"),
-        skip_errors=data in spec.get("optional", ()),  # files of others, some of them broken
     )
 
 

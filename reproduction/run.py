@@ -92,7 +92,7 @@ def _run_cells(
         part = 0.0
         if progress is not None and progress.models:
             lines += str(progress).splitlines()[1:]
-            part = (progress.done + progress.stopped) / progress.models
+            part = progress.completed / progress.models
         if work:
             left = (time.monotonic() - start) / work * (total - work)
             lines.append(f"about {clock_time(left)} left for {len(todo) - finished} cells")

@@ -37,7 +37,8 @@ def test_objects() -> None:
     body = """
 path = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
 for y, task in [(["a", "b"], "classification"), ([0.5, 1.5], "regression")]:
-    assert from_objects([path, np.ones((3, 3))], y=y).task == task
+    for graphs in ([path, path], [np.eye(2), np.ones((3, 3))]):
+        assert from_objects(graphs, y=y).task == task
 several = from_objects([path, path], y=[[1.5, None], [0.5, 2.0]])
 assert several.target_names == ("y0", "y1") and several.y.isnan().sum() == 1
 assert available()

@@ -29,8 +29,16 @@ from benchmarks.speed.methods import (
     product_path,
     scattering_works,
 )
-from benchmarks.speed.plan import GROUPS, Plan
-from benchmarks.speed.rows import Bench, Competitor, Limits, Row, copying, measure
+from benchmarks.speed.rows import (
+    GROUPS,
+    Bench,
+    Competitor,
+    Limits,
+    Plan,
+    Row,
+    copying,
+    measure,
+)
 from benchmarks.speed.timing import Run, peak_of
 from legs import functional as fn
 from legs.data.dataset import GraphBatch, GraphDataset
@@ -43,8 +51,6 @@ CHOICES: tuple[Backend, ...] = ("auto", "reference")
 GNNS: tuple[Literal["gcn", "gin"], ...] = ("gcn", "gin")
 CPU = torch.device("cpu")
 FUSED = ("cpu", "cuda")  # paths
-# The reference keeps about so many copies of all diffused states of the second order.
-COPIES = 5
 # The paper's two node features; a whole step with 16 channels would need memory for 64 signals.
 STEP_CHANNELS = 2
 
@@ -57,13 +63,11 @@ def batch_jobs(bench: Bench) -> Iterator[Job]:
     for name in plan.sets:
         yield f"{name}, {plan.graphs} graphs", partial(_batch, bench, name)
     first = plan.sets[0]
-    if plan.whole:
-        yield f"{first}, whole", partial(_batch, bench, first, whole=True)
-    if plan.models > 1:
-        many = partial(_batch, bench, first, models=plan.models)
-        yield f"{first}, {plan.graphs} graphs, {plan.models} models", many
-        if plan.whole and bench.device.type == "cuda":
-            yield f"{first}, whole, {plan.models} models", partial(many, whole=True)
+    yield f"{first}, whole", partial(_batch, bench, first, whole=True)
+    many = partial(_batch, bench, first, models=plan.models)
+    yield f"{first}, {plan.graphs} graphs, {plan.models} models", many
+    if bench.device.type == "cuda":
+        yield f"{first}, whole, {plan.models} models", partial(many, whole=True)
 
 
 def _batch(bench: Bench, name: str, whole: bool = False, models: int = 1) -> list[Row]:
@@ -80,15 +84,13 @@ def _steps(bench: Bench, group: str, title: str, graphs: GraphBatch, models: int
     (nodes, channels), edges = graphs.x.shape, graphs.edge_index.shape[1]
     path = fused_path(graphs.x, graphs.batch_size, graphs.edge_index, 4 * channels * models)
     paths = {"auto": path, "reference": "reference"}
-    needs = reference_needs(Size(nodes, edges, channels, models=models))
     scattering = {k: scattering_works(graphs, k, models=models, seed=bench.seed) for k in CHOICES}
     gnns = {k: gnn_works(k, graphs, bench.seed) for k in GNNS} if models == 1 else {}
     rows = []
     for work, train in (("train step", True), ("inference", False)):
         competitors = {}
         for name, works in scattering.items():
-            large = 0 if paths[name] in FUSED else needs
-            competitors[str(name)] = Competitor(works[not train], paths[name], needs=large)
+            competitors[str(name)] = Competitor(works[not train], paths[name])
         for kind, works in gnns.items():
             competitors[kind] = Competitor(works[not train], "pyg", counted=False)
         case = Row(group, title, work, graphs.batch_size, nodes, edges, channels, models)
@@ -141,12 +143,6 @@ class Size:
     models: int = 1
 
 
-def reference_needs(size: Size) -> int:
-    """Bytes that a train step of the reference takes, roughly."""
-    lanes = size.models * size.channels * max(size.scales - 1, 1)
-    return COPIES * 4 * size.nodes * lanes * size.steps
-
-
 def sizes(series: str, values: tuple[int, ...], nodes: int = Size.nodes) -> list[Size]:
     """The sizes of a series; edges stay where nodes grow, in graphs of 32 nodes each.
 
@@ -186,8 +182,7 @@ def _train_step(bench: Bench, size: Size) -> list[Row]:
     for choice in CHOICES:
         run = _train(size, choice, bench.seed, bench.device)
         memory = peak_of(prepare, size, choice, bench.seed) if bench.device.type == "cpu" else None
-        needs = 0 if paths[choice] in FUSED else reference_needs(size)
-        competitors[str(choice)] = Competitor(run, paths[choice], needs=needs, memory=memory)
+        competitors[str(choice)] = Competitor(run, paths[choice], memory=memory)
     counts = (size.nodes, size.edges)
     case = Row("growth", "", "train step", graphs.batch_size, *counts, size.channels, size.models)
     options = {"scales": size.scales, "steps": size.steps, "models": size.models}
@@ -227,9 +222,7 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        plan = {**vars(self.plan), "series": dict(self.plan.series)}
-        rows, limits = [asdict(row) for row in self.rows], asdict(self.limits)
-        return {**vars(self), **self.machine, "plan": plan, "rows": rows, "limits": limits}
+        return asdict(self) | self.machine
 
 
 def run(

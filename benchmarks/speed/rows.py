@@ -1,21 +1,51 @@
-"""One row per competitor: timed beside the others, with its ratio to the reference."""
+"""What is measured, and one row per competitor, timed beside the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from benchmarks.speed.counting import Cost
-from benchmarks.speed.plan import Plan
-from benchmarks.speed.timing import Run, Timing, compare, kilobytes, record, timed
+from benchmarks.speed.timing import Run, Timing, compare, record, timed
 from legs.data.dataset import GraphDataset
 
 REFERENCE, COPY = "reference", "copy"
 GPU_MATRIX = 8192  # rows of the matrices that are multiplied to find the rate of a GPU
 REPEATS = 5  # of the runs that find a limit, of which the best counts
+GROUPS = ("batches", "single", "growth")
+# Number of nodes and edges first: they need no kernel of their own, the others may.
+SERIES = {
+    "nodes": (4096, 16384, 65536),
+    "edges": (8192, 16384, 32768, 65536, 131072),
+    "models": (1, 10, 30, 90),
+    "channels": (1, 2, 4, 8, 16),
+    "scales": (2, 4, 6, 8),
+    "steps": (8, 16, 32, 64),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes and durations."""
+
+    # Of each a batch is taken; the first is also taken whole.
+    sets: tuple[str, ...] = ("NCI1", "PROTEINS", "REDDIT-BINARY")
+    graphs: int = 128  # in a batch
+    models: int = 90  # that are run at once on a batch
+    edges: tuple[int, ...] = (10**4, 10**5, 10**6, 10**7)  # of single graphs, both directions
+    channels: int = 16  # of the signals on them
+    steps: int = 16  # of diffusion on them
+    whole_step_up_to: int = 10**6  # edges of the largest single graph that is trained on
+    nodes: int = 4096  # of the train step that grows, unless they are what grows
+    # What grows, and the values it takes.
+    series: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: SERIES)
+    rounds: int = 25  # turns of each competitor at most
+    least: int = 5  # and at least
+    seconds: float = 5.0  # after which a competitor gets no more turns than at least
+    copied: int = 2**29  # bytes of the tensor that is copied to find the bandwidth
+    matrix: int = 2048  # rows of the matrices that are multiplied to find the rate on a CPU
 
 
 @dataclass(frozen=True)
@@ -104,7 +134,6 @@ class Competitor:
     run: Run  # does it once
     path: str
     counted: bool = True  # whether the formula's bytes and operations are its own
-    needs: int = 0  # bytes of memory, estimated, where that may be too many
     memory: int | None = None  # bytes at its peak, where they were measured elsewhere
 
 
@@ -121,8 +150,7 @@ def measure(
     ``copy``, a copy and the bytes it moves, takes turns with the competitors and is the limit
     instead of those measured at the start.
     """
-    free = free_memory(bench.device)
-    runs = {n: c.run for n, c in competitors.items() if free is None or c.needs <= 0.8 * free}
+    runs = {name: one.run for name, one in competitors.items()}
     plain = bench.compare(runs if copy is None else {**runs, COPY: copy[0]})
     bound = bench.limits.seconds(cost)
     if copy is not None:
@@ -133,15 +161,13 @@ def measure(
     replays = bench.compare({n: step for n, step in recorded.items() if step is not None})
     rows = []
     for name, one in competitors.items():
-        row = replace(case, method=name, path=one.path)
-        if name not in runs:
-            rows.append(replace(row, note=f"left out: needs about {one.needs / 1e9:.0f} GB"))
-            continue
         memory = one.memory if one.memory is not None else plain[name].memory
         ms, ratio, share = _figures(plain, name, bound)
         replay_ms, replay_ratio, replay_share = _figures(replays, name, bound)
         row = replace(
-            row,
+            case,
+            method=name,
+            path=one.path,
             ms=ms,
             ratio=ratio,
             replay_ms=replay_ms,
@@ -164,12 +190,3 @@ def _figures(
     if taken is None:
         return None, None, None
     return taken * 1e3, None if reference is None else reference / taken, bound / taken
-
-
-def free_memory(device: torch.device) -> int | None:
-    """Bytes that can still be had; ``None`` where nobody says."""
-    if device.type == "cuda":
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + cached
-    meminfo = Path("/proc/meminfo")
-    return kilobytes(meminfo, "MemAvailable") * 1024 if meminfo.exists() else None

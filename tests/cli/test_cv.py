@@ -16,8 +16,11 @@ import legs.training
 from legs.cli import main
 from legs.cli.console import Plan
 from legs.cli.cv import cv
-from legs.data.splits import random_split
-from legs.training.cv.cross_validation import CVProgress
+from legs.data.splits import Split, random_split
+from legs.training.cv.cross_validation import CVProgress, Unit
+from legs.training.cv.models import Job
+from legs.training.cv.protocol import CVOptions
+from legs.training.stacked.trainer import Standing
 from tests.cli.molecules import read, rows, told, write
 
 pytest.importorskip("rdkit", reason="the tables hold SMILES")
@@ -74,8 +77,7 @@ def test_a_grid_by_options(tmp_path, capsys):
         setting = grid[int(fold["setting"])]
         assert fold["chosen"] == f"lr={setting['lr']}, hidden_channels={setting['hidden_channels']}"
     names = {path.name for path in (tmp_path / "cv" / "models").iterdir()}
-    assert {"baseline-0-0.bin", "baseline-1-0.bin"} <= names  # a stack a width
-    assert not {"baseline-2-0.bin", "baseline-3-0.bin"} & names
+    assert {f"baseline-{s}-{k}.bin" for s in range(4) for k in range(3)} <= names
 
 
 def test_files_are_read_as_for_training(tmp_path, capsys):
@@ -168,11 +170,11 @@ def test_defaults_are_those_of_training():
     assert tuple(range(ours["num_splits"])) == options.seeds
 
 
+JOBS = [Job(0, Split([0], [1], [2]), {}, setting) for setting in (0, 2)]
 FACTS = {
-    "method": "gcn", "method_number": 2, "methods": 3, "settings": (0, 2), "grid": 4,
-    "step": "networks", "epoch": 120,
-    "max_epochs": 1000, "models": 1080, "done": 360, "running": 80, "stopped": 10,
-    "best_loss": 0.43215,
+    "unit": Unit("gcn", "stacked", JOBS), "standing": Standing(120, 80, 10, 0.43215),
+    "methods": ["gin", "gcn", "snowball"], "options": CVOptions(grid=({},) * 4),
+    "models": 1080, "done": 360,
 }  # fmt: skip
 
 
@@ -182,17 +184,14 @@ def test_the_plan_in_short_lines():
         "1,080 models: 360 done, 80 running, 10 stopped",
         "epoch 120 of 1000, best loss 0.4321",
     ]
-    early = {"step": "trial", "settings": (1,), "epoch": 0, "best_loss": math.inf}
-    assert str(CVProgress(**FACTS | early | {"running": 0})).splitlines() == [
-        "gcn (method 2 of 3), setting 2 of 4",
-        "1,080 models: 360 done, 0 running, 10 stopped",
-        "timing both strategies",
-    ]
-    bound = CVProgress(**FACTS | {"grid": 1, "settings": (0,)})
+    bound = CVProgress(**FACTS | {"options": CVOptions()})
     assert str(bound).splitlines()[0] == "gcn (method 2 of 3)"
     assert str(bound).splitlines()[2] == "epoch 120 of 1000, best loss 0.4321"
-    start = {"epoch": 0, "best_loss": math.inf}
-    assert len(str(CVProgress(**FACTS | start)).splitlines()) == 2
+    start = {"standing": Standing(0, 2, 0, math.inf), "unit": Unit("gcn", "stacked", JOBS[1:])}
+    assert str(CVProgress(**FACTS | start)).splitlines() == [
+        "gcn (method 2 of 3), setting 3 of 4",
+        "1,080 models: 360 done, 2 running, 0 stopped",
+    ]
 
 
 def test_the_plan_on_a_terminal_alone():
@@ -219,7 +218,7 @@ def test_interrupted_and_started_again(tmp_path, capsys, monkeypatch):
 
     def stop(self, facts):
         seen.append(facts)
-        if facts.method == "legs-fixed":
+        if facts.unit.method == "legs-fixed":
             raise KeyboardInterrupt
         show(self, facts)
 
@@ -231,8 +230,8 @@ def test_interrupted_and_started_again(tmp_path, capsys, monkeypatch):
     seen.clear()
     monkeypatch.setattr(Plan, "__call__", lambda self, facts: seen.append(facts))
     assert run(tmp_path, *args) == 0
-    assert {facts.done for facts in seen} == {6}
-    assert {facts.method for facts in seen} == {"legs-fixed"}
+    assert (seen[0].done, seen[-1].done) == (6, 12)
+    assert {facts.unit.method for facts in seen} == {"legs-fixed"}
 
 
 def splits_of(folder):

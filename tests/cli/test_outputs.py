@@ -15,7 +15,6 @@ MINE = {
     "bad_rows.csv": "smiles,kind\nC,alkane\n",
     "results.csv": "mine",
     "demo.json": "{}",
-    "bench.json": '{"rows": []}',
     "notes/.paper.tex.abcdefgh.tmp": "mine",
 }
 
@@ -52,7 +51,6 @@ def table(tmp_path):
         "cv {data} --model baseline --folds 3 --epochs 2",
         "embed legs-fixed {data}",
         "reproduce dataset-stats --datasets MUTAG",
-        "bench --quick --device cpu",
         "demo --limit 60",
     ],
 )

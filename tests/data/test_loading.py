@@ -202,7 +202,7 @@ def test_targets_can_be_chosen(tmp_path):
     assert data.y.tolist() == [[3, 1], [6, 4]]
     assert data.target_names == ("target_3", "target_1")
     assert load(path, target="target_2").y.tolist() == [[2], [5]]
-    with pytest.raises(DataError, match="no target 'gap'; there are target_1, target_2, target_3"):
+    with pytest.raises(DataError, match="no target 'gap'; There are: target_1, target_2, target_3"):
         load(path, target="gap")
     with pytest.raises(DataError, match="classification needs"):
         load(path, task="classification")
@@ -241,7 +241,7 @@ def test_options_that_do_not_apply(tmp_path):
             load(path, **{option: "x"})
     with pytest.raises(DataError, match="no targets to choose from"):
         load(path, target="x")
-    with pytest.raises(DataError, match="no node features 'colour'"):
+    with pytest.raises(DataError, match="no feature block 'colour'"):
         load(path, features="colour")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -51,17 +49,6 @@ def test_equals_networkx():
     ours = describe(dataset(graphs, class_names=("a", "b", "c"), name="some"))
     assert ours[:3] == ("some", 63, 3)
     assert ours[3:] == pytest.approx(expected(graphs))
-
-
-def test_features_are_used_where_they_are_there():
-    graphs = [nx.path_graph(4), nx.complete_graph(3)]
-    plain = dataset(graphs)
-    x = torch.tensor([[0, 3, 0.0]] * 4 + [[0, 1, 1.0]] * 3)
-    featured = replace(plain, x=x, feature_names=("other", "eccentricity", "clustering"))
-    assert describe(featured)[1:] == pytest.approx(describe(plain)[1:])
-    # and not computed again
-    fooled = replace(featured, x=x * 2)
-    assert describe(fooled).diameter == 2 * describe(plain).diameter
 
 
 def test_no_connected_graph_has_no_mean_diameter():

@@ -43,8 +43,8 @@ def test_one_direction_heavier_than_the_other_is_found(batch: Batch) -> None:
 
 def test_a_missing_direction_is_named_with_the_nodes_of_its_graph() -> None:
     with pytest.raises(DataError) as error:
-        check_graphs(PTR, EDGES[:, :-1], advice="mend {}".format)
-    assert str(error.value) == "graph 1 is directed: 1 to 2 has weight 1, 2 to 1 has 0; mend 1"
+        check_graphs(PTR, EDGES[:, :-1], advice="mend it")
+    assert str(error.value) == "graph 1 is directed: 1 to 2 has weight 1, 2 to 1 has 0; mend it"
 
 
 def test_rounding_is_not_a_direction() -> None:

@@ -137,19 +137,6 @@ def cif() -> Files:
     return {"one.cif": "\n".join(text).encode(), "labels.csv": b"file,gdt\none,1\n"}
 
 
-def casp() -> Files:
-    """A target with two models and a table of scores, and one with its native structure."""
-    text = "\n".join(pdb_lines(chain(5))).encode()
-    table = b"Model GDT_TS\nT0860TS001_1 55.0\nT0860TS002_1 44.0\n"
-    return {
-        "T0860/T0860TS001_1": text,
-        "T0860/T0860TS002_1": text,
-        "T0860.txt": table,
-        "T0861/T0861TS001_1": text,
-        "T0861.pdb": text,
-    }
-
-
 def structures_npz(save: Callable[..., None]) -> Files:
     """Coordinates of structures one after another."""
     file = io.BytesIO()

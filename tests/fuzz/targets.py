@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from tests.fuzz.target import Target
 
 TABLES = ("CSV", "CSV, columns found", "CSV, compressed", "TSV", "SMILES lists", "SDF", "Parquet")
-STRUCTURES = ("PDB", "mmCIF", "CASP folders")
+STRUCTURES = ("PDB", "mmCIF")
 GRAPHS = ("TU text", "TU zip", "GraphML", "GML", "node-link JSON", "edge lists")
 PACKED = ("Parquet dictionaries", "compressed members, TU", "compressed members, arrays")
 OTHERS = ("label tables, Parquet", "structures, npz", "splits", "settings on the command line")

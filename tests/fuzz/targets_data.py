@@ -201,7 +201,6 @@ def data_targets() -> list[Target]:
         ),
         Target("PDB", [seeds.pdb()], reading(), whole, words=PDB_WORDS),
         Target("mmCIF", [seeds.cif()], reading(), whole, words=CIF_WORDS),
-        Target("CASP folders", [seeds.casp()], _casp, words=PDB_WORDS),
         Target(
             "structures, npz",
             [seeds.structures_npz(np.savez), seeds.structures_npz(np.savez_compressed)],
@@ -217,10 +216,3 @@ def data_targets() -> list[Target]:
         ),
     ]
     return made
-
-
-def _casp(folder: Path) -> Any:
-    from legs.data.catalog.structures import read_casp12
-    from legs.data.errors import BadRows
-
-    return read_casp12(folder, bad=BadRows("skip"))

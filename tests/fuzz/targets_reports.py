@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from legs.cli.report import paper_number
 from legs.engine import LocalEngine
 from legs.explain import explain_folder
 from legs.inference.embed import Embedder, embed_folder, open_embedder
@@ -89,7 +88,7 @@ def read_report(folder: Path) -> str:
         patch("legs.report.drawings.graph_layout", partial(graph_layout, rounds=2)),
     ):
         explain_folder(folder)
-        return write_page(folder, paper=paper_number).read_text(encoding="utf-8")
+        return write_page(folder).read_text(encoding="utf-8")
 
 
 def _whole_page(page: str) -> None:

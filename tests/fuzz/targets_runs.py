@@ -171,11 +171,8 @@ def read_checkpoint(folder: Path) -> Any:
 def read_store(folder: Path) -> Any:
     """Results of a cross-validation."""
     store = Store(folder, SETTINGS)
-    return (
-        store.strategies(),
-        store.load("gcn-0-0"),
-        load_state(folder / "models" / "gin-0-0.partial", {}),
-    )
+    partial = load_state(folder / "models" / "gin-0-0.partial", {})
+    return store.load("gcn-0-0"), partial
 
 
 def result_folders() -> list[Files]:
@@ -226,9 +223,8 @@ def store_folder() -> Files:
 
     def make(folder: Path) -> None:
         store = Store(folder, SETTINGS)
-        store.save_strategies({"gcn-0": "stacked", "gin-0": "single"})
         row = (0.5, 3, 5, 7, 1.5, "stacked")
-        store.save("gcn-0-0", [Trained(torch.rand(2, 3), *row), Trained(torch.rand(2, 3), *row)])
+        store.save("gcn-0-0", Trained(torch.rand(2, 3), *row))
         path = store.partial("gin-0-0", 1)
         assert path is not None
         save_state(path, State(1, 1, 0.5, [{"epoch": 1}], {"adam": {"a": torch.rand(2)}}), {})

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from legs.cli import main
-from legs.cli.report import paper_number
 from legs.explain import explain_folder
 from legs.report.page import write_page
 from legs.training import CVOptions, TrainingOptions, cross_validate, fit
@@ -35,7 +34,7 @@ def page_of(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("legs.explain.runs.QUALITY", {"draws": 1, "tolerance": 0.1, "most": 60})
         explain_folder(folder)
-    return write_page(folder, paper=paper_number)
+    return write_page(folder)
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from legs.cli import main
-from legs.cli.report import paper_number
 from legs.report.folders import ReportError, kind_of, read_json, read_shown
-from legs.report.page import read_page, render, script_json, write_page, write_pictures
+from legs.report.page import read_page, render, script_json, write_pictures
 from legs.report.plots import map_plot
 from tests.cli.molecules import told
 from tests.report.conftest import IMAGE, KINDS, SCRIPT
@@ -119,7 +118,7 @@ def test_words_of_a_model_of_numbers(pages, numbers_run):
         "test",
     ]
     drawn = view["figures"]["residuals"].data[0].customdata
-    index, cells = view["table"]["rows"][0]
+    index, cells = view["table"]["drawings"][0], view["table"]["rows"][0]
     assert index in drawn and cells[0] == view["run"].shown.table["id"].iloc[index]
     assert [row[0] for row in read_page(numbers_run)["targets"]] == ["nodes", "edges", "heat"]
 
@@ -165,18 +164,6 @@ def test_a_model_in_the_folder_of_a_cross_validation_is_explained(cv_run, tmp_pa
     assert "legs train DATA" not in text
     (folder / "one-model" / "results.json").unlink()  # killed before its end
     assert "legs train DATA" in parsed(page_of(folder)).text
-
-
-def test_the_papers_numbers_stand_beside_ours(cv_run, tmp_path):
-    folder = tmp_path / "cv"
-    shutil.copytree(cv_run, folder)
-    known = read_json(folder / "results.json")
-    known["data"] = "MUTAG"
-    (folder / "results.json").write_text(json.dumps(known))
-    text = parsed(write_page(folder, paper=paper_number)).text
-    assert "82.98 ± 9.85" in text  # LEGS-FCN on MUTAG
-    assert "here there are 2 node features" in text  # not the paper's two
-    assert "82.98" not in parsed(write_page(folder)).text
 
 
 def test_words_of_the_demonstration(pages, demo_run):

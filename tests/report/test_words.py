@@ -19,10 +19,6 @@ from legs.report.words import ABOUT, about_method, method_name
 from legs.training import methods
 
 
-def no_paper(data, method):
-    return None
-
-
 def lead(view):
     """The first lines of a page, as a reader sees them."""
     template = environment().get_template(view["template"])
@@ -32,11 +28,11 @@ def lead(view):
 
 
 def summary(run):
-    return lead(train_view(run, no_paper))
+    return lead(train_view(run))
 
 
 def cv_summary(run):
-    return lead(cv_view(run, no_paper))
+    return lead(cv_view(run))
 
 
 def run_of(test, guess, names, kind="regression", predictions=None, molecules=True, tested=50):
@@ -70,7 +66,7 @@ def test_an_error_stands_beside_that_of_the_baseline():
     assert "do not rely" not in second
     assert "how signals on its atoms spread along its bonds" in last
     assert "predict logP on 400 molecules from “mine”, with 50 others for early stopping." in last
-    assert train_view(run, no_paper)["title"] == "Predicting logP with LEGS-FCN"
+    assert train_view(run)["title"] == "Predicting logP with LEGS-FCN"
 
 
 @pytest.mark.parametrize("r2", [-0.3, 0.05])
@@ -86,7 +82,7 @@ def test_many_targets_are_counted():
     assert (
         "of 50 graphs that were not used for training (R² 0.50, the mean over all targets" in text
     )
-    assert train_view(run, no_paper)["title"] == "Predicting 4 targets with LEGS-FCN"
+    assert train_view(run)["title"] == "Predicting 4 targets with LEGS-FCN"
 
 
 @pytest.mark.parametrize(

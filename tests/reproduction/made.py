@@ -69,10 +69,10 @@ def made_set(name, features="structure", on_error="raise"):
 def small(monkeypatch):
     """Every data set is made up, and quick runs are over in seconds."""
     monkeypatch.setattr(plan, "find_set", made_set)
-    # No processes, and no trial of which strategy is faster.
+    # No processes.
     monkeypatch.setattr("reproduction.cell.os.cpu_count", lambda: 1)
     monkeypatch.setattr(
-        "legs.training.cv.cross_validation.choose_strategy", lambda *given, **more: "stacked"
+        "legs.training.cv.cross_validation.default_strategy", lambda *given, **more: "stacked"
     )
     for kind in ("accuracy", "losses"):
         quick = document()["defaults"][kind]["quick"]["protocol"]

@@ -121,7 +121,7 @@ def test_side_by_side(tmp_path, monkeypatch):
     write_zip(tmp_path / "data" / "tu" / "MUTAG.zip", tu_parts(40), name="MUTAG")
     monkeypatch.setenv("LEGS_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(
-        "legs.training.cv.cross_validation.choose_strategy", lambda *given, **more: "stacked"
+        "legs.training.cv.cross_validation.default_strategy", lambda *given, **more: "stacked"
     )
     request = quick(tmp_path / "one", datasets=("MUTAG",), models=("baseline", "gs-svm"))
     run("classification", request)
@@ -244,7 +244,6 @@ def test_regression(name, tmp_path):
         means = {row["method"]: row["mean"] for row in both.values()}
         assert means["target-mean"] < means["mean"]  # targets differ by their mean
         assert "improvement.svg" in files
-        assert "Not run: casp12, which was not found." in page
         targets = pd.read_csv(tmp_path / "targets.csv")
         assert set(targets["target"]) == {f"T{k}" for k in range(6)}
 
@@ -261,12 +260,3 @@ def test_no_target_is_in_two_parts():
         assert sum(map(len, parts)) == len(set.union(*parts)) == 6
     with pytest.raises(DataError, match="2 targets; at least three are needed"):
         cell.splits(data.subset(np.flatnonzero(np.isin(groups, ["T0", "T1"]))))
-
-
-def test_casp12_where_a_user_has_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("LEGS_DATA", str(tmp_path))
-    assert "casp12" not in {cell.data for cell in cells("structures")}
-    (tmp_path / "structures" / "casp12").mkdir(parents=True)
-    own = [cell for cell in cells("structures") if cell.data == "casp12"]
-    assert len(own) == 18
-    assert all(cell.skip_errors for cell in own)

@@ -20,8 +20,7 @@ def run(words: list[str], environment: dict[str, str] | None = None) -> int:
     from legs.training.stacked import trainer as stack
 
     loop.CHECKPOINT_SECONDS = stack.CHECKPOINT_SECONDS = 0.05
-    # Which way is faster may come out otherwise the next time, and with it the last digits.
-    cv_work.choose_strategy = lambda *given, **more: "stacked"
+    cv_work.default_strategy = lambda *given, **more: "stacked"
     sys.argv = ["legs", *words]
     return main(words)
 

@@ -146,7 +146,7 @@ def _checkpoint(folder: Path) -> Any:
 def _store(folder: Path) -> Any:
     store = Store(folder, runs.SETTINGS)
     partial = load_state(folder / "models" / "gin-0-0.partial", {})
-    return store.strategies(), store.load("gcn-0-0"), partial
+    return store.load("gcn-0-0"), partial
 
 
 def _dataset(data: GraphDataset) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import resource
 import shutil
@@ -39,7 +38,7 @@ def test_the_note_of_a_writer_follows_no_link(mine, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".lock.owner").symlink_to(mine)
     with one_writer(tmp_path / "run"):
-        assert json.loads((tmp_path / "run" / ".lock.owner").read_text())["process"] == os.getpid()
+        assert f"process {os.getpid()} " in (tmp_path / "run" / ".lock.owner").read_text()
 
 
 def test_locks_follow_no_link(mine, tmp_path):

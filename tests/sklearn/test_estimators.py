@@ -83,7 +83,7 @@ class TestConventions:
             ({"model": "gcn", "order": 1}, "gcn has no option 'order'"),
             ({"model": "gcn-legs-fcn", "order": 1}, "gcn-legs-fcn has no option 'order'"),
             ({"model": "gs-svm", "dropout": 0.1}, "gs-svm has no option 'dropout'"),
-            ({"features": "structur"}, "Did you mean 'structure'"),
+            ({"features": "structur"}, "did you mean 'structure'"),
             ({"lr": 0}, "lr must be positive"),
             ({"order": -1}, "order must not be negative"),
             ({"precision": "float16"}, "precision must be"),
@@ -192,13 +192,12 @@ def test_every_kind_of_graph_gives_the_same(graphs: list[nx.Graph], y: Array) ->
     assert model.node_features_ == ("eccentricity", "clustering")
     assert model.in_channels_ == 2
     expected = model.predict_proba(graphs)
-    mixed: list[Any] = list(graphs)
-    mixed[1::3] = [from_networkx(graph) for graph in graphs[1::3]]
-    mixed[2::3] = [sparse.csr_array(nx.to_scipy_sparse_array(graph)) for graph in graphs[2::3]]
-    for given in (mixed, pd.Series(graphs), from_objects(graphs), iter(graphs)):
+    converted = [from_networkx(graph) for graph in graphs]
+    matrices = [sparse.csr_array(nx.to_scipy_sparse_array(graph)) for graph in graphs]
+    for given in (converted, matrices, pd.Series(graphs), from_objects(graphs), iter(graphs)):
         np.testing.assert_allclose(model.predict_proba(given), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(
-        LEGSClassifier(**QUICK).fit(from_objects(graphs), torch.from_numpy(y)).predict(mixed),
+        LEGSClassifier(**QUICK).fit(from_objects(graphs), torch.from_numpy(y)).predict(matrices),
         model.predict(graphs),
     )
 
@@ -343,7 +342,7 @@ def test_node_features_must_be_those_of_fit(graphs: list[nx.Graph], y: Array) ->
         graph.x = torch.rand(graph.num_nodes, 3)
     model = LEGSClassifier(**SHORT).fit(data, y)
     assert model.features_ == ("attributes",)
-    with pytest.raises(DataError, match="no node features 'attributes'"):
+    with pytest.raises(DataError, match="no feature block 'attributes'"):
         model.predict(graphs)
     data[0].x = torch.rand(data[0].num_nodes, 2)
     with pytest.raises(DataError, match="there are 2 instead of 3"):

@@ -15,7 +15,7 @@ from torch import Tensor
 from legs.models import create
 from legs.nn import RBF
 from legs.training import Group, fit, joined, loop
-from legs.training.inputs import Inputs, embed, unchecked
+from legs.training.inputs import Inputs, embed, predict, unchecked
 from legs.training.task import Task
 from tests.training.made import QUICK, made_data, made_split
 
@@ -52,19 +52,17 @@ def gradients(name: str, group: Group) -> dict[str, Tensor]:
     target = task.targets(data.y)
     target = target.double() if target.is_floating_point() else target
     found = {}
-    with unchecked(network), group.training(network, inputs) as forward:
+    with unchecked(network), group.training(network):
         for number, batch in enumerate(BATCHES):
             network.train()
             network.zero_grad()
-            loss, weight = loop.backward(forward, torch.tensor(batch), target, task, group)
+            loss, weight = loop.backward(network, inputs, torch.tensor(batch), target, task, group)
             found[f"{number} loss"] = group.sum(loss) / weight
             for key, parameter in network.named_parameters():
                 if parameter.grad is not None:
                     found[f"{number} {key}"] = parameter.grad.clone()
         found |= {key: value.clone() for key, value in network.named_buffers()}
-        out = group.predict(inputs, network, torch.tensor([5, 1, 2]), 2)
-        found["predicted"] = out
-        found["predicted, one"] = group.predict(inputs, network, torch.tensor([5]), 2)
+        found["predicted"] = predict(inputs, network, torch.tensor([5, 1, 2]), 2)
     return found
 
 

@@ -338,7 +338,7 @@ def test_a_metric_decides_what_is_kept():
     assert fitted.state.best_epoch == 1 + int(np.argmin(scores))
     assert fitted.scores["validation"]["mae:nodes"] == pytest.approx(min(scores))
     assert "metric" not in TrainingOptions().to_json()  # runs of 0.1.0 resume
-    with pytest.raises(ValueError, match="no score is called 'auc'; there are whitened_mse, r2"):
+    with pytest.raises(ValueError, match="called 'auc'; choose one of whitened_mse, r2"):
         fit(data, "baseline", split, replace(options, metric="auc"))
     with pytest.raises(ValueError, match="gs-svm has no epochs to choose"):
         fit(data, "gs-svm", split, options)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import math
 import platform
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from legs.cli import options as opt
 from legs.cli.console import Console, make_table
-from legs.io import has_keys, one_writer, write_atomically
 
 if TYPE_CHECKING:
     from torch import nn
 
     from legs.data.dataset import GraphBatch
 
-JSON = "bench.json"
 SETS = {"nci-5k": 128, "PROTEINS": None, "REDDIT-BINARY": None}  # how many graphs are read
 
 
@@ -29,7 +26,6 @@ def bench(
     device: opt.Device = "auto",
     threads: Annotated[int | None, Option(min=1, help="CPU threads; default: PyTorch's.")] = None,
     quick: Annotated[bool, Option("--quick", help="Take less than half a minute.")] = False,
-    output: Annotated[Path, opt.output("FOLDER", "Folder for the results.")] = Path("legs-bench"),
 ) -> None:
     """Time scattering against its reference in plain PyTorch, GCN and GIN.
 
@@ -38,32 +34,18 @@ def bench(
     """
     import torch
 
-    from legs.models.saving import versions
     from legs.training.runs import choose_device
 
-    place, console, rows = choose_device(device), Console(), []
+    place, console, rows = choose_device(device), Console(), list[tuple[str, ...]]()
     gpu, threads = place == "cuda", threads or torch.get_num_threads()
     machine = torch.cuda.get_device_name() if gpu else platform.processor() or platform.machine()
-    with one_writer(output, lambda folder: has_keys(folder / JSON, ("machine", "rows"))):
-        console.echo(f"{machine}, {threads} threads")
-        for title, graphs in _cases(console, 10**4 if quick else 10**6):
-            with console.status(f"timing {title}"):
-                measured = _measure(graphs.to(place), 0.2 if quick else 2.0, threads)
-                rows += [{"graphs": title, **row} for row in measured]
-        results = {"machine": machine, "threads": threads, "versions": versions(), "rows": rows}
-        write_atomically(output / JSON, f"{json.dumps(results, indent=1)}\n".encode())
+    console.echo(f"{machine}, {threads} threads, PyTorch {torch.__version__}")
+    for title, graphs in _cases(console, 10**4 if quick else 10**6):
+        with console.status(f"timing {title}"):
+            measured = _measure(graphs.to(place), 0.2 if quick else 2.0, threads)
+            rows += [(title, *row) for row in measured]
     text = ("graphs", "work", "method")
-    table = make_table(*text, "ms", "× reference", *(["peak MB"] * gpu), text=text)
-    for row in rows:
-        if row["method"] == "reference":  # comes first
-            reference = row["seconds"]
-        cells = [row["failed"]]
-        if seconds := row["seconds"]:
-            ratio = f"{reference / seconds:.3g}" if reference else ""
-            cells = [f"{1e3 * seconds:.3g}", ratio, f"{(row['memory'] or 0) / 1e6:.3g}"]
-        table.add_row(*(row[name] for name in text), *cells[: 2 + gpu])
-    console.print(table, soft_wrap=True)
-    console.echo(f"saved in   {output / JSON}")
+    console.print(make_table([*text, "ms", "× reference"], rows, text), soft_wrap=True)
 
 
 def _cases(console: Console, edges: int) -> Iterator[tuple[str, GraphBatch]]:
@@ -94,52 +76,41 @@ def _cases(console: Console, edges: int) -> Iterator[tuple[str, GraphBatch]]:
     yield f"torus, {4 * len(x):,} edges", GraphBatch(x, edge_index, None, batch, 1, None)
 
 
-def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[dict[str, Any]]:
-    """One row per kind of work and method."""
+def _measure(graphs: GraphBatch, seconds: float, threads: int) -> Iterator[tuple[str, ...]]:
+    """One row per kind of work and method: milliseconds, and ratio to the first."""
     import torch
     from torch.utils.benchmark import Timer
+    from torch_geometric.nn import global_mean_pool
     from torch_geometric.nn.models import GCN, GIN
 
     from legs.nn import Scattering
 
-    channels, gpu = graphs.x.shape[1], graphs.x.is_cuda
+    channels, reference = graphs.x.shape[1], math.nan
     networks: dict[str, nn.Module] = {
         "reference": Scattering(channels, backend="reference", validate=False),
         "torch-legs": Scattering(channels, validate=False),
         "GCN": GCN(channels, 64, 3, cached=True),  # computes edge weights once
         "GIN": GIN(channels, 64, 3),
     }
-    for work, (name, network) in product(("train step", "inference"), networks.items()):
-        run = partial(_run, network.to(graphs.x.device), graphs, work == "train step")
-        row: dict[str, Any] = {"work": work, "method": name, "seconds": None, "memory": None}
+
+    def run(name: str, train: bool) -> None:
+        network = networks[name].to(graphs.x.device)
+        with torch.set_grad_enabled(train):
+            if isinstance(network, Scattering):
+                out = network(*graphs[:5])
+            else:
+                states = network(graphs.x, graphs.edge_index)
+                out = global_mean_pool(states, graphs.batch, graphs.batch_size)
+        if train:
+            torch.autograd.grad(out, list(network.parameters()), torch.ones_like(out))
+
+    for work, name in product(("train step", "inference"), networks):
+        once = partial(run, name, work == "train step")
         try:
-            run()  # compiles
-            before = torch.cuda.memory_allocated() if gpu else 0
-            if gpu:
-                torch.cuda.reset_peak_memory_stats()
-            timer = Timer("run()", globals={"run": run}, num_threads=threads)
-            row["seconds"] = timer.blocked_autorange(min_run_time=seconds).median
-            row["memory"] = torch.cuda.max_memory_allocated() - before if gpu else None
-        except RuntimeError as error:
-            # The second is what PyTorch says of a CPU without memory.
-            full = isinstance(error, torch.OutOfMemoryError)
-            if not full and "you tried to allocate" not in str(error):
-                raise
-        yield row | {"failed": "" if row["seconds"] else "out of memory"}
-
-
-def _run(network: nn.Module, graphs: GraphBatch, train: bool) -> None:
-    """Computes features of graphs, and gradients of the parameters to ``train``."""
-    import torch
-    from torch_geometric.nn import global_mean_pool
-
-    from legs.nn import Scattering
-
-    with torch.set_grad_enabled(train):
-        if isinstance(network, Scattering):
-            out = network(*graphs[:5])
-        else:
-            states = network(graphs.x, graphs.edge_index)
-            out = global_mean_pool(states, graphs.batch, graphs.batch_size)
-    if train:
-        torch.autograd.grad(out, list(network.parameters()), torch.ones_like(out))
+            once()  # compiles
+            timer = Timer("run()", globals={"run": once}, num_threads=threads)
+            taken = timer.blocked_autorange(min_run_time=seconds).median
+        except torch.OutOfMemoryError:
+            taken = math.nan
+        reference = taken if name == "reference" else reference
+        yield work, name, f"{1e3 * taken:.3g}", f"{reference / taken:.3g}"

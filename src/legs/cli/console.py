@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich import console
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -17,6 +16,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 from rich.table import Column, Table
+from rich.text import Text
 
 from legs.io import printable
 
@@ -49,12 +49,19 @@ class Console(console.Console):
                 yield segment._replace(text="\n".join(map(printable, segment.text.split("\n"))))
 
 
-def make_table(first: str, *columns: str, text: Iterable[str] = (), **options: Any) -> Table:
-    """A table whose columns hold numbers, but for the first and those in ``text``."""
+def make_table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[str | Text]],
+    text: Iterable[str] = (),
+    **options: Any,
+) -> Table:
+    """A table of plain text whose columns hold numbers, but for the first and those in ``text``."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, **options)
-    table.add_column(first, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="left" if name in text else "right")
+    for k, name in enumerate(columns):
+        left = not k or name in text
+        table.add_column(Text(name), justify="left" if left else "right", no_wrap=not k)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
 
 
@@ -64,29 +71,21 @@ def score_table(
     """One row per score, one column per part of the data, with its number of graphs."""
     from legs.report.words import number, score_name
 
-    table = make_table("score")
-    for part in scores:
-        head = "baseline (test)" if part == "guess" else part
-        size = f"\n{graphs[part]:,}" if graphs and part in graphs else ""
-        table.add_column(head + size, justify="right")
-    for name in next(iter(scores.values())):
-        values = (number(part.get(name)) for part in scores.values())
-        table.add_row(escape(score_name(name)), *values)
-    return table
+    sizes = {part: f"\n{count:,}" for part, count in (graphs or {}).items()}
+    heads = [{"guess": "baseline (test)"}.get(part, part) + sizes.get(part, "") for part in scores]
+    rows = [
+        [score_name(name), *(number(part.get(name)) for part in scores.values())]
+        for name in next(iter(scores.values()))
+    ]
+    return make_table(["score", *heads], rows)
 
 
 def candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     """One row per candidate of a blend: out-of-fold scores, weight and time."""
-    from legs.report.words import SCORES, duration, number
+    from legs.report.words import candidate_rows
 
-    names = [*candidates[-1]["scores"]][:4]
-    table = make_table("out of fold")
-    for name in (*(SCORES.get(n, n.partition(":")[0].upper()) for n in names), "weight", "time"):
-        table.add_column(name, justify="right")
-    for each in candidates:
-        scores = [number(each["scores"].get(name)) for name in names]
-        table.add_row(each["name"], *scores, f"{each['weight']:.2f}", duration(each["seconds"]))
-    return table
+    head, *rows = candidate_rows(candidates)
+    return make_table(head, rows)
 
 
 class Bar(Progress):

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rich.markup import escape
+from rich.text import Text
 from typer import Option
 
 from legs.cli import options as opt
@@ -50,7 +50,7 @@ def cv(
     loop: opt.LoopOptions,
     strategy: Annotated[
         Literal["auto", "stacked", "sequential"],
-        Option(help="Train models together or one after another; auto times both."),
+        Option(help="Train models together or one after another; auto: together on GPUs."),
     ] = "auto",
     device: opt.Device = "auto",
     engine: opt.Engine = "local",
@@ -147,27 +147,24 @@ def _show(result: "CVResult", console: Console) -> None:
     size = sum(len(models[0].test) for models in result.splits) / len(result.splits)
     console.warn(few_words(size, "a test set has about"))
     columns = ("method", score, "models", "parameters", "seconds", "trained")
-    title = f"{escape(result.data.name)}: {len(result.splits)} test sets"
-    table = make_table(*columns, text=("trained",), title=title)
+    cells: list[Any] = []
     for row in rows:
         mean = f"{row.mean:.{digits}f} ± {row.std:.{digits}f}"
         numbers = (f"{row.models:,}", f"{row.parameters:,}", f"{row.seconds:.0f}")
-        table.add_row(row.method, mean, *numbers, row.trained)
-    console.print(table)
-    scores = metric_table(result)
-    table = make_table("score", *(m.method for m in result.methods))
-    for name, some in scores.groupby("metric", sort=False):
-        by_method = {row.method: f"{row.mean:.3f} ± {row.std:.3f}" for row in some.itertuples()}
-        table.add_row(
-            escape(score_name(str(name))), *(by_method.get(m.method, "") for m in result.methods)
-        )
-    console.print(table)
+        cells.append((row.method, mean, *numbers, row.trained))
+    title = Text(f"{result.data.name}: {len(result.splits)} test sets")
+    console.print(make_table(columns, cells, text=("trained",), title=title))
+    methods = [m.method for m in result.methods]
+    lines: dict[str, dict[str, str]] = {}
+    for row in metric_table(result).itertuples():
+        line = lines.setdefault(str(row.metric), dict.fromkeys(methods, ""))
+        line[str(row.method)] = f"{row.mean:.3f} ± {row.std:.3f}"
+    cells = [(score_name(name), *line.values()) for name, line in lines.items()]
+    console.print(make_table(["score", *methods], cells))
     if len(selected := choices(result)):
-        text = ("setting", "test sets")
-        table = make_table("method", *text, text=text, title="Chosen on validation graphs")
-        for name, setting, sets in selected.itertuples(index=False):
-            table.add_row(name, escape(setting), sets)
-        console.print(table)
+        heads = ("method", "setting", "test sets")
+        cells = [*selected.itertuples(index=False)]
+        console.print(make_table(heads, cells, heads, title="Chosen on validation graphs"))
     for row in comparisons(result).itertuples():
         console.print(
             f"{row.first} - {row.second}: {row.difference:+.{digits}f}, p = {row.p:.3f} "

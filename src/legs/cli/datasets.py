@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from rich.filesize import decimal
-from rich.markup import escape
+from rich.text import Text
 from typer import Argument, Exit, Option
 
 from legs.cli.console import Console, make_table
@@ -34,18 +34,20 @@ def datasets(
             ours, info = describe(data), data.info
             compared = [(ours, statistics.compare(ours))]
     heads = ["CC" if quantity == "clustering" else quantity for quantity in statistics.PRINTED]
-    table = make_table("set", *heads, "connected", title="Means over graphs", padding=0)
-    differences: list[str] = []
+    lines, differences = list[list[Any]](), list[str]()
     for ours, rows in compared:
         values = {quantity: getattr(ours, quantity) for quantity in statistics.PRINTED}
-        cells = {q: f"{v:,}" if isinstance(v, int) else f"{v:,.2f}" for q, v in values.items()}
+        cells: dict[str, Any] = {
+            q: f"{v:,}" if isinstance(v, int) else f"{v:,.2f}" for q, v in values.items()
+        }
         for row in rows:
             if not row.agrees:
-                cells[row.quantity] = f"[red]{cells[row.quantity]} ({row.printed})[/]"
+                cells[row.quantity] = Text(f"{cells[row.quantity]} ({row.printed})", style="red")
                 numbers = f"{row.ours:.4f} here, {row.printed} in the paper"
                 differences.append(f"{ours.name}, {row.quantity}: {numbers}")
-        table.add_row(escape(ours.name), *cells.values(), f"{ours.connected:.1%}")
-    console.print(table)
+        lines.append([ours.name, *cells.values(), f"{ours.connected:.1%}"])
+    columns = ["set", *heads, "connected"]
+    console.print(make_table(columns, lines, title="Means over graphs", padding=0))
     console.print("Edges: without self-loops. Diameter: of connected graphs. CC: clustering.")
     for line in differences:
         console.echo(line)
@@ -62,15 +64,16 @@ def _list(console: Console) -> None:
     from legs.data import available
     from legs.data.catalog import fetch
 
-    text = ("found", "licence; notes")
-    table = make_table("set", "graphs", "found", "size", text[1], text=text, title="Data sets")
-    for column in table.columns[:-1]:
-        column.no_wrap = True
+    rows = []
     for each in available():
         graphs = "" if each.graphs is None else f"{each.graphs:,}"
         size = "" if each.size is None else decimal(each.size)
-        notes = escape("; ".join(filter(None, [each.licence, each.note])))
-        table.add_row(each.name, graphs, each.origin, size, notes)
+        notes = "; ".join(filter(None, [each.licence, each.note]))
+        rows.append((each.name, graphs, each.origin, size, notes))
+    columns = ("set", "graphs", "found", "size", "licence; notes")
+    table = make_table(columns, rows, text=columns[2::2], title="Data sets")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     console.print(table)
     console.print("Any other name of the TUDataset collection works too (cite Morris et al. 2020).")
     console.echo(f"{fetch.VARIABLE}: {fetch.data_dir() or 'not set'}")

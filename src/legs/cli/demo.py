@@ -57,14 +57,14 @@ def demo(
     )
     columns = ("model", "parameters", "test MSE, standardized", "R²", "seconds")
     title = f"{len(data.target_names)} properties: {', '.join(data.target_names)}"
-    table = make_table(*columns, title=title)
     rows = [("mean predictor", 0, first.scores["guess"], 0.0)]
     for model, each in fitted.items():
         rows.append((model, each.predictor.num_parameters(), each.scores["test"], each.seconds))
-    for model, parameters, scores, seconds in rows:
-        mse, r2 = (f"{scores[name]:.3f}" for name in ("whitened_mse", "r2"))
-        table.add_row(model, f"{parameters:,}", mse, r2, f"{seconds:.0f}")
-    console.print(table)
+    cells = [
+        (name, f"{size:,}", f"{s['whitened_mse']:.3f}", f"{s['r2']:.3f}", f"{seconds:.0f}")
+        for name, size, s, seconds in rows
+    ]
+    console.print(make_table(columns, cells, title=title))
     console.echo(f"saved in   {output}: models, predictions and learning curves")
     console.echo(f"page       legs report {shlex.quote(str(output))}")
     console.echo("next       legs train molecules.csv --target activity -o my-run")

@@ -10,6 +10,7 @@ from legs.cli.console import Console, Rows
 from legs.io import check_outputs
 
 
+@opt.expand_options
 def embed(
     model: Annotated[
         str, Argument(metavar="RUN", help="Run or model, or legs-fixed, which needs no training.")
@@ -18,14 +19,8 @@ def embed(
     out: Annotated[
         Path, opt.output("OUT", "A .parquet, .csv or .tsv file, or a folder of Parquet files.")
     ],
-    smiles_column: opt.SmilesColumn = None,
-    id_column: opt.IdColumn = None,
-    on_error: opt.OnError = "raise",
-    features: opt.Features = None,
-    descriptors: opt.Descriptors = None,
-    fingerprint: opt.Fingerprint = None,
-    hydrogens: opt.Hydrogens = False,
-    symmetrize: opt.Symmetrize = False,
+    *,
+    reading: opt.ReadingOptions,
     settings: opt.Settings = None,
     device: opt.Device = "cpu",
     engine: opt.Engine = "local",
@@ -53,18 +48,9 @@ def embed(
     from legs.training.runs import choose_device, run_files
 
     console = Console()
-    embedder = open_embedder(
-        model,
-        features=features,
-        descriptors=descriptors,
-        fingerprint=fingerprint,
-        hydrogens=hydrogens,
-        smiles_column=smiles_column,
-        id_column=id_column,
-        directed="symmetrize" if symmetrize else None,
-        options=options,
-        device=choose_device(device),
-    )
+    arguments = reading.arguments()
+    on_error = arguments.pop("on_error")
+    embedder = open_embedder(model, **arguments, options=options, device=choose_device(device))
     if model != UNTRAINED and out.is_file():
         check_outputs([out], run_files(model))
     try:

@@ -55,17 +55,6 @@ Data = Annotated[
 SmilesColumn = Annotated[str | None, Option(**COLUMN, help="Column with SMILES.")]
 IdColumn = Annotated[str | None, Option(**COLUMN, help="Column with ids.")]
 OnError = Annotated[Literal["raise", "skip"], Option(help="Stop at the first bad row, or skip it.")]
-Features = Annotated[
-    str | None, Option(metavar="BLOCKS", help="Node features, such as structure+labels or chem.")
-]
-Descriptors = Annotated[
-    Literal["rdkit"] | None, Option(help="Descriptors of molecules, for each graph as a whole.")
-]
-Fingerprint = Annotated[
-    Literal["morgan", "morgan-count"] | None, Option(help="Fingerprint of molecules, likewise.")
-]
-Hydrogens = Annotated[bool, Option("--hydrogens", help="Include hydrogens as nodes.")]
-Symmetrize = Annotated[bool, Option("--symmetrize", help="Treat directed edges as undirected.")]
 Settings = Annotated[
     list[str] | None,
     Option("--set", metavar="NAME=VALUE", help="Model option, e.g. dropout=0.2; can be repeated."),
@@ -82,7 +71,36 @@ Address = Annotated[
 
 
 @dataclass(frozen=True)
-class DataOptions:
+class ReadingOptions:
+    """How a file is read."""
+
+    smiles_column: SmilesColumn = None
+    id_column: IdColumn = None
+    on_error: OnError = "raise"
+    features: Annotated[
+        str | None,
+        Option(metavar="BLOCKS", help="Node features, such as structure+labels or chem."),
+    ] = None
+    descriptors: Annotated[
+        Literal["rdkit"] | None, Option(help="Descriptors of molecules, for each graph as a whole.")
+    ] = None
+    fingerprint: Annotated[
+        Literal["morgan", "morgan-count"] | None,
+        Option(help="Fingerprint of molecules, likewise."),
+    ] = None
+    hydrogens: Annotated[bool, Option("--hydrogens", help="Include hydrogens as nodes.")] = False
+    symmetrize: Annotated[
+        bool, Option("--symmetrize", help="Treat directed edges as undirected.")
+    ] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """What functions of the library take."""
+        values = {name: None if v in (False, []) else v for name, v in vars(self).items()}
+        return {"directed": "symmetrize" if values.pop("symmetrize") else None, **values}
+
+
+@dataclass(frozen=True)
+class DataOptions(ReadingOptions):
     """How a file is read for training."""
 
     target: Annotated[
@@ -92,29 +110,19 @@ class DataOptions:
         Literal["classification", "regression", "multilabel"] | None,
         Option(show_default="detected", help="Type of the targets."),
     ] = None
-    smiles_column: SmilesColumn = None
-    id_column: IdColumn = None
-    on_error: OnError = "raise"
-    features: Features = None
-    descriptors: Descriptors = None
-    fingerprint: Fingerprint = None
-    hydrogens: Hydrogens = False
     keep_salts: Annotated[
         bool, Option("--keep-salts", help="Keep all of a salt or mixture, not its largest part.")
     ] = False
     split_column: Annotated[
         str | None, Option(metavar="COL", help="Column that says train, validation or test.")
     ] = None
-    symmetrize: Symmetrize = False
     limit: Annotated[int | None, Option(min=1, help="Read only this many graphs.")] = None
 
     def load(self, data: str) -> "GraphDataset":
         """Reads a file or a named data set."""
         from legs.data.loading import load_training
 
-        values = {name: None if v in (False, []) else v for name, v in vars(self).items()}
-        directed = "symmetrize" if values.pop("symmetrize") else None
-        return load_training(data, directed=directed, **values)
+        return load_training(data, **self.arguments())
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
 """``legs report``: one page that shows what a run learned."""
 
-import csv
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -36,31 +34,8 @@ def report(
     with console.status(f"Explaining predictions of {run}"):
         explain_folder(run, explain or ())
     with console.status("Drawing the page"):
-        page = write_page(run, output, paper=paper_number)
+        page = write_page(run, output)
         drawn = write_pictures(run) if pictures else []
     console.echo(f"page       {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if drawn:
         console.echo(f"pictures   {len(drawn)} files in {drawn[0].parent}")
-
-
-class Printed(NamedTuple):
-    """A score of the paper; ``std`` is ``None`` where it prints none."""
-
-    mean: float
-    std: float | None
-
-
-def paper_number(data: str, method: str) -> Printed | None:
-    """The paper's score for a data set and a method: percent correct, or mean squared error.
-
-    Affinities are left out: the paper does not say how it scaled them.
-
-    >>> paper_number("MUTAG", "gcn")
-    Printed(mean=79.3, std=9.66)
-    >>> paper_number("my own file", "gcn") is None
-    True
-    """
-    with (files("legs.data") / "paper_scores.csv").open(encoding="utf-8") as lines:
-        rows = {row["data"]: row for row in csv.DictReader(lines)}
-    mean, _, std = rows.get(data, {}).get(method, "").partition(" ± ")
-    return Printed(float(mean), float(std) if std else None) if mean else None

@@ -149,8 +149,8 @@ def show_data(
     if salts := data.info.get("salts"):
         console.echo(f"salts      {opt.describe_salts(salts)}; --keep-salts keeps them whole")
     groups = find_groups(data, None if group_by == "none" else group_by or "auto")
-    for line in () if groups is None else describe_groups(groups):
-        console.echo(f"groups     {line}")
+    if groups is not None:
+        console.echo(f"groups     {describe_groups(groups)}")
     return groups
 
 

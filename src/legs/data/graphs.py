@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import scatter
 
 from legs.data.readers.structures import knn_graph
 
@@ -57,7 +58,6 @@ def hypergraph(x: Tensor, hyperedge_index: Tensor) -> tuple[Tensor, Tensor]:
     """
     node, edge = hyperedge_index
     count = int(edge.max()) + 1 if edge.numel() else 0
-    size = x.new_zeros(count, 1).index_add(0, edge, x.new_ones(len(edge), 1)).clamp_min(1)
-    means = x.new_zeros(count, x.shape[1]).index_add(0, edge, x[node]) / size
+    means = scatter(x[node], edge, dim_size=count, reduce="mean")
     both = torch.stack([node, edge + len(x)])
     return torch.cat([x, means]), torch.cat([both, both.flip(0)], dim=1)

@@ -15,6 +15,7 @@ from legs.data.catalog import fetch
 from legs.data.catalog.specs import Source, resolve
 from legs.data.dataset import GraphDataset, Task
 from legs.data.errors import BadRows, DataError, OnError, write_bad_rows
+from legs.data.readers.targets import find_column
 from legs.io import check_outputs, printable
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def load(
         fingerprint: ``"morgan"`` or ``"morgan-count"``, likewise (default ``None``).
         options: further options of the reader, such as ``hydrogens=True`` or ``keep_salts=True``
             (see :func:`legs.data.readers.tables.read_table`) for molecules, ``k=10`` neighbours for
-            structures, ``folder=`` for CASP12.
+            structures.
 
     Raises:
         DataError: not found, or broken; says where, and what to do.
@@ -105,7 +106,7 @@ def load_training(name_or_path: str | Path, **options: Any) -> GraphDataset:
         raise DataError(f"{data.name} has no targets to train on; name a column (target=)")
     # Other options concern this file alone, or are in the data set.
     own = {"features", "target", "task", "table", "on_error", "bad_file", "limit", "cache"}
-    own.add("split_column")
+    own |= {"split_column"}
     reading = {k: v for k, v in options.items() if k not in own and v is not None}
     return replace(data, info={**data.info, "reading": reading})
 
@@ -140,17 +141,18 @@ def _prepared(
     options = dict(chosen)
     if "bad" in source.reader.options:
         options["bad"] = bad
+    versions: dict[str, str] = {}
+    for package in ("rdkit", "biotite"):
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     choices: dict[str, Any] = {
         "features": None if blocks is None else list(blocks),
         "options": {**chosen, "on_error": bad.on_error if "bad" in options else ""},
-        "versions": dict.fromkeys(source.reader.packages, ""),
+        "versions": versions,
     }
     if any(molecules):
         feature_names(*molecules)  # reports wrong options before anything is read
-        choices |= {"molecules": molecules, "versions": {**choices["versions"], "rdkit": ""}}
-    for package in choices["versions"]:
-        with suppress(PackageNotFoundError):
-            choices["versions"][package] = version(package)
+        choices["molecules"] = molecules
     place = _place(source, choices, chosen) if use_cache else None
     least = limit if "limit" in source.reader.options else None
     prepared = None if place is None else store.find(place)
@@ -192,11 +194,8 @@ def _select(dataset: GraphDataset, names: list[str], bad: BadRows) -> GraphDatas
     """Some of the targets of a set that offers several, and the graphs that have any of them."""
     if dataset.y is None or dataset.task != "regression" or not dataset.target_names:
         raise DataError(f"{dataset.name} has no targets to choose from")
-    for name in names:
-        if name not in dataset.target_names:
-            offered = ", ".join(dataset.target_names)
-            raise DataError(f"{dataset.name} has no target {name!r}; there are {offered}")
-    y = dataset.y[:, [dataset.target_names.index(name) for name in names]]
+    offered = dataset.target_names
+    y = dataset.y[:, [offered.index(find_column(offered, name, "target")) for name in names]]
     has_value = ~y.isnan().all(1)
     for i in (~has_value).nonzero().flatten().tolist():
         graph = dataset.ids[i] if dataset.ids else i

@@ -331,19 +331,12 @@ def canonical_smiles(smiles: Sequence[str]) -> list[str]:
     return [unique[text] for text in smiles]
 
 
-def describe_groups(groups: Indices) -> list[str]:
-    """Lines for people: how many groups there are, and whether one of them is large."""
-    sizes = np.bincount(groups)
-    lines = [
-        f"{len(groups):,} rows, {len(sizes):,} structures; rows of one structure stay in one part "
-        "of a split"
-    ]
-    if sizes.max() * 10 > len(groups):
-        lines.append(
-            f"one structure has {sizes.max():,} of the {len(groups):,} rows, more than a tenth; "
-            "parts may be uneven"
-        )
-    return lines
+def describe_groups(groups: Indices) -> str:
+    """A line for people: how many groups there are."""
+    return (
+        f"{len(groups):,} rows, {len(np.unique(groups)):,} structures; rows of one structure stay "
+        "in one part of a split"
+    )
 
 
 def warn_about_leaks(splits: Sequence[Split], groups: Indices | None, stacklevel: int = 3) -> None:

@@ -44,9 +44,6 @@ class Comparison(NamedTuple):
 def describe(dataset: GraphDataset) -> Statistics:
     """Statistics of a data set.
 
-    Eccentricity and clustering coefficient are taken from the node features where they are among
-    them, and computed otherwise.
-
     >>> import torch
     >>> from legs.data.dataset import GraphDataset
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -57,12 +54,7 @@ def describe(dataset: GraphDataset) -> Statistics:
     if len(dataset) == 0 or bool((dataset.sizes == 0).any()):
         raise DataError(f"{dataset.name or 'the data set'} has no graphs, or graphs without nodes")
     csr = ptr, rowptr, col = [t.numpy() for t in (dataset.ptr, dataset.rowptr, dataset.col)]
-    columns = dict(zip(dataset.feature_names, dataset.x.numpy().T, strict=False))
-    if not {"eccentricity", "clustering"} <= {*columns}:
-        columns = {"eccentricity": eccentricity(*csr), "clustering": clustering_coefficient(*csr)}
-    distances, clustering = (
-        np.asarray(columns[name], dtype=np.float64) for name in ("eccentricity", "clustering")
-    )
+    distances, clustering = eccentricity(*csr).astype(np.float64), clustering_coefficient(*csr)
     rows = np.repeat(np.arange(len(rowptr) - 1, dtype=col.dtype), np.diff(rowptr))
     connected = is_connected(*csr)
     diameter = np.maximum.reduceat(distances, ptr[:-1])[connected]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +24,7 @@ def check_graphs(
     edge_index: Tensor,
     edge_weight: Tensor | None = None,
     *,
-    advice: Callable[[int], str] = "symmetrise graph {}".format,
+    advice: str = "symmetrise it",
 ) -> None:
     """Every graph has nodes, finite non-negative weights, and both directions of every edge."""
     offsets = ptr.numpy()
@@ -48,7 +47,7 @@ def check_graphs(
         b = col - offsets[graph]
         raise DataError(
             f"graph {graph} is directed: {a} to {b} has weight {there[row, col]:g}, "
-            f"{b} to {a} has {back[row, col]:g}; {advice(graph)}"
+            f"{b} to {a} has {back[row, col]:g}; {advice}"
         )
 
 

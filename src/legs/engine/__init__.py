@@ -146,13 +146,13 @@ def call(job: tuple[Any, Any, dict[str, str], int | None], number: int, task: An
     work, shared, variables, caller = job
     os.environ.update(variables)  # a process may have been started for an earlier call
     if caller is not None:
-        _end_with(caller)
+        end_with(caller)
     return number, work(shared, task)
 
 
 @cache
-def _end_with(caller: int) -> None:
-    """Ends this worker soon after its caller; joblib checks for that between tasks only."""
+def end_with(caller: int) -> None:
+    """Ends this process soon after its parent, ``caller``: nobody else would."""
     if os.getpid() == caller:  # a call within a task runs in the worker itself
         return
 

@@ -13,11 +13,9 @@ signal emerges from nothing.
 from __future__ import annotations
 
 import copy
-import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -239,19 +237,10 @@ def path_columns(network: Network, width: int) -> list[tuple[str, str]]:
 
 
 class Integral(NamedTuple):
-    """Over a part of the line: shares of a difference, and ``difference - sum(shares)``."""
+    """Shares of a difference, and ``difference - sum(shares)``."""
 
-    left: float
-    right: float
     shares: Tensor
     gap: float
-
-    def halves(self) -> list[tuple[float, float]]:
-        """Where to cut, were it inaccurate."""
-        left, right = self.left, self.right
-        middle = math.sqrt(left * right) if right > 4 * left else (left + right) / 2
-        middle = middle if left else right / LEAP
-        return [(left, middle), (middle, right)]
 
 
 def integrate(evaluate: Evaluate, tolerance: float = 1e-6, most: int = 4000) -> Integral:
@@ -260,29 +249,31 @@ def integrate(evaluate: Evaluate, tolerance: float = 1e-6, most: int = 4000) -> 
     Panels are cut until the sum of shares misses the difference by at most ``tolerance``, or there
     were ``most`` evaluations.
     """
-    panels = _measure(evaluate, list(pairwise(START)))
-    count = len(panels) * (POINTS + 2)
-    while sum(abs(panel.gap) for panel in panels) > tolerance and count < most:
-        panels.sort(key=lambda panel: abs(panel.gap))
+    ends = torch.tensor(START, dtype=torch.float64).unfold(0, 2, 1)
+    shares, gaps = _measure(evaluate, ends)
+    count = len(ends) * (POINTS + 2)
+    while gaps.abs().sum() > tolerance and count < most:
         # The most accurate panels stay, up to half of the tolerance; the others are cut.
-        errors = accumulate(abs(panel.gap) for panel in panels)
-        good = sum(error <= tolerance / 2 for error in errors)
-        cuts = [half for panel in panels[good:] for half in panel.halves()]
-        panels = panels[:good] + _measure(evaluate, cuts)
+        order = gaps.abs().argsort(stable=True)
+        good = int((gaps[order].abs().cumsum(0) <= tolerance / 2).sum())
+        left, right = ends[order[good:]].unbind(1)
+        middle = torch.where(right > 4 * left, (left * right).sqrt(), (left + right) / 2)
+        middle = torch.where(left > 0, middle, right / LEAP)
+        cuts = torch.stack([left, middle, right], 1).unfold(1, 2, 1).flatten(0, 1)
+        new, stay = (cuts, *_measure(evaluate, cuts)), order[:good]
+        old = (ends[stay], shares[stay], gaps[stay])
+        ends, shares, gaps = map(torch.cat, zip(old, new, strict=True))
         count += len(cuts) * (POINTS + 2)
-    shares = torch.stack([panel.shares for panel in panels]).sum(0)
-    return Integral(0.0, 1.0, shares, sum(panel.gap for panel in panels))
+    return Integral(shares.sum(0), float(gaps.sum()))
 
 
-def _measure(evaluate: Evaluate, spans: list[tuple[float, float]]) -> list[Integral]:
-    """Gauss-Legendre quadrature on each span, with the values at its ends."""
-    points, weights = np.polynomial.legendre.leggauss(POINTS)
-    at = [[*(a + (b - a) * (p + 1) / 2 for p in points), a, b] for a, b in spans]
-    values, slopes = evaluate(torch.tensor(at).double().flatten())
-    panels = []
-    parts = zip(values.view(len(spans), -1), slopes.split(POINTS + 2), strict=True)
-    for (left, right), (value, slope) in zip(spans, parts, strict=True):
-        weight = torch.as_tensor(weights * (right - left) / 2)
-        shares = torch.tensordot(weight, slope[:POINTS].double(), dims=1)
-        panels.append(Integral(left, right, shares, float(value[-1] - value[-2] - shares.sum())))
-    return panels
+def _measure(evaluate: Evaluate, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Gauss-Legendre quadrature between ends, ``[panels, 2]``: shares, and what they miss."""
+    points, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(POINTS))
+    width = ends.diff(dim=1)
+    values, slopes = evaluate(
+        torch.cat([ends[:, :1] + width * (points + 1) / 2, ends], 1).flatten()
+    )
+    values, slopes = (each.double().unflatten(0, (len(ends), -1)) for each in (values, slopes))
+    shares = torch.einsum("pk,pk...->p...", width * weights / 2, slopes[:, :POINTS])
+    return shares, values[:, -1] - values[:, -2] - shares.flatten(1).sum(1)

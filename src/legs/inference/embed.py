@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -155,16 +154,20 @@ def open_embedder(
     descriptors and fingerprint of molecules to its features. Columns of the input are found by
     default.
     """
-    columns = {"smiles_column": smiles_column, "id_column": id_column, "directed": directed}
+    columns: dict[str, Any] = {
+        "smiles_column": smiles_column,
+        "id_column": id_column,
+        "directed": directed,
+    }
     if model == UNTRAINED:
         blocks = None if features is None else tuple(b.strip() for b in features.split("+"))
-        asked = {**columns, "hydrogens": hydrogens or None}
-        asked = {name: value for name, value in asked.items() if value is not None}
         if descriptors or fingerprint:
             feature_names(descriptors, fingerprint)  # reports wrong options before reading
-        molecules = {"descriptors": descriptors, "fingerprint": fingerprint}
-        molecules = {name: value for name, value in molecules.items() if value is not None}
-        reading = Reading(blocks, options={**asked, **molecules}, asked=tuple(asked))
+        columns["hydrogens"] = hydrogens or None
+        given = {**columns, "descriptors": descriptors, "fingerprint": fingerprint}
+        given = {name: value for name, value in given.items() if value is not None}
+        asked = tuple(name for name in columns if name in given)
+        reading = Reading(blocks, options=given, asked=asked)
         return fixed_embedder(reading, device, **(options or {}))
     if model in methods() and not Path(model).exists():
         raise DataError(
@@ -222,23 +225,14 @@ def embed_file(
 
 
 class Part(NamedTuple):
-    """A part to be made."""
+    """A part: what it is made from, and on the list also what was made."""
 
     name: str  # of its file
     first: int  # number of its first row in the input, from 0
-    rows: Batch
-    source: str  # digest of these rows
-
-
-class Made(NamedTuple):
-    """What the list says about a part."""
-
-    name: str
-    first: int
     rows: int  # of the input in it, including those that cannot be used
-    source: str
-    file: str  # checksum
-    bad: tuple[tuple[int, str, str], ...]  # number in the input, place and reason of each
+    source: str  # digest of these rows
+    file: str = ""  # checksum
+    bad: tuple[tuple[int, str, str], ...] = ()  # number in the input, place and reason of each
 
 
 class Shared(NamedTuple):
@@ -293,24 +287,24 @@ def embed_folder(
             "columns": columns,
         }
         keep_settings(folder, settings, SETTINGS)
-        listed, parts, done = _read_list(folder / LIST), list[Made](), 0
+        listed, parts, done = _read_list(folder / LIST), list[Part](), 0
 
-        def add(made: Made) -> None:
+        def add(made: Part) -> None:
             nonlocal done
             parts.append(made)
             done += made.rows
             report(done)
 
-        def missing() -> Iterator[Part]:
+        def missing() -> Iterator[tuple[Part, Batch]]:
             first = 0
             for number, rows in enumerate(batches):
-                wanted = Part(f"part-{number:06d}.parquet", first, rows, rows.digest())
+                name = f"part-{number:06d}.parquet"
+                wanted, made = Part(name, first, len(rows), rows.digest()), listed.get(name)
                 first += len(rows)
-                made = listed.get(wanted.name)
                 if made is not None and _is_whole(folder, wanted, made):
                     add(made)
                 else:
-                    yield wanted
+                    yield wanted, rows
 
         # Workers may have been started elsewhere.
         shared = Shared(embedder, columns, folder.absolute(), on_error)
@@ -320,9 +314,9 @@ def embed_folder(
         return _finish(path, folder, parts, len(columns))
 
 
-def make_part(shared: Shared, part: Part) -> Made:
-    """Embeds one part and writes its file, on a worker."""
-    folder, columns, bad = shared.folder, shared.columns, list[tuple[int, str, str]]()
+def make_part(shared: Shared, task: tuple[Part, Batch]) -> Part:
+    """Embeds the rows of one part and writes its file, on a worker."""
+    (part, batch), folder, bad = task, shared.folder, list[tuple[int, str, str]]()
     if not (folder / SETTINGS).exists():
         raise FileError(
             f"{folder} is not to be seen on every machine of the cluster; the output has to be on "
@@ -330,7 +324,7 @@ def make_part(shared: Shared, part: Part) -> Made:
         )
     options = {"write_statistics": ["row"], "write_page_checksum": True}
     with TableWriter(folder / part.name, **options) as writer:
-        for piece in part.rows.pieces(CHUNK):
+        for piece in batch.pieces(CHUNK):
             rows = inputs.read_batch(shared.embedder.reading, piece)
             rows, features = finite_part(rows, shared.embedder.features_of, shared.on_error)
             if features is not None:
@@ -338,30 +332,25 @@ def make_part(shared: Shared, part: Part) -> Made:
             first = part.first + writer.rows
             places = enumerate(zip(rows.where, rows.errors, strict=True), first)
             bad += [(number, where, reason) for number, (where, reason) in places if reason]
-            writer.add(part_table(rows, features, columns, first))
-        assert writer.rows == len(part.rows)
-    digest = io.file_digest(folder / part.name)
-    return Made(part.name, part.first, len(part.rows), part.source, digest, tuple(bad))
+            writer.add(part_table(rows, features, shared.columns, first))
+        assert writer.rows == part.rows
+    return part._replace(file=io.file_digest(folder / part.name), bad=tuple(bad))
 
 
 def part_table(
     part: InputPart, features: Tensor | None, columns: Sequence[str], first: int = 0
-) -> Any:
-    """An Arrow table with a row for each row of the input; ``first`` is the number of the first."""
-    count, missing = len(part), None
-    values = np.empty((0, len(columns)), np.float32)
+) -> pd.DataFrame:
+    """A table with a row for each row of the input; ``first`` is the number of the first."""
+    values = np.full((len(part), len(columns)), np.nan, np.float32, order="F")  # written by column
     if features is not None:
-        values = np.asfortranarray(features.float().numpy())  # written by column
-    if len(part.index) < count:
-        whole = np.zeros((count, len(columns)), np.float32, order="F")
-        whole[part.index] = values
-        values, missing = whole, ~np.isin(np.arange(count), part.index)
-    numbers, ids = pa.array(np.arange(first, first + count)), pa.array(part.ids, pa.string())
-    features_ = (pa.array(values[:, k], pa.float32(), mask=missing) for k in range(len(columns)))
-    return pa.Table.from_arrays([numbers, ids, *features_], names=["row", "id", *columns])
+        values[part.index] = features.float().numpy()
+    table = pd.DataFrame(values, columns=list(columns), copy=False)
+    table.insert(0, "id", pd.Series(part.ids, dtype="string"))
+    table.insert(0, "row", np.arange(first, first + len(part)))
+    return table
 
 
-def _read_list(file: Path) -> dict[str, Made]:
+def _read_list(file: Path) -> dict[str, Part]:
     """The list of finished parts; those on damaged lines are computed again."""
     content = io.read_file(file) if file.exists() else b""
     if content and not content.endswith(b"\n"):
@@ -370,18 +359,18 @@ def _read_list(file: Path) -> dict[str, Made]:
     for line in content.splitlines():
         # A line may hold anything: a number has no keys, an infinite one is no row.
         with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            made = Made(**io.check_digest(io.parse_json(line), file))
+            made = Part(**io.check_digest(io.parse_json(line), file))
             bad = tuple((int(row), str(where), str(reason)) for row, where, reason in made.bad)
             parts[made.name] = made._replace(bad=bad)
     return parts
 
 
-def _is_whole(folder: Path, part: Part, made: Made) -> bool:
+def _is_whole(folder: Path, part: Part, made: Part) -> bool:
     """Whether the file of a part is there as it was made, and from the same rows."""
     file = folder / part.name
     if not file.is_file():
         return False
-    if (made.first, made.rows, made.source) != (part.first, len(part.rows), part.source):
+    if made._replace(file="", bad=()) != part:
         raise FileError(
             f"{file} was made from other rows: the input has changed since. Choose another folder, "
             "or delete this one to start again"
@@ -393,7 +382,7 @@ def _is_whole(folder: Path, part: Part, made: Made) -> bool:
     return False
 
 
-def _finish(path: str | Path, folder: Path, parts: list[Made], columns: int) -> Embedded:
+def _finish(path: str | Path, folder: Path, parts: list[Part], columns: int) -> Embedded:
     """Checks that there are no other parts, and lists the rows that could not be used."""
     odd = sorted({made.name for made in parts} ^ {file.name for file in folder.glob(ALL)})
     if odd:

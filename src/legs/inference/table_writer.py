@@ -45,8 +45,8 @@ class TableWriter:
         self._file: IO[bytes] = self._temporary.file
         return self
 
-    def add(self, part: Any) -> None:
-        """Writes some rows, a DataFrame or an Arrow table; every part has the same columns."""
+    def add(self, part: pd.DataFrame) -> None:
+        """Writes some rows; every part has the same columns."""
         import pyarrow as pa
 
         with writing(self.path):
@@ -54,10 +54,9 @@ class TableWriter:
                 separator = "\t" if self.ending == ".tsv" else ","
                 self._file.write(csv_table(part, separator, header=not self.rows).encode())
             else:
-                if isinstance(part, pd.DataFrame):
-                    part = pa.Table.from_pandas(part, schema=self._schema, preserve_index=False)
-                self._schema = part.schema
-                self._waiting.append(part)
+                table = pa.Table.from_pandas(part, schema=self._schema, preserve_index=False)
+                self._schema = table.schema
+                self._waiting.append(table)
                 if sum(table.nbytes for table in self._waiting) >= GROUP_BYTES:
                     self._flush()
         self.rows += len(part)

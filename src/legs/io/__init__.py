@@ -5,12 +5,10 @@ Everything this package keeps on disk is written through here.
 
 from legs.io.atomic import append as append
 from legs.io.atomic import contents as contents
-from legs.io.atomic import lock_file as lock_file
 from legs.io.atomic import one_writer as one_writer
 from legs.io.atomic import open_temporary as open_temporary
 from legs.io.atomic import sync_folder as sync_folder
 from legs.io.atomic import write_atomically as write_atomically
-from legs.io.atomic import write_together as write_together
 from legs.io.atomic import writing as writing
 from legs.io.cells import csv_rows as csv_rows
 from legs.io.cells import csv_table as csv_table

@@ -5,42 +5,35 @@ Whatever happens to the process or the machine: what a killed writer leaves is r
 
 import errno
 import glob
-import json
 import os
 import platform
 import secrets
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
-from legs.io.reading import FileError, parse_json, read_file
+from legs.io.reading import FileError, read_file
 
 LOCK = ".lock"
 OWNER = ".lock.owner"
 _FULL = "no space is left on the disk; make room, and run the same command again"
-_LIMITS = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EFBIG: "a file would grow larger than is allowed there (see ulimit -f)",
-}
-_LINK = "a link or a pipe is there in place of a file; remove it"
-_DENIED = "no permission to write there"
+_GROWN = "a file would grow larger than is allowed there (see ulimit -f)"
+_LIMITS = {_FULL: (errno.ENOSPC, errno.EDQUOT), _GROWN: (errno.EFBIG,)}
 _TAKEN = "a part of this path is a file, or the path itself a folder"
 _OBSTACLES = {  # at the very path
-    **dict.fromkeys((errno.ELOOP, errno.ENXIO), _LINK),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _DENIED),
-    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _TAKEN),
-    errno.ENOENT: "the place does not exist and cannot be made, or was removed meanwhile",
+    "a link or a pipe is there in place of a file; remove it": (errno.ELOOP, errno.ENXIO),
+    "no permission to write there": (errno.EROFS, errno.EACCES, errno.EPERM),
+    _TAKEN: (errno.ENOTDIR, errno.EEXIST, errno.EISDIR),
+    "the place does not exist and cannot be made, or was removed meanwhile": (errno.ENOENT,),
 }
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which has neither of the others
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
-_writers: dict[Path, int] = {}  # the thread of this process that writes a folder
+_writers: set[tuple[Path, int]] = set()  # folders that this process writes, and the threads
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -52,26 +45,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     >>> [(file.name, file.read_text()) for file in folder.iterdir()]
     [('a.txt', 'new')]
     """
-    write_together({path: content})
-
-
-def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Writes files that belong to each other: none changes before all of them are on the disk.
-
-    They are renamed in the given order: what makes the others valid comes last.
-    """
-    temporaries: dict[Path, Temporary] = {}
-    try:
-        for path, content in contents.items():
-            with writing(path):
-                temporaries[path] = open_temporary(path)
-                temporaries[path].file.write(content)
-                temporaries[path].flush()
-        for path, temporary in temporaries.items():
-            with writing(path):
-                temporary.put_in_place(path)
-    finally:
-        for temporary in temporaries.values():
+    with writing(path):
+        temporary = open_temporary(path)
+        try:
+            temporary.file.write(content)
+            temporary.flush()
+            temporary.put_in_place(path)
+        finally:
             temporary.drop()
 
 
@@ -163,9 +143,10 @@ def writing(path: Path) -> Iterator[None]:
         file, reasons = error.filename, _LIMITS
         if file is None or Path(os.fsdecode(file)).is_relative_to(path.parent):
             reasons = _LIMITS | _OBSTACLES
-        if error.errno not in reasons:
-            raise
-        raise OSError(f"{path}: {reasons[error.errno]}") from error
+        for reason, numbers in reasons.items():
+            if error.errno in numbers:
+                raise OSError(f"{path}: {reason}") from error
+        raise
 
 
 def try_lock(handle: int) -> bool:
@@ -182,22 +163,6 @@ def try_lock(handle: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def lock_file(path: Path, wait: bool = False) -> BinaryIO | None:
-    """Locks a file, which is created if need be, until it is closed or the process ends.
-
-    Returns ``None`` if another process holds it, unless it is to ``wait`` for that.
-    """
-    # Never through a link, which may have come with the folder.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _BINARY, 0o644)
-    file = os.fdopen(handle, "r+b", buffering=0)
-    while not try_lock(handle):
-        if not wait:
-            file.close()
-            return None
-        time.sleep(0.05)
-    return file
 
 
 def contents(folder: Path) -> list[Path]:
@@ -234,12 +199,9 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder} is a file; a run needs a directory")
     place, thread = folder.resolve(), threading.get_ident()
-    writer = _writers.get(place)
-    if writer == thread:  # a caller holds the lock
+    if (place, thread) in _writers:  # a caller holds the lock
         yield folder
         return
-    if writer is not None:
-        raise _busy(folder, "another thread of this process")
     with writing(folder):
         if ours is not None and (entries := contents(folder)) and not ours(folder):
             names = ", ".join([path.name for path in entries[:3]] + ["…"] * (len(entries) > 3))
@@ -248,48 +210,35 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
             )
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_file(folder / LOCK)
-        if lock is None:
-            raise _busy(folder, _owner(folder))
-    _writers[place] = thread
+        # Never through a link, which may have come with the folder.
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _BINARY, 0o644)
+        if not try_lock(handle):
+            os.close(handle)
+            # It may have been killed a moment ago, or not have signed yet.
+            owner = "another process"
+            with suppress(OSError, FileError):
+                owner = read_file(folder / OWNER, 10_000).decode(errors="replace") or owner
+            raise FileError(
+                f"{folder} is being written by {owner}; wait for it, or choose another directory"
+            )
+    _writers.add((place, thread))
     try:
         with writing(folder):
             for each in (folder, *filter(Path.is_dir, folder.iterdir())):
                 clear_leftovers(each)
-            words = [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
-            owner = {
-                "process": os.getpid(),
-                "host": platform.node(),
-                "command": " ".join(words)[:200],
-                "since": datetime.now().astimezone().isoformat(timespec="seconds"),
-            }
+            command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+            since = datetime.now().astimezone().isoformat(timespec="seconds")
+            owner = f"process {os.getpid()} ({command}) on {platform.node()}, since {since}"
             # Not in the lock file: whoever tries the lock may empty that. And under a new name
             # first: a link that came with the folder is replaced, not followed.
-            write_atomically(folder / OWNER, json.dumps(owner).encode())
+            write_atomically(folder / OWNER, owner.encode("utf-8", "replace"))
         yield folder
     finally:
-        del _writers[place]
+        _writers.remove((place, thread))
         with suppress(OSError):
             (folder / OWNER).unlink(missing_ok=True)
-        lock.close()
+        os.close(handle)
         with suppress(OSError):
             if fresh and all(path.name == LOCK for path in folder.iterdir()):
                 (folder / LOCK).unlink(missing_ok=True)
                 folder.rmdir()
-
-
-def _owner(folder: Path) -> str:
-    """The writer in words; it may have been killed a moment ago, or not have signed yet."""
-    try:
-        owner = parse_json(read_file(folder / OWNER, 100_000))
-        where = "" if owner["host"] == platform.node() else f" on {owner['host']}"
-        command = f" ({owner['command']})" if owner["command"] else ""
-        return f"process {owner['process']}{where}{command}, since {owner['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
-
-
-def _busy(folder: Path, owner: str) -> FileError:
-    return FileError(
-        f"{folder} is being written by {owner}; wait for it, or choose another directory"
-    )

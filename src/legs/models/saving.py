@@ -67,7 +67,12 @@ def save_directory(
     text = json.dumps({**plain, "sha256": digests}, indent=1).encode()
     staged = folder / f"weights.{digests[WEIGHTS][:16]}.safetensors"
     # The description decides which weights are read: the old ones stay until it is replaced.
-    io.write_together({staged: content, folder / DESCRIPTION: text})
+    io.write_atomically(staged, content)
+    try:
+        io.write_atomically(folder / DESCRIPTION, text)
+    except OSError:
+        staged.unlink(missing_ok=True)
+        raise
     with io.writing(folder):
         os.replace(staged, folder / WEIGHTS)
         io.sync_folder(folder)

@@ -24,7 +24,6 @@ from legs.report.theme import (
     drawing,
     files_of,
     new_figure,
-    panels,
     theme_of,
 )
 
@@ -113,15 +112,13 @@ def _majorize(distance: Floats, rounds: int) -> Floats:
     places = places + 1e-3 * np.random.default_rng(0).standard_normal(places.shape)
     with np.errstate(divide="ignore"):
         weight = np.where(distance > 0, distance**-2.0, 0.0)
-    # Without the last node, which stays at the origin, the Laplacian is invertible.
-    inverse = np.linalg.inv((np.diag(weight.sum(1)) - weight)[:-1, :-1])
+    # With constants added, which change no differences, the Laplacian is invertible.
+    inverse = np.linalg.inv(np.diag(weight.sum(1)) - weight + 1.0)
     pull = weight * distance
     for _ in range(rounds):
         apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
         ratio = pull / np.maximum(apart, 1e-9)
-        right = np.diag(ratio.sum(1)) - ratio
-        places = np.vstack([inverse @ (right @ places)[:-1], np.zeros(2)])
-    places = places - places.mean(0)
+        places = inverse @ ((np.diag(ratio.sum(1)) - ratio) @ places)
     turned = places @ np.linalg.svd(places, full_matrices=False)[2].T
     # The orientation is arbitrary: the first node is left of the last.
     return np.asarray(turned if turned[0, 0] <= turned[-1, 0] else -turned, dtype=np.float64)
@@ -175,10 +172,14 @@ def wavelet_figure(
     bands = wavelets_around(edges, nodes, weights, centre, laziness)
     places = graph_layout(edges, nodes) if places is None else places
     with drawing(theme) as colors:
-        figure, axes = panels(len(bands), most=3, size=(2.6, 2.1))
-        for axis, values, name in zip(axes, bands, filter_names(len(bands)), strict=True):
+        rows, columns = -(-len(bands) // 3), min(len(bands), 3)
+        figure = new_figure(2.6 * columns + 0.5, 2.1 * rows + 0.8)
+        axes = figure.subplots(rows, columns, squeeze=False).flat
+        for values, name, axis in zip(bands, filter_names(len(bands)), axes, strict=False):
             _draw_graph(axis, places, edges, values, colors)
             axis.set_title(name)
+        for axis in axes:  # the rest
+            axis.remove()
     return figure
 
 

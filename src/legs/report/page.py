@@ -16,30 +16,27 @@ import numpy as np
 
 from legs.io import expand_user, write_atomically, writing
 from legs.report import words
-from legs.report.drawings import Drawing, atom_drawing, node_figure, read_molecule
+from legs.report.drawings import Drawing, atom_drawing, node_figure
 from legs.report.folders import CLEAR, ReportError, kind_of, read_cv, read_train, reading, runs_in
 from legs.report.plots import MOST_CLASSES, placed
 from legs.report.theme import ADVICE, THEMES, NoPictures, ThemeName, draw, save
-from legs.report.views import Paper, View, cv_view, demo_view, train_view
+from legs.report.views import View, cv_view, demo_view, train_view
 
 FILE, PICTURES = "report.html", "pictures"
 BRAND = b'<span class="brand">torch-legs</span>'
 
 
-def write_page(
-    run: str | Path, out: str | Path | None = None, *, paper: Paper = lambda data, method: None
-) -> Path:
+def write_page(run: str | Path, out: str | Path | None = None) -> Path:
     """Writes a page about a run: one HTML file that needs no network.
 
     Args:
         run: folder of ``legs train``, ``legs cv`` or ``legs demo``.
         out: the file (default: ``report.html`` in the folder).
-        paper: returns the paper's score for a data set and method (default: there are none).
     """
     folder = expand_user(run)
     out = page_file(folder, out)
     with reading(folder, CLEAR):
-        content = render(read_page(folder, paper)).encode()
+        content = render(read_page(folder)).encode()
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, content)
@@ -57,14 +54,14 @@ def page_file(run: str | Path, out: str | Path | None = None) -> Path:
     return path
 
 
-def read_page(folder: Path, paper: Paper = lambda data, method: None) -> View:
+def read_page(folder: Path) -> View:
     """What the page of a folder shows."""
     kind = kind_of(folder)
     if kind == "train":
-        return train_view(read_train(folder), paper)
+        return train_view(read_train(folder))
     if kind == "cv":
-        return cv_view(read_cv(folder), paper)
-    return demo_view(folder, [read_train(path) for path in runs_in(folder)], paper)
+        return cv_view(read_cv(folder))
+    return demo_view(folder, [read_train(path) for path in runs_in(folder)])
 
 
 def render(view: View) -> str:
@@ -73,18 +70,15 @@ def render(view: View) -> str:
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    figures, graphs = dict(view["figures"]), view["map"]
-    if graphs:
-        figures["map"] = graphs["figure"]
     data = {
-        "figures": {name: figure.to_dict() for name, figure in figures.items()},
-        "map": graphs and graphs["data"],
+        "figures": {name: figure.to_dict() for name, figure in view["figures"].items()},
+        "map": view["map"] and view["map"]["data"],
         "templates": {name: theme.template() for name, theme in THEMES.items()},
     }
     scripts = [get_plotlyjs(), _read("page.js")]
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     text: str = template.render(
-        **{**view, "figures": figures},
+        **view,
         nav=[],
         most_classes=MOST_CLASSES,
         style=Markup(_read("page.css")),
@@ -139,7 +133,11 @@ def write_pictures(run: str | Path) -> list[Path]:
 
 
 def _pictures(view: View, theme: ThemeName) -> Iterator[tuple[str, Any]]:
-    for name, figure in view["figures"].items():
+    figures = dict(view["figures"])
+    if graphs := figures.pop("map", None):
+        for how, places in view["map"]["data"]["places"].items():
+            yield f"map-{how}", placed(graphs, places, theme)
+    for name, figure in figures.items():
         spec = figure.to_dict()
         frames = spec.get("frames") or [spec]
         if name in ("weights", "responses"):  # as the page shows them first
@@ -147,15 +145,12 @@ def _pictures(view: View, theme: ThemeName) -> Iterator[tuple[str, Any]]:
         for k, frame in enumerate(frames):
             size = (8.0, 3.6) if name == "residuals" else (6.4, 3.8)
             yield f"{name}-{k}" if len(frames) > 1 else name, draw(frame, theme, size)
-    for how, places in view["map"]["data"]["places"].items() if view["map"] else ():
-        yield f"map-{how}", placed(view["map"]["figure"], places, theme)
     run = view["run"].one if view["template"] == "cv.html" else view["run"]
     for index, attribution in run.explanations.items() if run else ():
         shares, target = np.array(attribution["nodes"]), attribution["target"]
         smiles = run.shown.smiles(index) if run.shown.is_aligned(index) else ""
-        mol = read_molecule(smiles) if smiles else None
-        if mol is not None and mol.GetNumAtoms() == len(shares):  # hydrogens may be nodes
-            yield f"explained-{index}", atom_drawing(smiles, shares, target, theme)
-        else:
-            edges, _ = run.shown.graph(index)
-            yield f"explained-{index}", node_figure(edges, shares, target, theme=theme)
+        try:
+            drawn: Any = atom_drawing(smiles, shares, target, theme)
+        except (ValueError, NoPictures):  # no molecule, or hydrogens are nodes
+            drawn = node_figure(run.shown.graph(index)[0], shares, target, theme=theme)
+        yield f"explained-{index}", drawn

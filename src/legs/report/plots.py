@@ -40,13 +40,15 @@ MOST_COLORS = 20
 POINTS = 61
 
 
-def new_plot(data: Sequence[dict[str, Any]], **layout: Any) -> Any:
-    """A Plotly figure of traces and a layout, both validated."""
+def new_plot(data: Sequence[Any], across: str = "", up: str = "", **layout: Any) -> Any:
+    """A Plotly figure of traces, titles of axes and a layout, all validated."""
     try:
         from plotly.graph_objects import Figure
     except ImportError as error:
         raise NoPictures(ADVICE) from error
-    return Figure(list(data), {"template": "none", **layout})
+    titles = {"xaxis_title": across} if across else {}
+    titles |= {"yaxis_title": up} if up else {}
+    return Figure(list(data), {"template": "none", **layout, **titles})
 
 
 def with_frames(figures: Mapping[str, Any]) -> Any:
@@ -73,17 +75,15 @@ def numbers(values: Any, digits: int = 4) -> Any:
 
 def curve_plot(history: pd.DataFrame, best: int = 0) -> Any:
     """Training and validation loss over the epochs; a line marks the ``best`` one, unless 0."""
-    at = history["epoch"].to_numpy()
-    traces = [{"x": at.tolist(), "y": numbers(history["train_loss"]), "name": "training"}]
-    losses = history.get("validation_loss", pd.Series(np.nan, history.index)).to_numpy(float)
-    if (finite := np.isfinite(losses)).any():
-        points = {"x": at[finite].tolist(), "y": numbers(losses[finite]), "name": "validation"}
-        traces.append({**points, "mode": "lines+markers", "marker": {"size": 5}})
-    figure = new_plot(traces, xaxis_title="epoch", yaxis_title="loss", height=320)
-    if best:  # the text is on the left: the best epoch is often the last
-        text = f"best: epoch {best}"
-        figure.add_vline(best, annotation_text=text, annotation_position="top left")
-    return figure
+    training = {"x": history["epoch"].tolist(), "y": numbers(history["train_loss"])}
+    traces = [{**training, "name": "training"}]
+    if len(known := history.reindex(columns=["epoch", "validation_loss"]).dropna()):
+        points = {"x": known["epoch"].tolist(), "y": numbers(known["validation_loss"])}
+        look = {"name": "validation", "mode": "lines+markers", "marker": {"size": 5}}
+        traces.append({**points, **look})
+    meta = f"The dotted line is the best epoch, {best}." if best else ""
+    figure = new_plot(traces, "epoch", "loss", height=320, meta=meta)
+    return figure.add_vline(best) if best else figure
 
 
 def confusion_plot(truth: Names, predicted: Names, names: Names) -> Any:
@@ -109,25 +109,23 @@ def confusion_plot(truth: Names, predicted: Names, names: Names) -> Any:
     if len(at) <= 20:
         heat |= {"text": counts.astype(str).tolist(), "texttemplate": "%{text}"}
     ticks = {"tickvals": at, "ticktext": shown, "showgrid": False, "zeroline": False}
-    turned = {"tickangle": -45} if max(map(len, shown), default=0) > 4 else {}
-    across = {"title": {"text": "predicted"}, **ticks, **turned}
-    up = {"title": {"text": "true"}, "autorange": "reversed", **ticks}
-    return new_plot([heat], xaxis=across, yaxis=up, height=min(300 + 16 * len(at), 640))
+    across = ticks | ({"tickangle": -45} if max(map(len, shown), default=0) > 4 else {})
+    look = {"xaxis": across, "yaxis": {"autorange": "reversed", **ticks}}
+    return new_plot([heat], "predicted", "true", **look, height=min(300 + 16 * len(at), 640))
 
 
 def count_plot(counts: Mapping[str, Any], target: str) -> Any:
     """Values of a target, or classes, by part of the data, on top of each other."""
-    at, across = counts["at"], dict[str, Any](title={"text": label(target)})
+    at, look = counts["at"], dict[str, Any](barmode="stack", bargap=0.06, height=300)
     if isinstance(at[0], str):
         names, at = [label(one, 14) for one in at], list(range(len(at)))
-        across |= {"tickvals": at, "ticktext": names}
+        look |= {"xaxis_tickvals": at, "xaxis_ticktext": names}
     bars = [
         {"type": "bar", "x": numbers(at), "y": counts[part], "name": name}
         for part, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
         if part in counts
     ]
-    look: dict[str, Any] = {"barmode": "stack", "bargap": 0.06, "height": 300}
-    return new_plot(bars, xaxis=across, yaxis_title="count", **look)
+    return new_plot(bars, label(target), "count", **look)
 
 
 def roc_plot(truths: Mapping[str, Any], probabilities: Mapping[str, Any]) -> Any:
@@ -138,10 +136,13 @@ def roc_plot(truths: Mapping[str, Any], probabilities: Mapping[str, Any]) -> Any
         area = float(np.trapezoid(right, wrong))
         points = {"x": numbers(wrong), "y": numbers(right), "mode": "lines"}
         traces.append({**points, "name": f"{label(name, 18)} (area {area:.2f})"})
-    across = {"title": {"text": "share of others predicted"}, "range": [0, 1]}
-    up = {"title": {"text": "share of the class found"}, "range": [0, 1.02]}
-    figure = new_plot(traces, xaxis=across, yaxis=up, showlegend=True, height=360)
-    return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
+    look: Any = {"xaxis_range": [0, 1], "yaxis_range": [0, 1.02], "showlegend": True}
+    names = ("share of others predicted", "share of the class found")
+    return _diagonal(new_plot(traces, *names, **look, height=360))
+
+
+def _diagonal(figure: Any, low: float = 0, high: float = 1) -> Any:
+    return figure.add_shape(type="line", x0=low, x1=high, y0=low, y1=high)
 
 
 def _heatmap(shares: Floats, x: list[int], y: list[int], xgap: float, ygap: float) -> Any:
@@ -159,11 +160,10 @@ def reliability_plot(probability: Floats, correct: npt.NDArray[np.bool_], bins: 
     size = 8 + 22 * np.sqrt(count / count.max(initial=1))
     points = {"x": numbers(sure), "y": numbers(share), "mode": "lines+markers"}
     points |= {"marker": {"size": numbers(size)}, "line": {"width": 1.5}}
-    across = {"title": {"text": "confidence"}, "range": [0, 1.04]}
-    up = {"title": {"text": "share correct"}, "range": [0, 1.08]}
+    look = {"xaxis_range": [0, 1.04], "yaxis_range": [0, 1.08], "showlegend": False}
     meta = f"Expected calibration error: {error:.3f}."
-    figure = new_plot([points], showlegend=False, xaxis=across, yaxis=up, height=360, meta=meta)
-    return figure.add_shape(type="line", x0=0, x1=1, y0=0, y1=1)
+    figure = new_plot([points], "confidence", "share correct", **look, height=360, meta=meta)
+    return _diagonal(figure)
 
 
 def residual_figure(
@@ -197,17 +197,16 @@ def residual_figure(
     errors = {"type": "histogram", "x": numbers(ours - true), "nbinsx": 40}
     figure = new_plot(
         [points, {**errors, "xaxis": "x2", "yaxis": "y2"}],
+        f"true {label(name)}".strip(),
+        f"predicted {label(name)}".strip(),
         showlegend=False,
         grid={"rows": 1, "columns": 2, "pattern": "independent"},
-        xaxis_title=f"true {label(name)}".strip(),
-        yaxis_title=f"predicted {label(name)}".strip(),
         xaxis2={"title": {"text": "predicted − true"}},
         yaxis2={"title": {"text": "graphs"}},
         height=380,
     )
     if len(true):
-        low, high = min(true.min(), ours.min()), max(true.max(), ours.max())
-        figure.add_shape(type="line", x0=low, x1=high, y0=low, y1=high)
+        _diagonal(figure, min(true.min(), ours.min()), max(true.max(), ours.max()))
         mean, deviation = (ours - true).mean(), (ours - true).std()
         figure.update_layout(meta=f"mean {mean:+.3g}, standard deviation {deviation:.3g}")
     return draw(figure, theme, (8.0, 3.6))
@@ -226,15 +225,14 @@ def folds(scores: Mapping[str, Sequence[float]], score: str) -> Any:
     mean = {"x": numbers([np.mean(scores[name]) for name in names]), "y": labels, "name": "mean"}
     mean["marker"] = {"size": 16, "symbol": "line-ns-open", "line": {"width": 3}}
     data = [{**trace, "mode": "markers"} for trace in (every, mean)]
-    category = {"type": "category"}
-    return new_plot(data, xaxis_title=score, yaxis=category, height=150 + 34 * len(names))
+    return new_plot(data, score, yaxis_type="category", height=150 + 34 * len(names))
 
 
 def path_plot(paths: Mapping[str, float], label: str) -> Any:
     """The contribution of each scattering path, as bars."""
     bars = {"type": "bar", "x": list(paths), "y": numbers(list(paths.values()))}
     across = {"tickangle": -50, "type": "category"}
-    return new_plot([bars], xaxis=across, yaxis_title=html.escape(label, False), height=340)
+    return new_plot([bars], up=html.escape(label, False), xaxis=across, height=340)
 
 
 def map_places(features: Floats, how: How = "pca", seed: int = 0) -> Floats:
@@ -415,26 +413,20 @@ def response_figure(
     """
     bank = filter_bank(weights, laziness, POINTS)
     first, second = bank.frequency[:2].tolist()
+    looks: list[dict[str, Any]] = [{"name": name} for name in bank.names]
+    looks.append({"name": "Σ squares", "line": {"dash": "dot", "width": 1.5}})
+    curves = [*bank.responses, bank.energy]
+    for k, other in enumerate(
+        () if fixed is None else filter_bank(fixed, laziness, POINTS).responses
+    ):
+        looks.append({"meta": k, "line": {"dash": "dash", "width": 1}, "showlegend": False})
+        curves.append(other)
     across = {"x0": first, "dx": second - first, "mode": "lines"}
-    data = [
-        {**across, "y": numbers(response, 3), "name": name}
-        for name, response in zip(bank.names, bank.responses, strict=True)
-    ]
-    total = {**across, "y": numbers(bank.energy, 3), "name": "Σ squares"}
-    data.append({**total, "line": {"dash": "dot", "width": 1.5}})
-    others = () if fixed is None else filter_bank(fixed, laziness, POINTS).responses
-    for k, response in enumerate(others):
-        dashed = {"meta": k, "line": {"dash": "dash", "width": 1}, "showlegend": False}
-        data.append({**across, "y": numbers(response, 3), **dashed})
-    bounds = f"between {bank.lower:.3f} and {bank.upper:.3f}: the frame bounds."
-    figure = new_plot(
-        data,
-        xaxis_title="graph frequency 1 − λ",
-        yaxis={"title": {"text": "response"}, "range": [0, 1.06]},
-        height=300,
-        meta=f"The sum of squares is {bounds}",  # the caption on a page
-    )
-    return draw(figure, theme)
+    data = [{**across, "y": numbers(y, 3), **look} for y, look in zip(curves, looks, strict=True)]
+    # The caption on a page.
+    meta = f"The sum of squares is between {bank.lower:.3f} and {bank.upper:.3f}: the frame bounds."
+    look = {"yaxis_range": [0, 1.06], "height": 300, "meta": meta}
+    return draw(new_plot(data, "graph frequency 1 − λ", "response", **look), theme)
 
 
 def selection_plot(weights: Floats) -> Any:
@@ -442,6 +434,5 @@ def selection_plot(weights: Floats) -> Any:
     at = list(range(len(weights)))
     heat = _heatmap(weights, list(range(1, weights.shape[1] + 1)), at, 1, 3)
     names = {"tickvals": at, "ticktext": [f"scale {k + 1}" for k in at]}
-    across = {"title": {"text": "diffusion steps"}, "showgrid": False}
     up = {"autorange": "reversed", "showgrid": False, **names}
-    return new_plot([heat], xaxis=across, yaxis=up, height=300)
+    return new_plot([heat], "diffusion steps", xaxis_showgrid=False, yaxis=up, height=300)

@@ -82,7 +82,6 @@ class Theme:
             "legend": {"orientation": "h", "x": 0, "y": 1.03, "yanchor": "bottom"},
             "coloraxis": points,
             "shapedefaults": {"line": {"color": self.muted, "dash": "dot", "width": 1.5}},
-            "annotationdefaults": {"showarrow": False, "font": small},
         }
         histogram = {"marker": {"color": self.series[0]}}
         return {"layout": layout, "data": {"heatmap": [shades], "histogram": [histogram]}}
@@ -155,21 +154,6 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def panels(
-    count: int, across: str = "", up: str = "", most: int = 4, size: tuple[float, float] = (3, 2.4)
-) -> tuple[Figure, list[Axes]]:
-    """A figure of so many small panels, at most ``most`` per row, and their axes."""
-    columns = min(count, most)
-    rows = -(-count // columns)
-    figure = new_figure(size[0] * columns + 0.5, size[1] * rows + 0.8)
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axis in axes[count:]:
-        axis.remove()
-    figure.supxlabel(across, fontsize=9)
-    figure.supylabel(up, fontsize=9)
-    return figure, axes[:count]
-
-
 def files_of(path: str | Path, *endings: str) -> list[Path]:
     """Files with these endings, in a folder that exists."""
     path = Path(path)
@@ -201,7 +185,7 @@ def draw(plot: Any, theme: ThemeName | None, size: tuple[float, float] = (6.4, 3
     """A Plotly figure, or its dictionary, drawn with matplotlib; itself where ``theme`` is None.
 
     Covers what :mod:`legs.report.plots` uses: scatter, bar, heatmap and histogram traces, lines as
-    shapes, annotations, and two subplots by ``layout.grid``. ``layout.meta`` is the title.
+    shapes, and two subplots by ``layout.grid``. ``layout.meta`` is the title.
     """
     if theme is None:
         return plot
@@ -230,10 +214,6 @@ def draw(plot: Any, theme: ThemeName | None, size: tuple[float, float] = (6.4, 3
             at = axes[0].get_xaxis_transform() if whole else axes[0].transData
             x, y = ([shape[f"{name}0"], shape[f"{name}1"]] for name in "xy")
             axes[0].plot(x, y, color=colors.muted, ls=":", lw=1.2, transform=at)
-        for note in layout.get("annotations", ()):
-            x, at = note["x"], axes[0].get_xaxis_transform()
-            style: dict[str, Any] = {"ha": "right", "va": "top", "color": colors.muted}
-            axes[0].text(x, note["y"], note["text"], fontsize=8, transform=at, **style)
         for axis, suffix in zip(axes, ("", "2"), strict=False):
             for name in "xy":
                 _style(axis, name, layout.get(f"{name}axis{suffix}", {}))

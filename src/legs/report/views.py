@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ from legs.report.words import joined, method_name, number
 
 View = dict[str, Any]
 Table = list[list[str]]
-# The paper's score (mean, std) for a data set and method; None if it has none.
-Paper = Callable[[str, str], Any]
 ENSEMBLES = ("gcn-legs-fixed", "gcn-legs-fcn")
 PARTS = ("training", "validation", "test")
 SIGNIFICANT = 0.05
@@ -34,7 +32,7 @@ MOST_CURVES, LARGEST_FILE = 8, 1_000_000
 STATES = 80
 
 
-def train_view(run: Run, paper: Paper) -> View:
+def train_view(run: Run) -> View:
     """The page of ``legs train``."""
     figures: View = {}
     if run.history is not None and len(run.history):
@@ -43,10 +41,10 @@ def train_view(run: Run, paper: Paper) -> View:
     what = joined(names) if len(names) <= MOST_TARGETS else f"{len(names)} targets"
     if run.classes:
         what = f"classes of {data['name'] or 'your data'}"
-    heads = {"test": "test", "guess": "baseline (test)"}
     blend = "candidates" in run.results  # which scores training graphs out of fold
-    heads |= {"validation": "validation", "train": "training"}
-    heads |= {n: f"{heads[n]}, out of fold" for n in ("validation", "train") if blend}
+    end = ", out of fold" if blend else ""
+    heads = {"test": "test", "guess": "baseline (test)"}
+    heads |= {"validation": f"validation{end}", "train": f"training{end}"}
     parts = {part: run.scores(part) for part in heads if run.scores(part)}
     sizes = {part: f" ({size:,})" if (size := run.size(part)) else "" for part in parts}
     training, options = settings.get("training", {}), settings.get("model_options", {})
@@ -58,8 +56,9 @@ def train_view(run: Run, paper: Paper) -> View:
         figures["counts"] = plots.with_frames(plotted)
     return {
         "template": "train.html",
+        "models": [],  # to compare with
         "blend": blend,
-        "candidates": _candidates(run),
+        "candidates": words.candidate_rows(run.results.get("candidates", ())),
         "table": _prediction_rows(run),
         "file": _encoded(run.folder / PREDICTIONS),
         "title": f"Predicting {what} with {method_name(run.method)}",
@@ -76,7 +75,6 @@ def train_view(run: Run, paper: Paper) -> View:
             if ":" not in name or name.startswith("recall:")
         ],
         "targets": _target_rows(run) if test and not (run.classes or run.labels) else [],
-        "paper": paper(str(data["name"]), run.method),
         "scales": _run_scales(run, figures),
         **run_graphs(run, figures),
         "figures": figures,
@@ -100,26 +98,8 @@ def _standard_error(table: pd.DataFrame | None, name: str) -> float:
     return float(error.abs().sem())
 
 
-def _candidates(run: Run) -> View:
-    """Out-of-fold scores, weights and seconds of the candidates of a blend."""
-    rows = run.results.get("candidates", ())
-    names = [*rows[-1]["scores"]][:4] if rows else []
-    return {
-        "columns": ["", *map(words.score_name, names), "weight", "seconds"],
-        "rows": [
-            [
-                method_name(each["name"]),
-                *(number(each["scores"].get(name)) for name in names),
-                f"{each['weight']:.2f}" if each["scores"] else "no time",
-                f"{each['seconds']:.0f}",
-            ]
-            for each in rows
-        ],
-    }
-
-
 def _prediction_rows(run: Run) -> View | None:
-    """Test predictions that have a drawing: cells, and the number of the drawing."""
+    """Test predictions that have a drawing: rows of cells, and the numbers of their drawings."""
     if (shown := run.shown) is None or run.predictions is None:
         return None
     table, tested = shown.table, np.flatnonzero(shown.arrays["parts"] == PARTS.index("test"))
@@ -137,9 +117,9 @@ def _prediction_rows(run: Run) -> View | None:
             columns[f"predicted {name}"] = predicted.map(number)
             if name in table:
                 columns[f"error {name}"] = (predicted - truth).map(number)
-    rows = zip(*(list(map(str, column)) for column in columns.values()), strict=True)
-    cells = dict(enumerate(rows))
-    return {"columns": [*columns], "rows": [(k, cells[k]) for k in tested.tolist()]}
+    cells = [*zip(*(map(str, column) for column in columns.values()), strict=True)]
+    drawings = tested.tolist()
+    return {"columns": [*columns], "rows": [cells[k] for k in drawings], "drawings": drawings}
 
 
 def _encoded(path: Path) -> str:
@@ -252,30 +232,26 @@ def _origin(results: View, folder: Path) -> Table:
     ]
 
 
-def demo_view(folder: Path, runs: list[Run], paper: Paper) -> View:
-    """The page of ``legs demo``: all models, and the first in detail."""
+def demo_view(folder: Path, runs: list[Run]) -> View:
+    """The page of ``legs demo``: all models, the best first, and one in detail."""
     run, names = runs[0], ("r2", "whitened_mse")
-    base = [number(run.scores("guess").get(name)) for name in names]
-    rows = [["mean of the training set", *base, "0", ""]]
-    for one in runs:
+    rows = []
+    for one in sorted(runs, key=lambda one: float(one.scores("test").get(names[1]) or math.inf)):
         cells = [method_name(one.method), *(number(one.scores("test").get(n)) for n in names)]
         rows.append([*cells, f"{one.results['parameters']:,}", f"{one.results['seconds']:.0f} s"])
-    ranked = sorted(runs, key=lambda one: float(one.scores("test").get("whitened_mse") or math.inf))
-    view = train_view(run, paper)
+    base = [number(run.scores("guess").get(name)) for name in names]
+    run.results["command"] = str(read_json(folder / DEMO).get("command") or "legs demo")
+    view = train_view(run)
     other = f"legs report {folder}/MODEL makes the page of any of them"
     return {
         **view,
-        "template": "demo.html",
         "title": "Demonstration: properties of molecules",
-        "models": rows,
-        "ranked": [method_name(one.method) for one in ranked],
-        "best_r2": max(ranked[0].scores("test").get("r2") or 0.0, 0.0),
-        "command": str(read_json(folder / DEMO).get("command") or "legs demo"),
+        "models": [*rows, ["mean of the training set", *base, "0", ""]],
         "again": [view["again"][0], ["other models", other], *_origin(run.results, folder)],
     }
 
 
-def cv_view(run: CrossValidation, paper: Paper) -> View:
+def cv_view(run: CrossValidation) -> View:
     """The page of ``legs cv``."""
     results, options = run.results, run.results["options"]
     training, names = options.get("training", {}), [str(m["method"]) for m in run.methods]
@@ -291,15 +267,12 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
     best, base = run.methods[0], np.array(results["guess"])
     tested = 0 if run.predictions is None else len(run.predictions)
     baseline = score_of(float(base.mean()), float(base.std()))
-    printed = {name: words.paper_score(paper(str(results["data"]), name)) for name in names}
-    with_paper = any(printed.values())
     rows = []
     for name, m in zip(names, run.methods, strict=True):
         cells = [f"{m['parameters']:,}", f"{m['models']:,}", words.duration(m["seconds"])]
-        ours = [score_of(m["mean"], m["std"]), *([printed[name]] if with_paper else [])]
-        rows.append([method_name(name), *ours, *cells])
+        rows.append([method_name(name), score_of(m["mean"], m["std"]), *cells])
     guess = "most frequent class" if run.classes else "mean of the training set"
-    rows.append([guess, baseline, *([""] if with_paper else []), "0", "0", ""])
+    rows.append([guess, baseline, "0", "0", ""])
     pairs = results.get("comparisons", ())
     of_best = [r for r in pairs if names[0] in (r["first"], r["second"])]
     p = {str(r["second"] if r["first"] == names[0] else r["first"]): r["p"] for r in of_best}
@@ -319,7 +292,6 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         "insignificant": [method_name(m) for m in p if m not in sure_of],
         "level": SIGNIFICANT,
         "scores": rows,
-        "has_paper": with_paper,
         "pairs": [
             [
                 *(method_name(r[name]) for name in ("first", "second")),
@@ -330,7 +302,7 @@ def cv_view(run: CrossValidation, paper: Paper) -> View:
         ],
         "scales": _cv_scales(run, figures),
         "to_explain": next((n for n in [run.lead, *names] if n != "gs-svm"), ""),
-        **_cv_graphs(run),
+        **_cv_graphs(run, figures),
         "one": {} if run.one is None else run_graphs(run.one, figures, with_map=False),
         "figures": figures,
         "again": [
@@ -379,7 +351,9 @@ def graph_drawing(
     return graph_svg(edges, nodes, values, size)
 
 
-def _graphs(shown: Shown, colors: View, lines: list[list[str]], values: dict[int, Any]) -> View:
+def _graphs(
+    shown: Shown, figures: View, colors: View, lines: list[list[str]], values: dict[int, Any]
+) -> View:
     """Best and worst predictions, with values at their nodes if known, and a map of all graphs.
 
     Colors of the map are classes or numbers, one per graph, by name; without any there is no map.
@@ -408,9 +382,10 @@ def _graphs(shown: Shown, colors: View, lines: list[list[str]], values: dict[int
         "names": names,
         "lines": [[*text, size] for text, size in zip(lines, sizes, strict=True)],
     }
-    view = {"hows": {how: plots.HOW[how] for how in hows}, "figure": plots.with_frames(maps)}
-    share, hollow = float(shown.arrays["share"][:2].sum()), bool((parts == 0).any())
-    return {"cards": cards, "map": {**view, "data": data, "share": share, "hollow": hollow}}
+    figures["map"] = plots.with_frames(maps)
+    view = {"hows": {how: plots.HOW[how] for how in hows}, "data": data}
+    view |= {"share": float(shown.arrays["share"][:2].sum()), "hollow": bool((parts == 0).any())}
+    return {"cards": cards, "map": view}
 
 
 def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
@@ -443,10 +418,10 @@ def run_graphs(run: Run, figures: View, with_map: bool = True) -> View:
     weight = run.model.get("blend", {}).get("weights", {}).get("legs-deep")
     if explained and weight is not None:
         explained += f" by the networks of the blend (legs-deep, weight {weight:.2f})"
-    return {**_graphs(shown, colors, lines, values), "explained": explained}
+    return {**_graphs(shown, figures, colors, lines, values), "explained": explained}
 
 
-def _cv_graphs(run: CrossValidation) -> View:
+def _cv_graphs(run: CrossValidation, figures: View) -> View:
     """Graphs of a cross-validation; the best method predicts the first ones best and worst."""
     shown, table = run.shown, run.predictions
     if shown is None or table is None:
@@ -457,7 +432,8 @@ def _cv_graphs(run: CrossValidation) -> View:
     else:
         names = [name for name in run.names if f"truth:{name}" in table][:MOST_COLORS]
         colors = {name: rows[f"truth:{name}"].astype(float).tolist() for name in names}
-    return _graphs(shown, colors, [_methods(run, rows.iloc[k]) for k in range(len(rows))], {})
+    lines = [_methods(run, row) for _, row in rows.iterrows()]
+    return _graphs(shown, figures, colors, lines, {})
 
 
 def _size(shown: Shown, index: int) -> str:
@@ -475,17 +451,11 @@ def _prediction(run: Run, row: Any, names: Sequence[str]) -> list[str]:
         if str(row["truth"]) == str(row["prediction"]):
             return [f"class {row['truth']}: correct{sure}"]
         return [f"class {row['truth']}, predicted {row['prediction']}{sure}"]
-    deviation, error = run.model.get("task", {}).get("deviation"), []
-    if len(names) > MOST_TARGETS and deviation:  # of the training set, in the order of the targets
-        wrong = np.array([float(row[n]) - float(row[f"truth:{n}"]) for n in run.names]) / deviation
-        size = np.linalg.norm(finite := wrong[np.isfinite(wrong)]) / math.sqrt(max(len(finite), 1))
-        error = [f"all {len(names)} targets: error of {size:.2f} standard deviations"]
-    lines = [
+    return [
         f"{name}: {number(row[f'truth:{name}']) or 'unknown'}, predicted {number(row[name])}"
-        for name in names[: 1 if error else MOST_TARGETS]
+        for name in names[:MOST_TARGETS]
         if name in row and f"truth:{name}" in row
     ]
-    return lines + error
 
 
 def _methods(run: CrossValidation, row: Any) -> list[str]:

@@ -110,11 +110,15 @@ def number(value: Any) -> str:
     return "0" if size == 0 else f"{value:.3f}" if size >= 1e-3 else f"{value:.3g}"
 
 
-def paper_score(printed: Any) -> str:
-    """A number of the paper, with its standard deviation if there is one."""
-    if printed is None:
-        return ""
-    return f"{printed.mean:g}" if printed.std is None else f"{printed.mean:g} ± {printed.std:g}"
+def candidate_rows(candidates: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Out-of-fold scores, weights and seconds of the candidates of a blend, under a heading."""
+    names = [*candidates[-1]["scores"]][:4] if candidates else []
+    rows = [["out of fold", *map(score_name, names), "weight", "seconds"]]
+    for each in candidates:
+        scores = [number(each["scores"].get(name)) for name in names]
+        weight = f"{each['weight']:.2f}" if each["scores"] else "no time"
+        rows.append([method_name(each["name"]), *scores, weight, f"{each['seconds']:.0f}"])
+    return rows
 
 
 def percent(value: float, digits: int = 1) -> str:

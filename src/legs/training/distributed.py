@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 import tempfile
-import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import parent_process
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.multiprocessing import (  # type: ignore[attr-defined]
     ProcessExitedException,
     ProcessRaisedException,
     start_processes,
 )
-from torch.nn.parallel import DistributedDataParallel
 
-from legs.io import write_atomically
+from legs.engine import end_with
 from legs.models import Network
 from legs.nn.batch_norm import synchronized
-from legs.training.inputs import Reader, predict
 
 # Environment variables that torchrun, and every other launcher of PyTorch's, sets.
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # What launch() sets in place of the last two: the address of a file where processes meet.
 MEETING = "LEGS_MEETING"
-# Seconds for the others to report what is wrong, after one has ended.
+# Seconds that the others have to end after one.
 GRACE = 5.0
 # A process that has used CUDA cannot be forked.
 START = "spawn"
 
-Forward = Callable[[Tensor, Tensor | None], Tensor]
 T = TypeVar("T")
 
 
@@ -97,46 +93,26 @@ class Group:
             raise ValueError(f"process {self.rank} has other {what} than process 0")
 
     @contextmanager
-    def training(self, network: Network, inputs: Reader) -> Iterator[Forward]:
-        """What computes outputs from graphs and a mask; gradients are means over all processes."""
-        if self.size == 1:
-            yield lambda index, mask: inputs(network, index, mask)
+    def training(self, network: Network) -> Iterator[None]:
+        """All begin with the weights of process 0; inside, batch norm sees whole batches."""
+        if self.size == 1:  # others may train models of their own
+            yield
             return
-        ids = [self.device.index] if self.device.type == "cuda" else None
-        parallel = DistributedDataParallel(
-            _Whole(network, inputs), ids, gradient_as_bucket_view=True
-        )
-        # Buffers need no copies: synchronized batch norms have the same everywhere. Set here, as
-        # the argument has different names in different versions of PyTorch.
-        parallel.broadcast_buffers = False
+        for tensor in network.state_dict().values():
+            dist.broadcast(tensor, 0)
         with synchronized(network):
-            yield parallel
+            yield
 
-    def predict(self, inputs: Reader, network: Network, index: Tensor, batch_size: int) -> Tensor:
-        """Outputs for the graphs ``index``; each process computes some, and all get all."""
-        if self.size == 1:
-            return predict(inputs, network, index, batch_size)
-        parts = index.tensor_split(self.size)
-        mine, start = parts[self.rank], sum(map(len, parts[: self.rank]))
-        out = predict(inputs, network, mine if len(mine) else index[:1], batch_size)
-        every = out.new_zeros(len(index), out.shape[1])
-        every[start : start + len(mine)] = out[: len(mine)]
-        dist.all_reduce(every)
-        return every
+    def sum_gradients(self, network: Network) -> None:
+        """Adds the gradients of all processes up."""
+        if self.size > 1:
+            gradients = [p.grad for p in network.parameters() if p.grad is not None]
+            flat = torch.cat([gradient.flatten() for gradient in gradients])
+            dist.all_reduce(flat)
+            torch.nn.utils.vector_to_parameters(flat, gradients)
 
 
 ALONE = Group()
-
-
-class _Whole(nn.Module):
-    """A network with its inputs: DistributedDataParallel calls ``forward`` and nothing else."""
-
-    def __init__(self, network: Network, inputs: Reader) -> None:
-        super().__init__()
-        self.network, self.inputs = network, inputs
-
-    def forward(self, index: Tensor, mask: Tensor | None) -> Tensor:
-        return self.inputs(self.network, index, mask)
 
 
 def launched() -> bool:
@@ -200,14 +176,20 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
     Output of process 0 goes where ours goes; the others are silent. All end well, or all end: an
     error of one is raised here, as ``ValueError`` if it is one for people, else ``RuntimeError``.
     """
+    errors = get_context(START).SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="legs-train-", ignore_cleanup_errors=True) as folder:
-        own = (processes, folder, work, dict(arguments))
+        own = (processes, folder, errors, work, dict(arguments))
         running = start_processes(_work, own, processes, False, True, START)
         try:
             while not running.join(grace_period=GRACE):
                 pass
-        except (ProcessExitedException, ProcessRaisedException):
-            _raise_first(Path(folder), [process.exitcode for process in running.processes])
+        except (ProcessExitedException, ProcessRaisedException) as ended:
+            if errors.empty():
+                why = "; it may have been short of memory" if "SIGKILL" in str(ended) else ""
+                raise RuntimeError(f"{ended}{why}") from None
+            error, trace = errors.get()
+            error.add_note(trace)
+            raise error from None
         finally:
             for process in running.processes:
                 process.kill()
@@ -215,9 +197,14 @@ def launch(processes: int, work: Callable[..., None], arguments: Mapping[str, An
 
 
 def _work(
-    rank: int, size: int, folder: str, work: Callable[..., None], arguments: dict[str, Any]
+    rank: int,
+    size: int,
+    folder: str,
+    errors: SimpleQueue[tuple[Exception, str]],
+    work: Callable[..., None],
+    arguments: dict[str, Any],
 ) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with(os.getppid())  # one that was killed cannot; the run would stay locked
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
     # A file, not a port, which another program might take meanwhile.
     os.environ[MEETING] = Path(folder, "meeting").as_uri()
@@ -232,36 +219,12 @@ def _work(
     try:
         work(**arguments)
     except Exception as error:
-        text = " ".join(str(error).split())[:2_000]
-        plain = isinstance(error, ValueError | OSError | ImportError) and bool(text)
-        text = text if plain else f"{type(error).__name__}: {text}"
+        trace, text = traceback.format_exc()[-20_000:], " ".join(str(error).split())[:2_000]
+        peer = isinstance(error, PeerError)
+        plain = isinstance(error, ValueError | OSError | ImportError)
+        if peer:
+            time.sleep(2 * GRACE)  # that the other process reports what was wrong
+        kind = PeerError if peer else ValueError if plain else RuntimeError
         # Not the error itself: not all can be sent.
-        report = [isinstance(error, PeerError), plain, text, traceback.format_exc()[-20_000:]]
-        write_atomically(Path(folder, f"{rank}.json"), json.dumps(report).encode())
+        errors.put((kind(text if peer or plain else f"{type(error).__name__}: {text}"), trace))
         sys.exit(1)
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot end its children, which would keep the run locked."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _raise_first(folder: Path, codes: list[int | None]) -> None:
-    """Raises the error that came first: those that only miss another process add nothing."""
-    files = [folder / f"{rank}.json" for rank in range(len(codes))]
-    reports = [json.loads(file.read_bytes()) for file in files if file.exists()]
-    for peer, plain, text, trace in reports:
-        if not peer:
-            error = (ValueError if plain else RuntimeError)(text)
-            error.add_note(trace)
-            raise error
-    for rank, code in enumerate(codes):
-        # Those that had not ended were sent SIGTERM.
-        if code and code != -signal.SIGTERM and not files[rank].exists():
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-            why = "; it may have been short of memory" if code == -9 else ""
-            raise RuntimeError(f"process {rank} of {len(codes)} {how}{why}")
-    raise PeerError("; ".join(text for _, _, text, _ in reports))

@@ -197,26 +197,25 @@ def _fit_method(
 ) -> tuple[Network | ScatteringSVM | Blend, State]:
     """Trains a method; ``model_options`` of ensembles are those of the head."""
     train_index = torch.as_tensor(split.train)
-    if options.metric is not None and name in (*BLENDS, "gs-svm"):
-        raise ValueError(f"a metric decides when a network stops; {name} has no epochs to choose")
-    if name in BLENDS:
+    if name in (*BLENDS, "gs-svm"):
+        if options.metric is not None:
+            raise ValueError(
+                f"a metric decides when a network stops; {name} has no epochs to choose"
+            )
         if group.size > 1:
             raise ValueError(f"{name} is not trained in batches; use one process")
+    if name in BLENDS:
         more: dict[str, Any] = {"groups": groups, "device": device, "report": records.report}
         more |= {"checkpoint": records.checkpoint, "settings": records.settings, "start": start}
         return fit_blend(name, data, task, split, options, **model_options, **more), State()
     if name == "gs-svm":
-        if group.size > 1:
-            raise ValueError("gs-svm is not trained in batches; use one process")
         validation_index = torch.as_tensor(split.validation)
         return fit_svm(data, task, train_index, validation_index, seed=options.seed), State()
     assert data.y is not None
     y, converted = data.y.to(device), data.with_x(data.x.to(options.dtype), data.feature_names)
 
     def fit_network(build: Callable[[], Network], part: str = "") -> tuple[Network, State]:
-        network = initialized(
-            build, data, train_index, options.seed, lambda net: embed(net, data.subset(train_index))
-        )
+        network = initialized(build, data, train_index, options.seed)
         if records.folder is not None:
             network.describe()  # raises for what cannot be saved, before it is trained
         network.to(device, options.dtype)
@@ -230,6 +229,7 @@ def _fit_method(
                 report=records.add,
                 group=group,
             )
+        records.save_scales(state)
         return network.to("cpu", torch.float32), state
 
     channels, outputs = data.in_channels, len(task.names)

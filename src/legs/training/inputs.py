@@ -46,8 +46,8 @@ class Inputs:
         self, data: GraphDataset, network: Network, device: torch.device, keep: bool = True
     ) -> None:
         self.data = with_read_features(data, network.edge_dim, network.graph_dim).to(device)
+        # [graphs, features]; [models, graphs, features] if every model of a stack has its own
         self.features: Tensor | None = None
-        self.own_features: Tensor | None = None  # [models, graphs, features]
         self.channels = data.in_channels
         self.steps: int | None = None
         self.merged = False
@@ -59,7 +59,7 @@ class Inputs:
         multiplicity = self._arrange(network)
         columns = [self.data.x]
         steps = network.power_steps
-        if steps and powers_fit(self.data.x, steps):
+        if steps and self.data.x.nbytes * steps <= POWERS_AT_MOST:
             self.steps = steps
             columns.append(walk_powers(self.data, steps, multiplicity))
         if multiplicity is not None:
@@ -69,21 +69,16 @@ class Inputs:
 
     def __call__(self, network: Network, index: Tensor, mask: Tensor | None = None) -> Tensor:
         """The network's output for the graphs ``index``, ``[graphs, out_channels]``."""
-        if self.features is not None:
+        if self.features is not None and self.features.dim() == 2:
             return network.predict_from(self.features[index], mask)
         graphs, more = self.batch(index)
         out: Tensor = network(*graphs[:5], **more, mask=mask)
         return out
 
     def gather(self, index: Tensor) -> tuple[tuple[Any, ...], Keywords]:
-        """What networks take for the graphs ``index``: graphs and more about them, or features.
-
-        Features are ``[models, graphs, features]`` if every model of a stack has its own.
-        """
+        """What networks take for the graphs ``index``: graphs and more about them, or features."""
         if self.features is not None:
-            return (self.features[index],), {}
-        if self.own_features is not None:
-            return (self.own_features[:, index],), {}
+            return (self.features[..., index, :],), {}
         graphs, more = self.batch(index)
         return graphs[:5], more
 
@@ -128,16 +123,14 @@ class Inputs:
         size = first.numel() * first.element_size() * len(networks)
         if size > FEATURES_AT_MOST.get(first.device.type, 0):
             return
-        self.own_features = first.new_empty(len(networks), *first.shape)
+        self.features = first.new_empty(len(networks), *first.shape)
         for place, network in enumerate(networks):
-            self.own_features[place] = embed(network, self.data) if place else first
+            self.features[place] = embed(network, self.data) if place else first
 
     @property
     def rows(self) -> Tensor:
         """What there is to compute for each graph: its nodes, or one row of features."""
-        if self.features is None and self.own_features is None:
-            return self.data.sizes
-        return torch.ones_like(self.data.sizes)
+        return self.data.sizes if self.features is None else torch.ones_like(self.data.sizes)
 
 
 def with_read_features(
@@ -202,17 +195,15 @@ def predict(inputs: Reader, network: Network, index: Tensor, batch_size: int = 5
     return out
 
 
-def powers_fit(x: Tensor, steps: int) -> bool:
-    """Whether the walk powers of all nodes may be kept in memory."""
-    return x.numel() * steps * x.element_size() <= POWERS_AT_MOST
+def chunks(index: Tensor, rows: Tensor, most: int) -> tuple[Tensor, ...]:
+    """The graphs ``index`` in parts of about ``most`` rows; ``rows`` are those of every graph."""
+    place = (rows[index].cumsum(0) - 1).clamp_min(0) // max(most, 1)
+    cuts = (place.diff().nonzero().flatten() + 1).cpu()
+    return torch.tensor_split(index, cuts)
 
 
-def _chunks(data: GraphDataset) -> list[Tensor]:
-    """Graph numbers in runs of about ``CHUNK_NODES`` nodes, so that memory stays bounded."""
-    place = (data.ptr[1:] - 1).clamp_min(0) // CHUNK_NODES
-    cuts = (place.diff().nonzero().flatten() + 1).tolist()
-    everything = torch.arange(len(data), device=data.ptr.device)
-    return [part for part in torch.tensor_split(everything, cuts) if len(part)]
+def _chunks(data: GraphDataset) -> tuple[Tensor, ...]:
+    return chunks(torch.arange(len(data), device=data.ptr.device), data.sizes, CHUNK_NODES)
 
 
 @torch.no_grad()

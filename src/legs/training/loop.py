@@ -18,8 +18,8 @@ from legs.data.splits import Split
 from legs.models import ModelError, Network
 from legs.training.calibration import calibrate
 from legs.training.checkpoint import State, load_state, plain, save_state
-from legs.training.distributed import ALONE, Forward, Group
-from legs.training.inputs import Reader
+from legs.training.distributed import ALONE, Group
+from legs.training.inputs import Reader, predict
 from legs.training.options import TrainingOptions
 from legs.training.task import Task, to_minimize
 
@@ -74,7 +74,7 @@ def train(
     if bool(target[validation_index].isnan().all()):
         raise TrainingError("no validation graph has a target: nothing decides when to stop")
 
-    def run(forward: Forward, epoch: int) -> float:
+    def run(epoch: int) -> float:
         """An epoch of training; returns its loss."""
         network.train()
         sums = []  # read off at the end: a GPU would have to wait for every batch
@@ -83,7 +83,7 @@ def train(
             for batch in draw(epoch):
                 optimizer.zero_grad()
                 half = options.precision == "bfloat16"
-                sums.append(backward(forward, batch, target, task, group, half))
+                sums.append(backward(network, inputs, batch, target, task, group, half))
                 if options.clip is not None:
                     torch.nn.utils.clip_grad_norm_(network.parameters(), options.clip)
                 optimizer.step()
@@ -94,7 +94,7 @@ def train(
         """The scale of the scores, 1 where nothing is calibrated, the loss at it, and what decides:
         the loss, or a score to minimize.
         """
-        out = group.predict(inputs, network, validation_index, max(options.batch_size, 512))
+        out = predict(inputs, network, validation_index, max(options.batch_size, 512))
         truth = target[validation_index]
         scale, loss = 1.0, float(task.loss(out, truth))
         if calibrates(task, network, options):
@@ -118,7 +118,7 @@ def train(
 
     # The first epoch is saved at once: whatever happens later, there is something to go back to.
     last_saved = -math.inf
-    with matrix_products(options), group.training(network, inputs) as forward:
+    with matrix_products(options), group.training(network):
         while state.epoch < options.max_epochs:
             # Decided where there is news: right after a validation.
             validated = bool(state.history) and "validation_loss" in state.history[-1]
@@ -127,7 +127,7 @@ def train(
             epoch = state.epoch + 1
             for group_of in optimizer.param_groups:
                 group_of["lr"] = group_of["base_lr"] * options.rate_factor(epoch)
-            row = {"epoch": epoch, "train_loss": run(forward, epoch)}
+            row = {"epoch": epoch, "train_loss": run(epoch)}
             if epoch % options.validate_every == 0 or epoch == options.max_epochs:
                 scale, row["validation_loss"], value = group.broadcast(validate())
                 if value < state.best_loss:
@@ -160,13 +160,11 @@ def train(
 
 
 def _optimizer(network: Network, options: TrainingOptions) -> torch.optim.Optimizer:
-    groups: list[dict[str, Any]] = [{"params": list(network.parameters()), "base_lr": options.lr}]
-    if options.scale_lr is not None:
-        scales = {id(p) for name, p in network.named_parameters() if is_scale(name)}
-        own = [[p for p in network.parameters() if (id(p) in scales) == each] for each in (0, 1)]
-        rates = (options.lr, options.scale_lr)
-        pairs = zip(own, rates, strict=True)
-        groups = [{"params": some, "base_lr": rate} for some, rate in pairs if some]
+    by_rate: dict[float, list[Tensor]] = {}
+    for name, parameter in network.named_parameters():
+        own = options.scale_lr if is_scale(name) else None
+        by_rate.setdefault(options.lr if own is None else own, []).append(parameter)
+    groups = [{"params": some, "base_lr": rate} for rate, some in by_rate.items()]
     kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
     return kind(groups, lr=options.lr, weight_decay=options.weight_decay)
 
@@ -183,7 +181,13 @@ def calibrates(task: Task, network: Network, options: TrainingOptions) -> bool:
 
 
 def backward(
-    forward: Forward, batch: Tensor, target: Tensor, task: Task, group: Group, half: bool = False
+    network: Network,
+    inputs: Reader,
+    batch: Tensor,
+    target: Tensor,
+    task: Task,
+    group: Group,
+    half: bool = False,
 ) -> Tensor:
     """Gradients of the mean loss of a batch; returns this process's sum of losses, and the weight.
 
@@ -191,15 +195,15 @@ def backward(
     """
     index, counts = group.part(batch.to(target.device))
     with torch.autocast(target.device.type, torch.bfloat16, enabled=half):
-        out = forward(index, counts)
+        out = inputs(network, index, counts)
     # Losses are never computed in half precision.
     out = out.to(torch.promote_types(out.dtype, torch.float32))
     losses, weights = task.terms(out, target[index])
     if counts is not None:
         losses, weights = losses * counts, weights * counts
     weight = group.sum(weights.sum())
-    # Gradients are averaged over the processes, and are to be summed.
-    (group.size * losses.sum() / weight.clamp_min(1e-12)).backward()
+    (losses.sum() / weight.clamp_min(1e-12)).backward()
+    group.sum_gradients(network)
     return torch.stack([losses.detach().sum(), weight])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from legs.models.catalogue import cannot_build, nearest
 from legs.models.deep import DeepNetwork
 from legs.models.saving import check_sizes
 from legs.nn import FCN, RBF, FeatureScale
+from legs.training.inputs import embed
 
 # Ensembles: two networks are trained first, then frozen under a common head.
 ENSEMBLES = {"gcn-legs-fixed": ("gcn", "legs-fixed"), "gcn-legs-fcn": ("gcn", "legs-fcn")}
@@ -97,11 +99,11 @@ def initialized(
     data: GraphDataset,
     train_index: Tensor,
     seed: int,
-    embedding: Callable[[Network], Tensor] | None = None,
+    device: torch.device | str = "cpu",
 ) -> Network:
     """A seeded network that is initialized from its training graphs.
 
-    ``embedding`` computes their features, for the anchors of RBF heads.
+    Their features, for the anchors of RBF heads, are computed on ``device``.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -110,8 +112,10 @@ def initialized(
         training[train_index] = True
         x = data.x[torch.repeat_interleave(training, data.sizes)]
         network.initialize(x, graphs=len(train_index))
-        if embedding is not None and isinstance(network.head, RBF):
-            network.initialize(x, embedding(network))
+        if isinstance(network.head, RBF):
+            training_data = data.subset(train_index).to(device)
+            features = embed(copy.deepcopy(network).to(device), training_data)
+            network.initialize(x, features.cpu())
     if isinstance(network, DeepNetwork) and network.graph_dim is not None:
         init_graph_scale(network.graph_scale, data, train_index)
     return network

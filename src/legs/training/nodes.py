@@ -104,10 +104,9 @@ def fit_nodes(
         network.to(device, options.dtype)
         x, batch = data.x.to(options.dtype), torch.zeros(len(classes), dtype=torch.long)
         graph = GraphBatch(x, data.edge_index, weight, batch, 1, None).to(device)
-        # An embedding without parameters is computed once.
-        fixed = network.embedding_is_fixed
         with torch.no_grad(), unchecked(network):
             features = network.embed(*graph[:5])
+        fixed = network.embedding_is_fixed  # features are computed once
         if isinstance(network.head, RBF):
             network.initialize(graph.x, features[torch.as_tensor(split.train).to(device)])
 

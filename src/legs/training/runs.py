@@ -133,10 +133,10 @@ def choose_device(name: str) -> str:
 class Records:
     """What a run writes, for people and for other programs; nothing without a folder.
 
-    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to ``tensorboard/`` if it is
-    installed. Learned scales go to
-    ``scales.jsonl``: ``F`` (``weights``) and ``laziness`` per epoch, from epoch 0, the start. A
-    folder with other settings is refused.
+    Losses go to ``metrics.jsonl``, at the end to ``metrics.csv``, and to ``tensorboard/`` if it
+    is installed. Learned scales are kept with the losses of an epoch, and go to ``scales.jsonl`` at
+    the end: ``F`` (``weights``) and ``laziness`` per epoch, from epoch 0, the start. A folder with
+    other settings is refused.
     """
 
     def __init__(
@@ -148,15 +148,14 @@ class Records:
         self.folder, self.settings, self.report = folder, settings, report
         self.epochs = 0  # of this process
         self.scattering: Scattering | None = None
+        self.start: dict[str, Any] = {}  # scales of epoch 0
         self.board: Any = None
         if folder is None:
             return
         keep_settings(folder, settings)
-        for path in (folder / METRICS, folder / SCALES):
-            content = io.read_file(path) if path.exists() else b""
-            whole = content[: content.rfind(b"\n") + 1]
-            if whole != content:  # half a line of a killed run
-                io.write_atomically(path, whole)
+        content = io.read_file(folder / METRICS) if (folder / METRICS).exists() else b"\n"
+        if not content.endswith(b"\n"):  # half a line of a killed run
+            io.write_atomically(folder / METRICS, content[: content.rfind(b"\n") + 1])
         with suppress(ImportError):
             from torch.utils.tensorboard import SummaryWriter
 
@@ -167,41 +166,47 @@ class Records:
 
         Some methods train several networks; the first with learned scales counts.
         """
-        if self.scattering is not None:
-            return
-        layers = (m for m in network.modules() if isinstance(m, Scattering))
-        self.scattering = next((m for m in layers if m.selection.learned), None)
-        if self.folder is not None and not (self.folder / SCALES).exists():
-            self._add_scales(self.folder, 0)
+        if self.scattering is None:
+            layers = (m for m in network.modules() if isinstance(m, Scattering))
+            self.scattering = next((m for m in layers if m.selection.learned), None)
+            self.start = self._scales()
 
     def checkpoint(self, part: str = "") -> Path | None:
         """The file of a checkpoint, of a part of an ensemble by its name."""
         return self.folder and self.folder / (f"{part}-{CHECKPOINT}" if part else CHECKPOINT)
 
-    def add(self, row: dict[str, float]) -> None:
-        """Writes the losses and scales of an epoch, and reports them."""
+    def add(self, row: dict[str, Any]) -> None:
+        """Writes the losses of an epoch, reports them, and adds the scales to the row."""
         self.epochs += 1
+        losses = dict(row)
         if self.folder is not None:
-            io.append(self.folder / METRICS, json.dumps(row) + "\n")
-            self._add_scales(self.folder, int(row["epoch"]))
+            io.append(self.folder / METRICS, json.dumps(losses) + "\n")
             for name in row.keys() & set(LOSSES) if self.board else ():
                 self.board.add_scalar(name, row[name], int(row["epoch"]))
-        self.report(row)
+            row |= self._scales()
+        self.report(losses)
 
-    def _add_scales(self, folder: Path, epoch: int) -> None:
+    def _scales(self) -> dict[str, Any]:
         module = self.scattering
+        # Scales that are frozen, under the common head of two networks, have been noted before.
         theta = None if module is None else module.selection.theta
-        # Scales that are frozen, under the common head of two networks, have been written before.
-        if module is not None and theta is not None and theta.requires_grad:
-            laziness = torch.as_tensor(module.walk.laziness)
-            scales = {"weights": _rounded(module.scale_weights()), "laziness": _rounded(laziness)}
-            io.append(folder / SCALES, json.dumps({"epoch": epoch, **scales}) + "\n")
+        if module is None or theta is None or not theta.requires_grad:
+            return {}
+        laziness = torch.as_tensor(module.walk.laziness)
+        return {"weights": _rounded(module.scale_weights()), "laziness": _rounded(laziness)}
+
+    def save_scales(self, state: State) -> None:
+        """Takes the scales out of the history of a trained network, and writes them, if any."""
+        rows = [{"epoch": 0, **self.start}]
+        for row in state.history:
+            if "weights" in row:
+                scales = {name: row.pop(name) for name in self.start}
+                rows.append({"epoch": row["epoch"], **scales})
+        if self.folder is not None and len(rows) > 1:
+            _write_lines(self.folder / SCALES, rows)
 
     def finish(self, folder: Path, state: State) -> None:
-        """Writes the whole history, and the scales of each epoch once.
-
-        A run that was killed may have written some epochs twice.
-        """
+        """Writes the whole history; a run that was killed may have noted some epochs twice."""
         import pandas as pd  # a model can be fitted without
 
         if self.board is not None:
@@ -209,14 +214,6 @@ class Records:
         table = pd.DataFrame(state.history, columns=["epoch", *LOSSES])
         io.write_atomically(folder / "metrics.csv", io.csv_table(table).encode())
         _write_lines(folder / METRICS, state.history)
-        scales = folder / SCALES
-        if scales.exists():
-            rows = {}
-            for line in scales.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError, TypeError, KeyError):  # half a line of a killed run
-                    row = json.loads(line)
-                    rows[row["epoch"]] = row
-            _write_lines(scales, [rows[epoch] for epoch in sorted(rows)])
 
     def write_results(
         self, fitted: Fitted, data: GraphDataset, answers: Tensor, device: str, command: str

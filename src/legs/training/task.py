@@ -237,8 +237,7 @@ class Task:
 def to_minimize(metric: str, scores: Mapping[str, float]) -> float:
     """A score by name, negated where higher is better."""
     if metric not in scores:
-        names = ", ".join(name for name in scores if ":" not in name)
-        raise ValueError(f"no score is called {metric!r}; there are {names}")
+        raise ValueError(f"no score is called {metric!r}; choose one of {', '.join(scores)}")
     return scores[metric] if metric.startswith(ERRORS) else -scores[metric]
 
 

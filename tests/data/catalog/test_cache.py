@@ -135,10 +135,6 @@ def test_other_formats_are_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(DataError, match="another version"):
         load_dataset(file)
-    (tmp_path / "folder").mkdir()  # as version 0.1.0 wrote them
-    (tmp_path / "folder" / "dataset.json").write_text("{}")
-    with pytest.raises(DataError, match="another version"):
-        load_dataset(tmp_path / "folder")
 
 
 def test_digest_tells_contents_apart(tmp_path):
@@ -187,7 +183,6 @@ def test_entries_not_used_for_longest_are_evicted(tmp_path, monkeypatch):
         cache.save_dataset(tmp_path / name, data)
         os.utime(tmp_path / name, (10**9 + age, 10**9 + age))
     (tmp_path / "mine").mkdir()
-    (tmp_path / names[1].removesuffix(".safetensors")).mkdir()  # of version 0.1.0
     assert cache.find(tmp_path / names[0]) is not None  # now the most recent
     size = (tmp_path / names[0]).stat().st_size
     monkeypatch.setattr(cache, "LARGEST", 2 * size)

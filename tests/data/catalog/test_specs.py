@@ -91,8 +91,8 @@ def test_available_says_where_sets_are(places):
     assert listed["Own-set"].where == str(own)
     assert (listed["MUTAG"].origin, listed["MUTAG"].size) == ("download", None)
     assert listed["MUTAG"].where.endswith("/MUTAG.zip")
-    assert listed["casp12"].origin == "by hand"
-    assert "structures/casp12" in listed["casp12"].where
+    assert listed["rna-puzzles"].origin == "by hand"
+    assert "structures/rna_puzzles" in listed["rna-puzzles"].where
     assert "SYNTHETIC" in listed["protein-decoys"].note
     assert all(each.licence for each in listed.values())
 
@@ -118,4 +118,4 @@ def test_sets_inside_packages():
 def test_all_real_sets_are_found(legs_data, monkeypatch):
     monkeypatch.setenv("LEGS_DATA", str(legs_data))
     missing = [each.name for each in available() if each.size is None and each.kind != "molecules"]
-    assert missing == ["casp12"]
+    assert missing == []

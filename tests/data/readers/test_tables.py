@@ -262,7 +262,7 @@ def test_parquet_of_nested_values_is_refused(tmp_path: Path) -> None:
         ("t.sdf", b"", "no row that can be used"),
         ("t.csv", b"smiles,y\n", "no row that can be used"),
         ("t.csv", b"smiles,y\nC,\n", "no value in the target column"),
-        ("t.csv", b"C,1\nCC,2\n", "looks like data"),
+        ("t.csv", b"C,1\nCC,2\n", "put a line of names above"),
         ("t.csv", b"smiles,a,b\nC,1,2\n", r"t.csv: which column is the target\? There are a, b"),
         ("t.csv", b"smiles,y\nC,1.5\nCC,two\n", "line 3: .*mixes numbers and names"),
         ("t.csv", "smiles,y\nC,1.5\n".encode("utf-16-le"), "not UTF-8 text"),

@@ -119,8 +119,6 @@ GRAPHML = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
         ("a.edgelist", "1 2 {'weight': 1_0}\n"),
         ("a.json", '{"nodes": [{"id": 1}, {"id": 2}], "links": '
          '[{"source": 1, "target": 2, "weight": "1_0"}]}'),
-        ("a.graphml", GRAPHML.format(type="double", size="1_0", weight="1")),
-        ("a.graphml", GRAPHML.format(type="int", size="1", weight="1_0")),
         ("a.gml", "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 weight 1_0 ] ]"),
     ],
 )  # fmt: skip

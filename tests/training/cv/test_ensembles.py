@@ -66,7 +66,7 @@ def test_interrupted_and_cut_otherwise(tmp_path, monkeypatch):
 
     def stop(facts):
         seen.append(facts)
-        if len(seen) == 20:
+        if len(seen) == 22:
             raise KeyboardInterrupt
 
     given = {"strategy": "stacked", "directory": tmp_path, "chunk": 4}
@@ -77,7 +77,9 @@ def test_interrupted_and_cut_otherwise(tmp_path, monkeypatch):
     seen.clear()
     found = cross_validate(data(), [METHOD], options, progress=seen.append, **given)
     assert seen[0].done == kept == 4
-    assert (seen[0].step, seen[0].running, seen[0].done, seen[0].models) == ("ensemble", 4, 4, 8)
+    first = seen[1]
+    assert (first.unit.step, first.standing.running) == ("ensemble", 4)
+    assert (first.done, first.models) == (4, 8)
     assert found.methods[0].scores == calm.methods[0].scores
     assert found.methods[0].chosen == calm.methods[0].chosen
     assert len(list(tmp_path.glob("models/*.bin"))) == 8

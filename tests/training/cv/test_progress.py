@@ -19,16 +19,18 @@ def test_a_real_run(strategy):
     cross_validate(data(), names, options, strategy=strategy, workers=1, progress=told.append)
     assert {facts.models for facts in told} == {12 + 4 + 12}
     assert [facts.done for facts in told] == sorted(facts.done for facts in told)
-    assert all(facts.done + facts.running + facts.stopped <= facts.models for facts in told)
-    assert list(dict.fromkeys(facts.method for facts in told)) == names
-    settings = {facts.settings for facts in told if facts.method == "legs-fixed"}
+    assert all(
+        facts.done + facts.standing.running + facts.standing.stopped <= facts.models
+        for facts in told
+    )
+    assert list(dict.fromkeys(facts.unit.method for facts in told)) == names
+    settings = {tuple(facts.settings) for facts in told if facts.unit.method == "legs-fixed"}
     assert settings == ({(0, 1), (2,)} if strategy == "stacked" else {(0,), (1,), (2,)})
-    last = [facts for facts in told if facts.method == "legs-fixed"][-1]
-    assert math.isfinite(last.best_loss)
-    epochs = {facts.epoch for facts in told if facts.method == "legs-fixed"}
+    found = [facts.standing for facts in told if facts.unit.method == "legs-fixed"]
+    assert math.isfinite(found[-2].best)
+    epochs = {facts.standing.epoch for facts in told if facts.unit.method == "legs-fixed"}
     assert epochs == {0, 2, 4, 6}
-    # At once, the ensembles of the last width; else the last ensemble.
-    assert told[-1].models - told[-1].done == (4 if strategy == "stacked" else 1)
+    assert told[-1].models == told[-1].done
 
 
 def test_workers_report_finished_units():
@@ -36,7 +38,7 @@ def test_workers_report_finished_units():
     options = replace(OPTIONS, rotations=1)
     given = {"strategy": "sequential", "workers": 2, "progress": told.append}
     cross_validate(data(), ["baseline"], options, **given)
-    assert [(facts.running, facts.done) for facts in told] == [
+    assert [(facts.standing.running, facts.done) for facts in told] == [
         (2, 0), (2, 1), (2, 2), (1, 3), (0, 4)
     ]  # fmt: skip
 
@@ -49,7 +51,7 @@ def test_a_resumed_run_counts_what_is_done(tmp_path, monkeypatch):
     cross_validate(data(), ["baseline"], options, **given)
 
     def stop(facts):
-        if facts.done == 8 and facts.epoch == 4:
+        if facts.done == 8 and facts.standing.epoch == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -57,10 +59,8 @@ def test_a_resumed_run_counts_what_is_done(tmp_path, monkeypatch):
     told: list[CVProgress] = []
     names = ["legs-fixed", "baseline", "gs-svm"]
     cross_validate(data(), names, options, chunk=8, progress=told.append, **given)
-    first = told[0]
-    assert (first.models, first.done) == (12 + 12 + 4, 8 + 12)
-    assert first.running == 4
+    assert (told[0].models, told[0].done) == (12 + 12 + 4, 8 + 12)
     # Stopped while it told of epoch 4: the last state that was saved is that of epoch 3.
-    assert first.epoch == 3
-    assert [facts.method for facts in told if facts.step == "machine"] == ["gs-svm"] * 4
-    assert "baseline" not in {facts.method for facts in told}
+    assert (told[1].standing.epoch, told[1].standing.running) == (3, 4)
+    assert {facts.unit.method for facts in told if facts.unit.step == "machine"} == {"gs-svm"}
+    assert "baseline" not in {facts.unit.method for facts in told}

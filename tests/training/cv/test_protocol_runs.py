@@ -34,10 +34,9 @@ def test_learning_rates_share_a_stack_and_change_nothing(method, tmp_path):
     for number, setting in enumerate(grid):
         folder, one = tmp_path / str(number), replace(options, grid=(setting,))
         result = cross_validate(data(), [method], one, directory=folder, **given)
-        apart.append((result.methods[0], kept(folder, f"{method}-0-0")))
-    names = sorted(file.name for file in (tmp_path / "all" / "models").iterdir())
-    assert names == [f"{method}-0-0.bin", f"{method}-1-0.bin"]
-    stacked = kept(tmp_path / "all", f"{method}-0-0", f"{method}-1-0")
+        apart.append((result.methods[0], kept(folder, *(f"{method}-0-{k}" for k in range(12)))))
+    names = [f"{method}-{setting}-{k}" for setting in (0, 2, 1) for k in range(12)]
+    stacked = kept(tmp_path / "all", *names)
     alone = [model for number in (0, 2, 1) for model in apart[number][1]]
     for a, b in zip(stacked, alone, strict=True):
         assert (a.best_epoch, a.epochs, a.parameters) == (b.best_epoch, b.epochs, b.parameters)
@@ -58,14 +57,13 @@ def test_stacks_larger_than_a_chunk_are_cut(tmp_path):
     cut = cross_validate(
         data(), ["baseline"], options, strategy="stacked", chunk=3, directory=tmp_path
     )
-    sizes = {path.stem: len(kept(tmp_path, path.stem)) for path in tmp_path.glob("models/*.bin")}
-    assert sizes == {"baseline-0-0": 3, "baseline-0-3": 3, "baseline-0-6": 2}
-    (tmp_path / "models" / "baseline-0-3.bin").unlink()
-    (tmp_path / "models" / "baseline-0-6.bin").unlink()
+    names = [f"baseline-{setting}-{k}" for setting in (0, 1) for k in range(4)]
+    assert sorted(path.stem for path in tmp_path.glob("models/*.bin")) == names
+    for number in (1, 3, 6, 7):
+        (tmp_path / "models" / f"{names[number]}.bin").unlink()
     again = cross_validate(
         data(), ["baseline"], options, strategy="stacked", chunk=4, directory=tmp_path
     )
-    assert len(kept(tmp_path, "baseline-0-3")) == 4
     for found in (cut, again):
         assert found.methods[0].scores == whole.methods[0].scores
         assert found.methods[0].chosen == whole.methods[0].chosen
@@ -76,7 +74,7 @@ def test_a_state_of_another_stack_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(stack, "CHECKPOINT_SECONDS", -1.0)
 
     def stop(facts):
-        if facts.epoch == 4:
+        if facts.standing.epoch == 4:
             raise KeyboardInterrupt
 
     given = {"strategy": "stacked", "directory": tmp_path}

@@ -24,8 +24,9 @@ def test_scales_and_features_come_back(tmp_path):
         Trained(torch.zeros(2, 3), *ROW, {"features": features + 1}),
     ]
     store = Store(tmp_path, {})
-    store.save("some", models)
-    plain, both, one = Store(tmp_path, {}).load("some")
+    for k, model in enumerate(models):
+        store.save(f"some-{k}", model)
+    plain, both, one = Store(tmp_path, {}).load_all(["some-0", "some-1", "some-2"])
     assert (set(plain.measured), set(one.measured)) == (set(), {"features"})
     assert torch.equal(both.measured["scales"], scales)
     assert torch.equal(both.measured["features"], features)
@@ -34,19 +35,19 @@ def test_scales_and_features_come_back(tmp_path):
 
 
 def test_files_of_version_0_1_0(tmp_path):
-    """The strategy was called a way, one after another ``"single"``; there was no checksum."""
+    """The strategy was called a way, one after another ``"single"``; a file had many models."""
     (tmp_path / "models").mkdir()
     row = {"validation_loss": 0.5, "best_epoch": 3, "epochs": 5, "parameters": 7, "seconds": 1.5}
     rows = [{**row, "way": "single"}, {**row, "way": "stacked"}]
     tensors = {"0": torch.ones(2, 3), "1": torch.zeros(2, 3), "1.scales": torch.ones(5, 16)}
     write_checksummed(tmp_path / "models" / "some.bin", "models", rows, tensors)
-    (tmp_path / "ways.json").write_text('{"gcn-0": "single", "gin-0": "stacked"}')
     store = Store(tmp_path, {})
     first, second = store.load("some")
     assert (first.strategy, second.strategy) == ("sequential", "stacked")
     assert first.measured == {}
     assert (second.measured["scales"].shape, second.epochs) == ((5, 16), 5)
-    assert store.strategies() == {"gcn-0": "sequential", "gin-0": "stacked"}
+    found = store.load_all(["some", "other", "third"])
+    assert [model is None for model in found] == [False, False, True]
 
 
 @pytest.mark.parametrize("strategy", ["stacked", "sequential"])

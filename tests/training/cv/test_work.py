@@ -108,12 +108,12 @@ def test_what_is_done_is_not_done_again(data, alone, tmp_path, monkeypatch):
     same(cross_validate(data, METHODS, OPTIONS, **more), alone["sequential"])
 
 
-def test_the_way_is_found_by_trial_and_kept(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "choose_strategy", lambda *given, **more: "stacked")
+def test_networks_of_fixed_features_are_stacked_on_every_device(data):
     engine = Three()
-    cross_validate(data, ["baseline"], OPTIONS, directory=tmp_path, engine=engine)
-    assert [unit.strategy for unit in engine.done[1:]] == ["stacked"] * 3
-    assert '"baseline-0": "stacked"' in (tmp_path / "ways.json").read_text()
+    cross_validate(data, ["baseline"], OPTIONS, engine=engine)
+    assert [unit.strategy for unit in engine.done] == ["stacked"] * 3
+    assert module.default_strategy("legs-fcn", "cpu") == "sequential"
+    assert module.default_strategy("legs-fcn", "cuda:0") == "stacked"
 
 
 def test_without_a_directory(data, alone):

@@ -85,15 +85,7 @@ def test_goes_on_from_parameters_and_moments():
     step(calm)
     step(first)
     again = StackedAdam(start(), torch.ones(len(RATES)).double())
-    copies = [
-        {k: v.detach().clone() for k, v in d.items()}
-        for d in (
-            first.parameters,
-            first.parts(first.first_moments),
-            first.parts(first.second_moments),
-        )
-    ]
-    again.restore(copies, first.lr, first.steps)
+    again.restore(*(row.detach().clone() for row in first.state()))
     for adam in (calm, again):
         step(adam)
     for name, part in calm.parameters.items():

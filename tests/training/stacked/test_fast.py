@@ -149,11 +149,11 @@ def test_features_of_every_ensemble_are_kept(monkeypatch):
         given = ensembles(data)
         reader = Inputs(data, given[0].network, CPU, keep=False)
         reader.keep_own_features([m.network for m in given])
-        assert (reader.own_features is not None) == bool(room)
+        assert (reader.features is not None) == bool(room)
         if room:
-            assert reader.own_features.shape == (3, len(data), 192)
+            assert reader.features.shape == (3, len(data), 192)
             expected = embed(given[1].network, data)
-            torch.testing.assert_close(reader.own_features[1], expected)
+            torch.testing.assert_close(reader.features[1], expected)
         outcomes = train_stack(given, reader, data.y, replace(options, lr=1e-2))
         found.append((given, outcomes))
     assert len({outcome.epoch for outcome in found[0][1]}) > 1  # one stops before another

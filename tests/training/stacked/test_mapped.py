@@ -9,7 +9,6 @@ from legs.kernels import csr
 from legs.models import available
 from legs.training.inputs import Inputs, predict
 from legs.training.stacked import mapped
-from legs.training.stacked.mapped import passes
 from tests.training.stacked.test_fast import ensembles
 from tests.training.stacked.test_trainer import made_data, members
 from tests.training.stacked.together import predict_stacked
@@ -25,11 +24,9 @@ def agree(networks, inputs, parts):
         torch.testing.assert_close(out, expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("name", available())
-def test_as_one_after_another(name, apart, monkeypatch):
-    """Unsorted graphs, two networks with the same ones; together and by equal sets, in parts."""
-    monkeypatch.setitem(mapped.PASS_COSTS, "cpu", 0 if apart else 10**9)
+def test_as_one_after_another(name, monkeypatch):
+    """Unsorted graphs, two networks with the same ones, in parts."""
     monkeypatch.setattr(mapped, "ROWS_AT_ONCE", 100)
     data = made_data()
     networks = [member.network.eval() for member in members(data, name, count=3)]
@@ -59,28 +56,3 @@ def test_ensembles_with_features_of_their_own():
     inputs = Inputs(data, networks[0], CPU, keep=False)
     inputs.keep_own_features(networks)
     agree(networks, inputs, [[7, 3], [3, 7, 20], [3, 7]])
-
-
-def test_how_models_look_at_their_graphs(monkeypatch):
-    masks = torch.tensor([[1, 1, 0, 0, 0], [0, 0, 1, 0, 1], [1, 1, 0, 0, 0]]).bool()
-    rows = torch.tensor([30, 10, 25, 100, 5])
-    # In vain, all together: two models 30 rows, one model 40 rows.
-    for cost, count in ((101, 1), (100, 2)):
-        monkeypatch.setitem(mapped.PASS_COSTS, "cpu", cost)
-        found = passes(masks, rows)
-        assert len(found) == count
-        seen = torch.zeros_like(masks)
-        for models, graphs, parts in found:
-            assert torch.cat(parts).equal(graphs)
-            for model in models:
-                seen[model, graphs] = True
-        assert (seen | ~masks).all()
-        assert not seen[:, 3].any()
-    # Two models of 40 rows in parts of 60 rows of models: 30 rows each.
-    monkeypatch.setattr(mapped, "ROWS_AT_ONCE", 60)
-    by_size = {len(one.models): [len(part) for part in one.parts] for one in found}
-    assert by_size == {2: [2], 1: [2]}
-    assert {len(p.models): [len(q) for q in p.parts] for p in passes(masks, rows)} == {
-        2: [1, 1],
-        1: [2],
-    }

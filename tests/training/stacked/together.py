@@ -3,7 +3,7 @@
 import torch
 from torch.func import stack_module_state
 
-from legs.training.stacked.mapped import Mapped, masks_of, passes
+from legs.training.stacked.mapped import Mapped
 
 
 @torch.no_grad()
@@ -11,13 +11,8 @@ def predict_stacked(networks, inputs, parts):
     """Outputs of each network for graphs of its own; ``parts`` are numbers of the graphs."""
     device = inputs.data.x.device
     parameters, buffers = stack_module_state(networks)
-    mapped = Mapped(networks[0], inputs)
-    masks = masks_of(parts, len(inputs.data)).to(device)
-    outputs = {}
-    for models, graphs, cut in passes(masks, inputs.rows):
-        state = {k: v[models] for k, v in {**parameters, **buffers}.items()}
-        out = mapped.evaluate(state, cut, models)
-        for row, model in zip(out, models.tolist(), strict=True):
-            index = torch.as_tensor(parts[model]).to(device)
-            outputs[model] = row[torch.searchsorted(graphs, index)]
-    return [outputs[model] for model in range(len(networks))]
+    models = torch.arange(len(networks), device=device)
+    index = torch.unique(torch.cat([torch.as_tensor(part) for part in parts])).to(device)
+    out = Mapped(networks[0], inputs).evaluate({**parameters, **buffers}, index, models)
+    places = [torch.searchsorted(index, torch.as_tensor(part).to(device)) for part in parts]
+    return [row[place] for row, place in zip(out, places, strict=True)]

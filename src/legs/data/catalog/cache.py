@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -25,7 +24,7 @@ from legs.io import file_digest, parse_json, source_digest, write_atomically, wr
 FORMAT = 2  # of the files written here; others are rebuilt
 SUFFIX = ".safetensors"
 LARGEST = 20 << 30  # bytes of all prepared sets
-_ENTRY = re.compile(rf".*-[0-9a-f]{{20}}-[0-9a-f]{{12}}({re.escape(SUFFIX)})?")
+_ENTRY = re.compile(rf".*-[0-9a-f]{{20}}-[0-9a-f]{{12}}{re.escape(SUFFIX)}")
 
 
 def save_dataset(path: str | Path, dataset: GraphDataset) -> Path:
@@ -64,8 +63,6 @@ def load_dataset(path: str | Path) -> GraphDataset:
         DataError: the file is missing, incomplete, damaged or of another version.
     """
     path = Path(path)
-    if path.is_dir() and (path / "dataset.json").exists():
-        raise DataError(f"{path}: written by another version of torch-legs; prepare it again")
     try:
         content = path.read_bytes()
         header = content[8 : 8 + int.from_bytes(content[:8], "little")]
@@ -100,7 +97,8 @@ def find(path: Path) -> GraphDataset | None:
     try:
         data = load_dataset(path)
     except DataError:
-        _remove(path)
+        with suppress(OSError):
+            path.unlink()
         return None
     with suppress(OSError):
         os.utime(path)  # the time of the last use, for evict
@@ -110,27 +108,17 @@ def find(path: Path) -> GraphDataset | None:
 def evict(path: Path) -> None:
     """Makes space beside a new entry: outdated ones go, then the least recently used ones.
 
-    Entries that other code made of the same sources and choices are outdated, and the folders of
-    version 0.1.0. The others go while all together are larger than :data:`LARGEST`.
+    Entries that other code made of the same sources and choices are outdated. The others go while
+    all together are larger than :data:`LARGEST`.
     """
-    same_source = path.name.rpartition("-")[0] + "-"
-    sizes: dict[Path, os.stat_result] = {}
-    for other in path.parent.iterdir():
-        if other != path and _ENTRY.fullmatch(other.name):
-            if other.name.startswith(same_source) or other.is_dir():
-                _remove(other)
-            with suppress(OSError):  # it is gone, by us or by another process
-                sizes[other] = other.stat()
-    total = path.stat().st_size + sum(status.st_size for status in sizes.values())
-    for other in sorted(sizes, key=lambda entry: sizes[entry].st_mtime):
-        if total > LARGEST:
-            total -= sizes[other].st_size
-            _remove(other)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    same_source, total = path.name.rpartition("-")[0] + "-", path.stat().st_size
+    with suppress(OSError):  # an entry may be gone, by another process
+        others = [p for p in path.parent.iterdir() if p != path and _ENTRY.fullmatch(p.name)]
+        for other in sorted(others, key=lambda entry: -entry.stat().st_mtime):
+            total += other.stat().st_size
+            if total > LARGEST or other.name.startswith(same_source):
+                total -= other.stat().st_size
+                other.unlink()
 
 
 def digest(path: Path) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -83,36 +83,28 @@ def download(url: str, path: Path, *, sha256: str | None = None, largest: int = 
     """Downloads a file, with a progress bar on a terminal; returns ``path``.
 
     ``path`` appears atomically, after length, digest and, for a zip, the checksums of its members
-    have been verified. Its digest is kept in ``NAME.sha256``; while that is there, only the same
-    file is accepted.
+    have been verified.
     """
     _check_scheme(url)
-    part, noted = (path.with_name(path.name + suffix) for suffix in (".part", ".sha256"))
+    if path.exists():
+        return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = io.lock_file(path.with_name(f".{path.name}.lock"), wait=True)
-        assert lock is not None
-        with lock:
-            if not path.exists():  # or another process was faster
-                _fetch(url, part, largest)
-                digest = io.file_digest(part)
-                if sha256 is None and noted.exists():
-                    match = re.match(r"[0-9a-fA-F]{64}\b", noted.read_text(errors="replace"))
-                    sha256 = match[0] if match else None
-                if fault := _fault(part, path.name, digest, sha256):
-                    what = f"what arrived from {url} is not {path.name}"
-                    raise DataError(f"{what} ({fault}); it was dropped")
-                io.write_atomically(noted, f"{digest}  {path.name}\n".encode())
-                os.replace(part, path)
-                io.sync_folder(path.parent)
+        temporary = io.open_temporary(path)
+        try:
+            _fetch(url, temporary.file, path.name, largest)
+            temporary.flush()
+            if fault := _fault(temporary.path, path.name, sha256):
+                what = f"what arrived from {url} is not {path.name}"
+                raise DataError(f"{what} ({fault}); it was dropped")
+            temporary.put_in_place(path)
+        finally:
+            temporary.drop()
     except HTTPError as error:
         raise DataError(f"{url} answered {error.code} {error.reason}") from error
     except (HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"the download from {url} failed ({reason})") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
     return path
 
 
@@ -129,35 +121,32 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(req, *rest)
 
 
-def _fetch(url: str, part: Path, largest: int) -> None:
+def _fetch(url: str, file: IO[bytes], name: str, largest: int) -> None:
     headers, size = {"User-Agent": "torch-legs", "Accept-Encoding": "identity"}, 0
     with build_opener(_Redirects).open(Request(url, headers=headers), timeout=_TIMEOUT) as answer:
         length = answer.headers.get("Content-Length", "")
         total = int(length) if length.isdigit() else 0
         # Without a terminal there is no bar.
-        bar = tqdm.wrapattr(answer, "read", total=total or None, desc=part.stem, disable=None)
-        with part.open("wb") as file, bar as reader:
+        bar = tqdm.wrapattr(answer, "read", total=total or None, desc=name, disable=None)
+        with bar as reader:
             while size <= largest and (chunk := reader.read(_CHUNK)):
                 size += file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
     if max(size, total) > largest:
         raise DataError(f"{url} is larger than {largest:,} bytes")
     if size < total:
         raise DataError(f"the download from {url} broke off after {size:,} of {total:,} bytes")
 
 
-def _fault(part: Path, name: str, digest: str, sha256: str | None) -> str:
+def _fault(part: Path, name: str, sha256: str | None) -> str:
     """Why what arrived is not the file, or an empty text."""
-    if sha256 is not None and digest != sha256.lower():
+    if sha256 is not None and (digest := io.file_digest(part)) != sha256.lower():
         return f"its sha256 is {digest}, not {sha256}"
     if name.lower().endswith(".zip"):
         try:
             with zipfile.ZipFile(part) as archive:
                 io.check_archive(archive, part, LARGEST)
                 for member in archive.infolist():
-                    for _ in io.iter_member(archive, member):  # checks as it reads
-                        pass
+                    deque(io.iter_member(archive, member), maxlen=0)  # checks as it reads
         except Exception as error:  # zipfile, zlib and lzma raise errors of many classes
             return f"not a whole zip file: {error}"
     return ""

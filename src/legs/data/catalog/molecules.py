@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,29 +67,24 @@ def read_zinc(tranche: str, *, limit: int | None = 2_500) -> RawGraphs:
     )
 
 
-def read_ki(protein: str, *, limit: int | None = 3_000, strict: bool = False) -> RawGraphs:
+def read_ki(protein: str, *, limit: int | None = 3_000) -> RawGraphs:
     """Ligands of a protein and how strongly they bind: pKi = 9 − log₁₀(Ki in nM).
 
-    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. ``strict`` leaves out
-    the values that may be bounds (>, <) rather than equalities, which are all of P00918.
+    Medians per compound of Ki values in ChEMBL; the paper used BindingDB. Values without a
+    relation, some of P00918, may be bounds (>, <) rather than equalities.
     """
     spec = NAMED[f"ki-{protein.lower()}"]
     path = fetch.require(spec.places[0][0])
     frame = read_parquet(path).rename(columns={"smiles_parent": "smiles", "chembl_id": "id"})
     frame = frame[frame["target"] == spec.argument]
-    frame = frame.assign(unsure=frame["source"].str.startswith("prabhav54"))
-    if strict:
-        frame = frame[~frame["unsure"]]
     frame = frame.iloc[_shuffled(len(frame))]
     # Stable: within the authors' ligands, and within the others, the random order stays.
     frame = frame.sort_values("in_authors_subset", ascending=False, kind="stable").iloc[:limit]
-    listed, unsure = (int(frame[name].sum()) for name in ("in_authors_subset", "unsure"))
-    info = {
-        "source": str(path),
-        "note": f"{spec.note}; {listed:,} ligands are on the paper's list",
-        "censoring": f"{unsure:,} values come without a relation: some may be bounds "
-        "(strict=True leaves them out)",
-    }
+    listed = int(frame["in_authors_subset"].sum())
+    unsure = int(frame["source"].str.startswith("prabhav54").sum())
+    note = f"{spec.note}; {listed:,} ligands are on the paper's list"
+    note += f"; {unsure:,} values come without a relation: some may be bounds"
+    info = {"source": str(path), "note": note}
     return _regression(frame, ("pKi",), name=spec.name, info=info)
 
 
@@ -184,10 +178,9 @@ def read_moleculenet(table: Path, uncharacterized: Path) -> pd.DataFrame:
     return frame
 
 
-_reader = partial(Reader, packages=("rdkit",))
-READERS: dict[str, Reader] = {
-    "qm9": _reader(read_qm9, frozenset({"limit", "bad"})),
-    "zinc": _reader(read_zinc, frozenset({"limit"})),
-    "ki": _reader(read_ki, frozenset({"limit", "strict"})),
-    "nci5k": _reader(read_nci5k, frozenset({"limit"})),
+READERS = {
+    "qm9": Reader(read_qm9, frozenset({"limit", "bad"})),
+    "zinc": Reader(read_zinc, frozenset({"limit"})),
+    "ki": Reader(read_ki, frozenset({"limit"})),
+    "nci5k": Reader(read_nci5k, frozenset({"limit"})),
 }

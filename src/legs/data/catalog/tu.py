@@ -21,7 +21,7 @@ from legs.data.readers.table_files import MISSING, reading_errors
 from legs.data.readers.targets import encode_targets
 from legs.io import check_archive, iter_member, read_file
 
-LARGEST = 4 << 30  # bytes of one file unpacked; COLLAB's edges, the longest known, are 0.36 GB
+LARGEST = 4 << 30  # bytes unpacked; COLLAB's edges, the longest file known, are 0.36 GB
 LARGEST_BLOCK = 8 << 30  # bytes of one-hot labels
 _WHOLE = re.compile(rb"-?\d+")
 _DECIMAL = re.compile(rb"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|-?(nan|inf)", re.IGNORECASE)
@@ -49,10 +49,7 @@ class TUFiles(NamedTuple):
             if self.path.is_dir():
                 return read_file(self.path / member, LARGEST)
             with zipfile.ZipFile(self.path) as archive:
-                size = archive.getinfo(member).file_size
-                if size > LARGEST:
-                    most = f"more than {LARGEST:,} are not read"
-                    raise DataError(f"{member} has {size:,} bytes; {most}")
+                check_archive(archive, self.path, LARGEST)
                 return b"".join(iter_member(archive, archive.getinfo(member)))
 
     def refuse(self, part: str, wrong: _Array, reason: str) -> None:
@@ -95,7 +92,6 @@ def _listing(path: Path) -> list[str]:
         raise DataError(f"{path}: no such file or folder")
     message = f"{path}: not a zip file, or a damaged one"
     with reading_errors(message, path), zipfile.ZipFile(path) as archive:
-        check_archive(archive, path)
         names = archive.namelist()
     for name in names:
         # Nothing is unpacked to the disk, but a file with such members is no honest data set.
@@ -191,7 +187,7 @@ def read_tu(
         fields = targets.fields()
         if targets.task == "classification":
             fields["target_names"] = ()
-    adjacency, info = _adjacency(files, graph.astype(np.int32), directed == "symmetrize")
+    adjacency = _adjacency(files, graph.astype(np.int32), directed == "symmetrize")
 
     # Nodes in the order of their graphs; the format does not promise it, though most files keep it.
     nodes = np.flatnonzero(used[graph])
@@ -215,7 +211,11 @@ def read_tu(
         ids=tuple(str(i + 1) for i in np.flatnonzero(used)),
         blocks=blocks,
         default_features=("structure", *blocks),
-        info={"source": str(path), "layout": "TUDataset", **info},
+        info={
+            "source": str(path),
+            "layout": "TUDataset",
+            "ignored": [part.replace("_", " ") for part in _IGNORED if part in files.members],
+        },
         **fields,
     )
 
@@ -257,9 +257,7 @@ def _owners(
     return graph, used
 
 
-def _adjacency(
-    files: TUFiles, graph: _Array, symmetrize: bool
-) -> tuple[sparse.csr_matrix, dict[str, Any]]:
+def _adjacency(files: TUFiles, graph: _Array, symmetrize: bool) -> sparse.csr_matrix:
     source, target = read_columns(files, "A", np.int32, 2)
     count = len(graph)
     for end in (source, target):
@@ -275,12 +273,7 @@ def _adjacency(
         files.refuse("A", ~np.asarray(matrix[source, target]).ravel(), reason)
     if one_way:
         matrix = _pattern(np.append(source, target), np.append(target, source), count)
-    return matrix, {
-        "self_loops": int(matrix.diagonal().sum()),
-        "repeated_edges": 0 if one_way else len(source) - matrix.nnz,
-        "symmetrized": one_way,
-        "ignored": [part.replace("_", " ") for part in _IGNORED if part in files.members],
-    }
+    return matrix
 
 
 def _pattern(rows: _Array, columns: _Array, count: int) -> sparse.csr_matrix:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,6 +12,7 @@ from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError, DataWarning, listed
 from legs.data.features.structure import clustering_coefficient, degree, eccentricity
 from legs.data.readers.base import SAME_FIELDS, Features, RawGraphs
+from legs.data.readers.targets import find_column
 from legs.data.validate import check_values
 
 
@@ -127,12 +127,7 @@ def block_names(raw: RawGraphs, features: str | Sequence[str] | None = None) -> 
     names = raw.default_features if features is None else tuple(features)
     offered = sorted({*raw.blocks, *STRUCTURE_BLOCKS})
     for name in names:
-        if name not in offered:
-            near = difflib.get_close_matches(str(name), offered, n=1)
-            raise DataError(
-                f"no node features {name!r} {f'for {raw.name}' if raw.name else 'here'}; "
-                f"there are {', '.join(offered)}." + (f" Did you mean {near[0]!r}?" if near else "")
-            )
+        find_column(offered, str(name), "feature block")
     if not names:
         raise DataError(f"no node features are chosen; there are {', '.join(offered)}")
     if len(set(names)) < len(names):

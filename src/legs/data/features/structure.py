@@ -17,8 +17,6 @@ EDGES_AT_ONCE = 2_000_000
 WORDS_AT_ONCE = 1 << 17
 # A larger graph is searched from some of its nodes at a time, so that memory stays bounded.
 MOST_WORDS = 1 << 22
-# Neighbour lists are walked column by column while a column has at least so many words.
-LONG_COLUMN = 512
 
 
 class _Run(NamedTuple):
@@ -103,110 +101,58 @@ def _clustering(run: _Run) -> Array:
 
 
 def _longest_distances(run: _Run) -> Array:
-    """Eccentricity of every node.
+    """Eccentricity of every node; graphs that need as many words for a set are searched together.
 
     Every node has a set of the nodes it can reach, as bits, which grows step by step by those of
-    its neighbours. Graphs are searched together that need as many words for a set.
+    its neighbours.
     """
-    ptr, links = run.ptr, run.links
-    out = np.zeros(links.shape[0], dtype=np.int32)
-    # Leaves of the same node have the same eccentricity: all but one are left out. In trees of
-    # replies most nodes are such leaves.
-    leaf = np.flatnonzero(np.diff(links.indptr) == 1)
-    parent = links.indices[links.indptr[leaf]]
-    one_leaf = np.zeros(len(out), dtype=np.int64)
-    one_leaf[parent] = leaf
-    model = one_leaf[parent]
-    twins, models = leaf[model != leaf], model[model != leaf]
-    searched = np.ones(len(out), dtype=bool)
-    searched[twins] = False
-
-    sizes = np.diff(_offsets(searched)[ptr])
-    words = -(-sizes // 64)
+    out = np.zeros(run.links.shape[0], dtype=np.int32)
+    words = -(-np.diff(run.ptr) // 64)
     order = np.argsort(words, kind="stable")
-    nodes, _ = _ranges(ptr[:-1][order], np.diff(ptr)[order])
-    nodes = nodes[searched[nodes]]
-    links = links[nodes][:, nodes]
-    ptr, words = _offsets(sizes[order]), words[order]
+    words = words[order]
     start = int(np.searchsorted(words, 1))  # graphs without nodes are done
     while start < len(words):
         width = int(words[start])
         equal = int(np.searchsorted(words, width, side="right"))
         stop = min(equal, start + max(1, WORDS_AT_ONCE // (64 * width * width)))
-        a, b = int(ptr[start]), int(ptr[stop])
-        out[nodes[a:b]] = _search(ptr[start : stop + 1] - a, links[a:b, a:b], width)
+        graphs = order[start:stop]
+        sizes = np.diff(run.ptr)[graphs]
+        ends = np.cumsum(sizes)
+        number = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+        nodes = np.repeat(run.ptr[graphs], sizes) + number
+        out[nodes] = _search(number, run.links[nodes][:, nodes], width)
         start = stop
-    # Two leaves of one node are two steps apart, even if nothing else is.
-    out[models] = np.maximum(out[models], 2)
-    out[twins] = out[models]
     return out
 
 
-def _search(ptr: Array, links: Any, words: int) -> Array:
-    size = links.shape[0]
-    number = np.arange(size) - np.repeat(ptr[:-1], np.diff(ptr))
+def _search(number: Array, links: Any, words: int) -> Array:
+    """Eccentricity of nodes by their number in their graph, with sets of so many ``words``."""
     word, bit = number >> 6, np.uint64(1) << (number & 63).astype(np.uint64)
-    width = min(words, max(1, MOST_WORDS // size))
-    out = np.zeros(size, dtype=np.int32)
+    width = min(words, max(1, MOST_WORDS // max(links.nnz, 1)))
+    out = np.zeros(len(number), dtype=np.int32)
     for first in range(0, words, width):
         sources = np.flatnonzero((word >= first) & (word < first + width))
-        sets = np.zeros((size, min(width, words - first)), dtype=np.uint64)
-        sets[sources, word[sources] - first] = bit[sources]
-        np.maximum(out, _spread(sets, links, everything=width == words), out=out)
+        sets = np.zeros((min(width, words - first), len(number)), dtype=np.uint64)
+        sets[word[sources] - first, sources] = bit[sources]
+        np.maximum(out, _last_steps(sets, links), out=out)
     return out
 
 
-def _spread(sets: Array, links: Any, *, everything: bool) -> Array:
-    """The last step in which each node's set grows; with ``everything``, of all sources."""
-    when = np.zeros(len(sets), dtype=np.int32)
-    neighbours = np.diff(links.indptr)
-    active = np.argsort(-neighbours, kind="stable")[: np.count_nonzero(neighbours)]
-    columns, rest, starts = _columns(active, links, sets.shape[1])
-    step = 0
-    while active.size:
+def _last_steps(sets: Array, links: Any) -> Array:
+    """The last step in which each node's set grows."""
+    when = np.zeros(sets.shape[1], dtype=np.int32)
+    nodes = np.flatnonzero(np.diff(links.indptr))  # that have neighbours
+    starts, step, grown = links.indptr[nodes], 0, np.array([nodes.size > 0])
+    while grown.any():
         step += 1
-        own = sets.take(active, axis=0)
-        joined = own.copy()
-        for column in columns:
-            joined[: len(column)] |= sets.take(column, axis=0)
-        if rest.size:
-            joined[: len(starts)] |= np.bitwise_or.reduceat(sets.take(rest, axis=0), starts)
-        grown = (joined != own).any(axis=1)
-        sets[active] = joined
-        when[active[grown]] = step
-        if not grown.any():
-            break
-        # With all sources in the sets, one that has not grown once never will.
-        if everything and np.count_nonzero(grown) < 0.8 * len(active):
-            active = active[grown]
-            columns, rest, starts = _columns(active, links, sets.shape[1])
+        own = sets[:, nodes]
+        joined = own | np.bitwise_or.reduceat(sets[:, links.indices], starts, axis=1)
+        grown = (joined != own).any(axis=0)
+        when[nodes[grown]] = step
+        sets[:, nodes] = joined
     return when
-
-
-def _columns(nodes: Array, links: Any, words: int) -> tuple[list[Array], Array, Array]:
-    """First, second, third … neighbours of ``nodes``, which come by falling degree.
-
-    Where few nodes have so many (hubs), their other neighbours, hub after hub, and the offsets.
-    """
-    begin, count = links.indptr[nodes], links.indptr[nodes + 1] - links.indptr[nodes]
-    having = len(count) - np.searchsorted(count[::-1], np.arange(count[:1].sum()), side="right")
-    full = max(1, int(np.count_nonzero(having * words >= LONG_COLUMN)))
-    columns = [links.indices[begin[:n] + k] for k, n in enumerate(having[:full].tolist())]
-    hubs = having[full] if full < len(having) else 0
-    rest, offsets = _ranges(begin[:hubs] + full, count[:hubs] - full)
-    return columns, links.indices[rest], offsets[:-1]
 
 
 def _rows(links: Any) -> Array:
     """The row of every entry of a sparse matrix."""
     return np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
-
-
-def _ranges(starts: Array, lengths: Array) -> tuple[Array, Array]:
-    """The numbers ``starts[i], …, starts[i] + lengths[i] - 1`` one after another; their offsets."""
-    offsets = _offsets(lengths)
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
-
-
-def _offsets(lengths: Array) -> Array:
-    return np.concatenate([[0], np.cumsum(lengths)])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from legs.data.readers.tables import TableRows
 
-T = TypeVar("T")
 Nodes: TypeAlias = Sequence[Mapping[str, Any]]
 
 # Held in node dictionaries for other purposes than to describe the node.
@@ -120,7 +119,6 @@ class Reader:
     # Rows, ``chunk`` at a time, for prediction and embedding; ``Rows`` where all rows have to be
     # read together, ``None`` for sources that are only read whole.
     iter_batches: Callable[..., Iterator[TableRows | Rows]] | None = None
-    packages: tuple[str, ...] = ()  # whose versions the result depends on
 
 
 class Graph(NamedTuple):
@@ -133,7 +131,8 @@ class Graph(NamedTuple):
     directed: bool = False
     edge_attributes: frozenset[str] = frozenset()  # names, without that of the weight
     name: str = ""  # what messages call it
-    edge_attr: Array | None = None  # [edges, edge features]
+    edge_attr: Tensor | None = None  # [edges, ...], edge features
+    x: Tensor | None = None  # [nodes, ...], features
 
 
 def make_graph(
@@ -253,72 +252,57 @@ def node_blocks(graphs: Sequence[Graph], names: Sequence[str]) -> Blocks:
     return blocks
 
 
-def node_numbers(nodes: Nodes, names: Sequence[str]) -> Array:
+def node_numbers(graph: Graph, names: Sequence[str]) -> Array:
     """Numeric attributes of one graph, ``[nodes, names]``; every node must have each of them."""
     values: list[float] = []
-    for k, node in enumerate(nodes):
+    for k, node in enumerate(graph.nodes):
         for name in names:
             value = node.get(name)
             # In float32, as it will be kept.
             if not isinstance(value, Real) or not abs(value) <= LARGEST:  # type: ignore[operator]
                 what = f"is {repr(value)[:40]}, not a finite number"
+                what = "is missing" if value is None else what
                 raise DataError(
-                    f"attribute {name!r} of node {k} {'is missing' if value is None else what}; "
-                    "give every node the same attributes, or choose features='structure'"
+                    f"{graph.name}: attribute {name!r} of node {k} {what}; give every node the "
+                    "same attributes, or choose features='structure'"
                 )
             values.append(float(value))
-    return np.array(values, dtype=np.float32).reshape(len(nodes), len(names))
+    return np.array(values, dtype=np.float32).reshape(len(graph.nodes), len(names))
 
 
 def number_block(graphs: Sequence[Graph], names: Sequence[str]) -> Features:
     """Numeric attributes as columns."""
-    values = list(_each(graphs, lambda nodes: node_numbers(nodes, names)))
-    return Features(torch.from_numpy(np.concatenate(values)), tuple(map(str, names)))
+    values = np.concatenate([node_numbers(graph, names) for graph in graphs])
+    return Features(torch.from_numpy(values), tuple(map(str, names)))
 
 
-def vector_block(graphs: Sequence[Graph]) -> Features:
-    """The attribute ``x``, which holds all features of a node: a number or a vector."""
-    rows: list[Array] = []
-    for graph in graphs:
-        for k, node in enumerate(graph.nodes):
-            try:
-                rows.append(np.asarray(node["x"], dtype=np.float32).reshape(-1))
-                fault = "" if np.isfinite(rows[-1]).all() else "is NaN or infinite"
-                if rows[-1].size != rows[0].size:
-                    fault = f"has {rows[-1].size} numbers, that of the first node {rows[0].size}"
-            except KeyError:
-                fault = "is missing"
-            except (TypeError, ValueError):
-                fault = "is no vector of numbers"
-            if fault:
-                raise DataError(f"{graph.name}: attribute 'x' of node {k} {fault}")
-    x = torch.from_numpy(np.stack(rows))
-    return Features(x, tuple(f"x{column}" for column in range(x.shape[1])))
+def node_vectors(graph: Graph) -> Tensor:
+    """The attribute ``x`` of every node, a number or a vector, ``[nodes, ...]``."""
+    for k, node in enumerate(graph.nodes):
+        if "x" not in node:
+            raise DataError(f"{graph.name}: attribute 'x' of node {k} is missing")
+    try:
+        return torch.from_numpy(np.array([node["x"] for node in graph.nodes], dtype=np.float32))
+    except (TypeError, ValueError):
+        what = "are no numbers, and no vectors of one length"
+        raise DataError(f"{graph.name}: the attributes 'x' of its nodes {what}") from None
 
 
-def node_labels(nodes: Nodes) -> list[Any]:
+def node_labels(graph: Graph) -> list[Any]:
     """The attribute ``label`` of every node of a graph, a name or a number."""
-    for k, node in enumerate(nodes):
+    for k, node in enumerate(graph.nodes):
         value = node.get("label")
         if not isinstance(value, (str, Real)) or value != value:
-            raise DataError(f"node {k} has label {value!r}; every node needs a name or number")
-    return [node["label"] for node in nodes]
+            what = f"has label {value!r}; every node needs a name or number"
+            raise DataError(f"{graph.name}: node {k} {what}")
+    return [node["label"] for node in graph.nodes]
 
 
 def one_hot_block(graphs: Sequence[Graph]) -> Features:
     """The attribute ``label`` as one-hot columns: numbers by value, then names by alphabet."""
-    values = list(chain.from_iterable(_each(graphs, node_labels)))
+    values = list(chain.from_iterable(map(node_labels, graphs)))
     classes = sorted(set(values), key=lambda v: (isinstance(v, str), v))
     place = {value: column for column, value in enumerate(classes)}
     x = torch.zeros(len(values), len(classes))
     x[torch.arange(len(values)), torch.tensor([place[value] for value in values])] = 1
     return Features(x, tuple(f"label={value}" for value in classes))
-
-
-def _each(graphs: Sequence[Graph], read: Callable[[Nodes], T]) -> Iterator[T]:
-    """What ``read`` returns for the nodes of each graph; its errors name the graph."""
-    for graph in graphs:
-        try:
-            yield read(graph.nodes)
-        except DataError as error:
-            raise DataError(f"{graph.name}: {error}") from None

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 TABLE_NAMES = ("labels", "targets", "graphs")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
-MOST_BYTES = 256 * 2**20
 MOST_ROWS = 10_000_000
 _ASIDE = ("README", "LICENSE", "LICENCE")
 _LABELS = {"target", "id_column", "table"}  # options
@@ -28,7 +27,6 @@ def folder_reader(
     parse: Callable[..., dict[int, Any]],
     build: Callable[..., RawGraphs],
     defaults: dict[str, Any],
-    packages: tuple[str, ...] = (),
 ) -> Reader:
     """A reader of folders with a file per graph.
 
@@ -40,7 +38,7 @@ def folder_reader(
 
     ``parse`` turns files into graphs by the position of the file and reports those that cannot be
     used; ``build`` makes a set of graphs, their ids and the folder. Both take the options in
-    ``defaults``. The result depends on the versions of ``packages``.
+    ``defaults``.
     """
 
     def rows(path: str | Path, bad: BadRows, labels: dict[str, Any], own: dict[str, Any]) -> Rows:
@@ -92,7 +90,7 @@ def folder_reader(
         }
         yield rows(path, BadRows(on_error), labels, own)
 
-    return Reader(read, frozenset({*_LABELS, "task", "bad", *defaults}), iter_batches, packages)
+    return Reader(read, frozenset({*_LABELS, "task", "bad", *defaults}), iter_batches)
 
 
 def _list_files(
@@ -144,8 +142,6 @@ def _read_labels(path: Path, bad: BadRows) -> tuple[list[str], pd.DataFrame]:
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise DataError(f"{path} is no table: {', '.join(TABLE_SUFFIXES)} can be read")
     table = open_table(path)
-    if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
     columns = table.columns
     if isinstance(table, ParquetTable):
         columns = [name for name in columns if name not in table.nested]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from itertools import islice
@@ -42,7 +43,6 @@ from legs.data.readers.base import (
 )
 from legs.data.readers.folders import folder_reader
 from legs.data.readers.table_files import reading_errors
-from legs.data.readers.targets import parse_number
 from legs.data.validate import LARGEST, overflows
 
 MOST_BYTES = 64 * 2**20
@@ -50,7 +50,6 @@ MOST_ATTRIBUTES = 10_000  # of a node; a network's weights grow with them
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("node1", "node2")}
 # networkx writes the data of an edge as a dictionary.
 _WEIGHT = re.compile(r"""['"]weight['"]\s*:\s*([^,}]+)""")
-_NUMERIC = ("int", "long", "float", "double")
 
 
 def _parse(files: Sequence[Path], bad: BadRows, directed: str) -> dict[int, Graph]:
@@ -99,14 +98,14 @@ def _attributes(graphs: Sequence[Graph]) -> tuple[list[str], bool]:
 
 def _complete(graph: Graph, names: Sequence[str], labelled: bool, bad: BadRows) -> bool:
     try:
-        x = torch.from_numpy(node_numbers(graph.nodes, names))
+        x = torch.from_numpy(node_numbers(graph, names))
         if labelled:
-            node_labels(graph.nodes)
+            node_labels(graph)
         data = GraphDataset.from_edges(x, *join_graphs([graph]), feature_names=tuple(names))
         for reason in overflows(data).values():
             raise DataError(reason)
     except DataError as error:
-        bad.add(graph.name, str(error))
+        bad.add(graph.name, str(error).removeprefix(f"{graph.name}: "))
         return False
     return True
 
@@ -154,19 +153,10 @@ class _Builder(ElementTree.TreeBuilder):
 def _check_xml(content: bytes) -> int:
     """Refuses document types, which entities need, and several graphs; counts the nodes."""
     root = ElementTree.fromstring(content, ElementTree.XMLParser(target=_Builder()))
-    elements: dict[str, list[Any]] = {"graph": [], "node": [], "key": [], "data": []}
-    for element in root.iter():
-        elements.setdefault(element.tag.rpartition("}")[2], []).append(element)
-    if (count := len(elements["graph"])) != 1:
-        raise DataError(f"{count} graphs in one file; each needs a file of its own")
-    numeric = {key.get("id"): key for key in elements["key"] if key.get("attr.type") in _NUMERIC}
-    defaults = [default for key in numeric.values() for default in key]
-    # networkx would read numbers as Python does.
-    for value in (*defaults, *(d for d in elements["data"] if d.get("key") in numeric)):
-        text = (value.text or "").strip()
-        if text and text.lower() != "nan":  # which is refused as not finite
-            parse_number(text)
-    return len(elements["node"])
+    elements = Counter(element.tag.rpartition("}")[2] for element in root.iter())
+    if elements["graph"] != 1:
+        raise DataError(f"{elements['graph']} graphs in one file; each needs a file of its own")
+    return elements["node"]
 
 
 def _gml(content: bytes) -> Graph:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -29,11 +28,11 @@ from legs.data.readers.base import (
     from_networkx,
     join_graphs,
     node_blocks,
-    vector_block,
+    node_vectors,
 )
 from legs.data.readers.molecules import from_smiles
 from legs.data.readers.targets import encode_targets
-from legs.data.validate import Array, check_graphs
+from legs.data.validate import check_graphs
 
 Kind: TypeAlias = Literal["networkx", "data", "matrix", "molecule"]
 NAMES: dict[Kind, str] = {
@@ -57,13 +56,13 @@ def from_objects(
     task: Task | None = None,
     name: str = "",
 ) -> GraphDataset:
-    """A data set from graphs in memory, of mixed sizes and, if their features agree, mixed kinds.
+    """A data set from graphs in memory, of mixed sizes and one kind.
 
     Args:
-        graphs: undirected, each one of: a networkx graph (edge attribute ``weight``; node attribute
-            ``x`` or numeric node attributes; node attribute ``label``), PyG ``Data``
-            (``edge_index``, ``edge_weight``, ``edge_attr``, ``x``, ``y``), a scipy sparse or dense
-            adjacency matrix, an RDKit molecule, a SMILES string. Or a data set already made.
+        graphs: undirected, all of one kind: networkx graphs (edge attribute ``weight``; node
+            attribute ``x`` or numeric node attributes; node attribute ``label``), PyG ``Data``
+            (``edge_index``, ``edge_weight``, ``edge_attr``, ``x``, ``y``), scipy sparse or dense
+            adjacency matrices, RDKit molecules and SMILES strings. Or a data set already made.
         y: targets, one (or a row of several) per graph; default: ``y`` of PyG graphs, or none.
         features: see :func:`legs.data.features.blocks.assemble`. Default: ``"chem"`` for
             molecules, ``"attributes"`` for graphs that carry node features, else ``"structure"``.
@@ -73,7 +72,7 @@ def from_objects(
 
     Raises:
         DataError: naming the graph (counted from 0) that is empty, directed, has weights that are
-            negative or NaN, or cannot be read; or where graphs offer different node features.
+            negative or NaN, or cannot be read; or where graphs have different node features.
 
     >>> import networkx as nx
     >>> data = from_objects([nx.path_graph(3), nx.star_graph(4)], y=["path", "star"])
@@ -100,7 +99,49 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
     if isinstance(graphs, GraphDataset):
         return _reopen(graphs)
     graphs = _listed(graphs)
-    places: dict[Kind, list[int]] = {}
+    kind = _common_kind(graphs)
+    if kind == "molecule":
+        return from_smiles(graphs, where="graph {}".format)
+    parts = [_READERS[kind](graph, f"graph {i}") for i, graph in enumerate(graphs)]
+    joined = join_graphs(parts)
+    check_graphs(*joined, advice=_ADVICE[kind])
+    blocks: Blocks = {}
+    if kind == "networkx":
+        blocks = node_blocks(parts, attribute_names(parts))
+    if any(part.x is not None or any("x" in node for node in part.nodes) for part in parts):
+        blocks["attributes"] = partial(_own_features, parts)
+    default = "attributes" if "attributes" in blocks else "structure"
+    # Graphs without edges need no edge features.
+    attrs = {part.name: part.edge_attr for part in parts if part.edge_index.shape[1]}
+    edge_attr = None
+    if any(attr is not None for attr in attrs.values()):
+        edge_attr = _stack(attrs, "edge_attr", "edge features")
+    return RawGraphs(*joined, blocks=blocks, default_features=(default,), edge_attr=edge_attr)
+
+
+def _own_features(parts: Sequence[Graph]) -> Features:
+    """``x`` of all graphs."""
+    tables = {part.name: node_vectors(part) if part.nodes else part.x for part in parts}
+    x = _stack(tables, "x", "node features").float()
+    return Features(x, tuple(f"x{column}" for column in range(x.shape[1])))
+
+
+def _stack(tables: Mapping[str, Tensor | None], name: str, columns: str) -> Tensor:
+    """Tables of all graphs, by the names of these, one below the other."""
+    rows: list[Tensor] = []
+    for graph, table in tables.items():
+        if table is None:
+            raise DataError(f"{graph} has no {name}, others have; add it, or remove theirs")
+        rows.append(as_columns(table.detach().cpu()))
+        width, first = rows[-1].shape[1], rows[0].shape[1]
+        if width != first:
+            raise DataError(f"{graph} has {width} {columns}, {next(iter(tables))} {first}")
+    return torch.cat(rows)
+
+
+def _common_kind(graphs: Sequence[Any]) -> Kind:
+    """The kind of all graphs; others, and kinds that cannot be read, are named."""
+    first = _kind(graphs[0])
     for i, graph in enumerate(graphs):
         kind = _kind(graph)
         if kind is None or isinstance(graph, Batch):
@@ -109,74 +150,13 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
                 f"graph {i} is of type {type(graph).__qualname__}{more}; a graph can be "
                 f"{', '.join(NAMES.values())}"
             )
-        places.setdefault(kind, []).append(i)
-    parts: dict[int, Graph] = {}
-    blocks: dict[Kind, Blocks] = {}
-    for kind, numbers in places.items():
-        own = [graphs[i] for i in numbers]
-        if kind == "molecule":
-            raw = from_smiles(own, where=[f"graph {i}" for i in numbers].__getitem__)
-            if len(places) == 1:
-                return raw
-            whole = GraphDataset.from_edges(
-                torch.empty(int(raw.ptr[-1]), 0), raw.ptr, raw.edge_index
-            )
-            read = [Graph(int(g.num_nodes or 0), g.edge_index.numpy()) for g in whole]
-            blocks[kind] = dict(raw.blocks)
-        else:
-            read = [_READERS[kind](g, f"graph {i}") for g, i in zip(own, numbers, strict=True)]
-            blocks[kind] = _blocks(kind, own, read)
-        parts |= zip(numbers, read, strict=True)
-    joined = join_graphs([parts[i] for i in range(len(graphs))])
-    kinds = {i: kind for kind, numbers in places.items() for i in numbers}
-    check_graphs(*joined, advice=lambda i: _ADVICE[kinds[i]])
-    offered = dict.fromkeys(chain.from_iterable(blocks.values()))
-    default = next((name for name in ("chem", "attributes") if name in offered), "structure")
-    together = blocks[kinds[0]]
-    if len(places) > 1:
-        of_nodes = np.repeat([kinds[i] for i in range(len(graphs))], joined[0].diff().numpy())
-        named = {kind: f"graph {places[kind][0]} ({NAMES[kind]})" for kind in blocks}
-        together = {name: partial(_mixed_block, name, blocks, of_nodes, named) for name in offered}
-    edge_attr = _edge_features([*parts.values()]) if len(places) == 1 else None
-    return RawGraphs(*joined, blocks=together, default_features=(default,), edge_attr=edge_attr)
-
-
-def _edge_features(graphs: Sequence[Graph]) -> Tensor | None:
-    """``edge_attr`` of all graphs; those without edges need none."""
-    with_edges = [graph for graph in graphs if graph.edge_index.shape[1]]
-    if all(graph.edge_attr is None for graph in with_edges):
-        return None
-    tables: list[Array] = []
-    for graph in with_edges:
-        if graph.edge_attr is None:
-            raise DataError(f"{graph.name} has no edge_attr, others have; add or remove it")
-        tables.append(graph.edge_attr)
-        width, first = tables[-1].shape[1], tables[0].shape[1]
-        if width != first:
-            raise DataError(f"{graph.name} has {width} edge features, {with_edges[0].name} {first}")
-    return torch.from_numpy(np.concatenate(tables))
-
-
-def _mixed_block(
-    name: str, blocks: dict[Kind, Blocks], of_nodes: Array, named: dict[Kind, str]
-) -> Features:
-    """Features that graphs of all kinds have, with the same columns."""
-    advice = "choose features that all have, such as features='structure'"
-    chosen: dict[Kind, Features] = {}
-    for kind, own in blocks.items():
-        if name not in own:
+        if first is not None and kind != first:
             raise DataError(
-                f"{named[kind]} has no node features {name!r}, other graphs have; {advice}"
+                f"graph {i} is {NAMES[kind]}, graph 0 {NAMES[first]}; a list holds graphs of one "
+                "kind"
             )
-        chosen[kind] = own[name]()
-        first, names = next((kind, features.names) for kind, features in chosen.items())
-        if chosen[kind].names != names:
-            one, other = ", ".join(chosen[kind].names), ", ".join(names)
-            raise DataError(f"{named[kind]} has the {name} {one}, {named[first]} {other}; {advice}")
-    x = torch.empty(len(of_nodes), len(names))
-    for kind, features in chosen.items():
-        x[of_nodes == kind] = features.x
-    return Features(x, names)
+    assert first is not None
+    return first
 
 
 def _listed(graphs: Iterable[Any]) -> list[Any]:
@@ -247,15 +227,8 @@ def _columns(y: Any) -> dict[str, Any]:
         series = [y.iloc[:, k] for k in range(y.shape[1])] if y.ndim == 2 else [y]
         names = [k if c.name is None else c.name for k, c in enumerate(series)]
         return {n if isinstance(n, str) else f"y{n}": c for n, c in zip(names, series, strict=True)}
-    if isinstance(y, np.ndarray):
-        columns = list(y.reshape(len(y), -1).T)
-    else:
-        rows = [list(row) if isinstance(row, list | tuple | np.ndarray) else [row] for row in y]
-        if len({len(row) for row in rows}) > 1:
-            raise DataError("graphs have different numbers of targets")
-        columns = [np.empty(len(rows), dtype=object) for _ in rows[0]]
-        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
-            column[:] = values
+    y = y if isinstance(y, np.ndarray) else np.array(y, dtype=object)
+    columns = list(y.reshape(len(y), -1).T)
     return {"y": columns[0]} if len(columns) == 1 else {f"y{k}": c for k, c in enumerate(columns)}
 
 
@@ -286,8 +259,7 @@ def _from_data(graph: Data, name: str) -> Graph:
     attr = graph.get("edge_attr")
     if attr is not None and len(attr) != len(edges[0]):
         raise DataError(f"{name} has {len(attr)} rows of edge_attr for {len(edges[0])} edges")
-    attr = None if attr is None else as_columns(attr.detach().cpu()).numpy()
-    return Graph(size, edges, weight, name=name, edge_attr=attr)
+    return Graph(size, edges, weight, name=name, edge_attr=attr, x=graph.get("x"))
 
 
 def _from_matrix(graph: Any, name: str) -> Graph:
@@ -300,34 +272,6 @@ def _from_matrix(graph: Any, name: str) -> Graph:
     matrix.eliminate_zeros()
     edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
     return Graph(int(graph.shape[0]), edges, matrix.data, name=name)
-
-
-def _blocks(kind: Kind, graphs: Sequence[Any], parts: Sequence[Graph]) -> Blocks:
-    """Blocks of node features; ``x``, or else every numeric attribute, are ``attributes``."""
-    if kind == "networkx":
-        blocks = node_blocks(parts, attribute_names(parts))
-        if any("x" in node for graph in parts for node in graph.nodes):
-            blocks["attributes"] = lambda: vector_block(parts)
-        return blocks
-    if kind == "data" and any(graph.get("x") is not None for graph in graphs):
-        return {"attributes": lambda: _stack(graphs, parts)}
-    return {}
-
-
-def _stack(graphs: Sequence[Data], parts: Sequence[Graph]) -> Features:
-    """PyG's ``x`` of all graphs, one below the other; a vector is one column."""
-    tables: list[Tensor] = []
-    for graph, part in zip(graphs, parts, strict=True):
-        if (x := graph.get("x")) is None:
-            advice = "add it, or choose features='structure'"
-            raise DataError(f"{part.name} has no x, others have; {advice}")
-        tables.append(x.detach().cpu().reshape(x.shape[0], -1).float())
-        width, first = tables[-1].shape[1], tables[0].shape[1]
-        if width != first:
-            raise DataError(f"{part.name} has {width} node features, {parts[0].name} {first}")
-        if not torch.isfinite(tables[-1]).all():
-            raise DataError(f"{part.name} has node features that are NaN or infinite")
-    return Features(torch.cat(tables), tuple(f"x{c}" for c in range(tables[0].shape[1])))
 
 
 _READERS = {"networkx": _from_networkx, "data": _from_data, "matrix": _from_matrix}

@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 from zipfile import ZipFile
 
 from legs.data.errors import BadRows, DataError, require
 from legs.data.features.atom_table import MANY_RINGS, require_rdkit, ring_fault
+from legs.data.readers.targets import find_column
 from legs.io import FileError, plain_cell
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ FREE, RATIO = 64 << 20, 50
 LONGEST_LINE = 8_000_000
 _ENDS = ("\n", "\r")
 _SEPARATOR = re.compile(r"(?i)\"?sep=([,;\t])")
-_LONGER = f"longer than {LONGEST_LINE:,} characters"
-_TOO_LONG = "\ufdd1too long"
 # Bytes that are not UTF-8, as Python's surrogateescape smuggles them through.
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 # Text packs tenfold; what packs so much more would fill the memory.
@@ -151,7 +150,7 @@ def check_unpacked(
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, with their ends; one too long to be a row arrives cut and marked.
+    """The lines of a text file, with their ends; one too long to be a row is an error.
 
     A line that is not UTF-8 is read as Windows-1252, as older spreadsheets write it. Bytes that
     mean nothing there either come as lone surrogates (see :func:`is_text`), so that a stray byte
@@ -166,11 +165,12 @@ def lines(path: Path) -> Iterator[str]:
                     raise DataError(f"{path} is {what}; save it as CSV, or give it its own ending")
             encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
             text = TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
-            while line := text.readline(LONGEST_LINE):
+            for number in count(1):
+                if not (line := text.readline(LONGEST_LINE)):
+                    return
                 if len(line) == LONGEST_LINE and not line.endswith(_ENDS):
-                    while line and not line.endswith(_ENDS):
-                        line = text.readline(LONGEST_LINE)
-                    line = _TOO_LONG + "\n"
+                    longer = f"longer than {LONGEST_LINE:,} characters"
+                    raise DataError(f"{path.name} line {number}: {longer}")
                 if not line.isascii() and _NOT_UTF8.search(line):
                     # All of it: "Å²" in Windows-1252 happens to be UTF-8.
                     raw = line.encode("utf-8", "surrogateescape")
@@ -193,18 +193,14 @@ def rows(path: Path, delimiter: str, bad: BadRows) -> Iterator[Row]:
             reason = f"{error}; is a quotation mark not closed?"
             bad.add(f"{path.name} line {line}", reason, line)
             continue
-        if any(field.startswith(_TOO_LONG) for field in fields):
-            bad.add(f"{path.name} line {line}", _LONGER, line)
-        elif any(field and not field.isspace() for field in fields):
+        if any(field and not field.isspace() for field in fields):
             yield line, fields
 
 
-def words(path: Path, bad: BadRows) -> Iterator[Row]:
+def words(path: Path) -> Iterator[Row]:
     """The first word and the rest of each line, for files of SMILES and names."""
     for number, line in enumerate(lines(path), start=1):
-        if line.startswith(_TOO_LONG):
-            bad.add(f"{path.name} line {number}", _LONGER, number)
-        elif fields := line.split(maxsplit=1):
+        if fields := line.split(maxsplit=1):
             yield number, [fields[0], fields[1].strip() if len(fields) > 1 else ""]
 
 
@@ -315,14 +311,14 @@ class SmilesLines(TextTable):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        first = [fields for _, fields in islice(words(path, BadRows("skip")), 100)]
+        first = [fields for _, fields in islice(words(path), 100)]
         if not first:
             raise DataError(f"{path} is empty")
         self._header = "smiles" in first[0][0].lower()
         self.columns = ["smiles", "id"] if any(name for _, name in first) else ["smiles"]
 
     def _rows(self, bad: BadRows) -> Iterator[Row]:
-        for line, (smiles, name) in islice(words(self.path, bad), int(self._header), None):
+        for line, (smiles, name) in islice(words(self.path), int(self._header), None):
             yield line, [smiles, name or str(line)][: len(self.columns)]
 
 
@@ -447,14 +443,12 @@ class ParquetTable:
         from pyarrow import compute, types
 
         for name in columns:
-            if name not in self.types:
-                raise DataError(f"{self.path} has no column {name!r}")
             if name in self.nested:
                 raise DataError(
                     f"{self.path}: the column {name!r} holds {str(self.types[name])[:60]}; ids "
                     "and targets are numbers, names or true/false"
                 )
-        kinds = [self.types[name] for name in columns]
+        kinds = [self.types[find_column(self.columns, name)] for name in columns]
         width = sum(kind.byte_width for kind in kinds if types.is_fixed_size_binary(kind))
         size = min(size, max(FREE // max(width, 1), 1))
         total = start = 0

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,8 +43,7 @@ _IDS = {"id", "ids", "identifier", "molid", "moleculeid", "compoundid", "chembli
 _IDS |= {"moleculechemblid", "cid", "cas", "inchikey"}
 _PARTS = {part: part for part in PARTS} | {"training": "train", "holdout": "test"}
 _PARTS |= dict.fromkeys(("valid", "val", "dev"), "validation")
-_SAMPLE = 50  # values that show whether a column holds SMILES
-_SHARE = 0.9
+_MOLECULES = {"mol", "mols", "molecule", "molecules", "structure", "compound", "drug"}
 
 
 def read_table(
@@ -303,15 +302,9 @@ def choose_columns(
     split: str | None = None,
 ) -> Columns:
     """The columns that were named, or else the likely ones; see :func:`read_table`."""
-    import pandas as pd
-
-    names, sample = table.columns, pd.DataFrame(columns=table.columns)
-    if len(set(names)) == len(names):
-        readable = [name for name in names if name not in getattr(table, "nested", ())]
-        for first in islice(table.chunks(readable, _SAMPLE, BadRows("skip")), 1):
-            sample = first.reindex(columns=names)
+    names = table.columns
     try:
-        molecules = smiles_column(names, sample, smiles)
+        molecules = smiles_column(names, smiles)
         rest = [name for name in names if name != molecules]
         identity = id_column(rest, ids)
         if identity is None and ids is None and TITLE in rest:
@@ -324,10 +317,10 @@ def choose_columns(
     return Columns(molecules, identity, targets, others)
 
 
-def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None = None) -> str:
+def smiles_column(columns: Sequence[str], name: str | None = None) -> str:
     """The column of molecules: in this order, ``name``; an SDF's molecules; the column named
-    ``smiles`` (in any case); the only one whose name contains ``smiles``; the one of whose first
-    values, a ``sample``, nine in ten are SMILES (of several, the one with the longest).
+    ``smiles`` (in any case); the only one whose name contains ``smiles``; the only one with another
+    usual name, such as ``mol`` or ``structure``.
     """
     if name is not None:
         return find_column(columns, name, "SMILES column")
@@ -336,25 +329,18 @@ def smiles_column(columns: Sequence[str], sample: pd.DataFrame, name: str | None
     folded = [(column, _folded(column)) for column in columns]
     exact = [column for column, name in folded if name == "smiles"]
     similar = [column for column, name in folded if "smiles" in name or name == "smi"]
-    for candidates in (exact, similar):
+    usual = [column for column, name in folded if name in _MOLECULES]
+    for candidates in (exact, similar, usual):
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
             raise DataError(
                 f"which column holds the molecules: {listed(candidates)}? Name it (smiles_column=)"
             )
-    lengths = {column: _smiles_length(sample[column]) for column in dict.fromkeys(columns)}
-    best = max(lengths, key=lambda column: lengths[column], default="")
-    if not lengths.get(best):
-        raise DataError(
-            f"no column looks like SMILES; there are: {listed(columns)}. Name it (smiles_column=)"
-        )
-    if _is_smiles(best):
-        raise DataError(
-            f"the first line looks like data ({best[:40]!r} is a SMILES string), not like names "
-            "of columns; put a line of names above it"
-        )
-    return best
+    raise DataError(
+        f"no column is named like SMILES; there are: {listed(columns)}. Name it (smiles_column=); "
+        "if these are data, put a line of names above them"
+    )
 
 
 def id_column(columns: Sequence[str], name: str | None = None) -> str | None:
@@ -365,23 +351,10 @@ def id_column(columns: Sequence[str], name: str | None = None) -> str | None:
     return usual[0] if usual else None
 
 
-def _smiles_length(column: Any) -> float:
-    """Mean length of a column's SMILES, or 0 where it does not hold SMILES."""
-    if column.ndim > 1:  # two columns of one name
-        return 0.0
-    values = [v.strip() for v in column if isinstance(v, str) and v.strip()][:_SAMPLE]
-    good = [len(value) for value in values if _is_smiles(value)]
-    return sum(good) / len(good) if len(good) >= max(_SHARE * len(values), 1) else 0.0
-
-
-def _is_smiles(text: str) -> bool:
-    return bool(len(read_molecules([text]).position))
-
-
 def _folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
 _OPTIONS = "target task smiles_column id_column hydrogens bond_weights bad limit keep_salts"
 _OPTIONS += " split_column"
-READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table, ("rdkit", "biotite"))
+READER = Reader(read_table, frozenset(_OPTIONS.split()), iter_table)

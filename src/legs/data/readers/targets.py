@@ -24,6 +24,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -57,6 +58,7 @@ _THOUSANDS = re.compile(
 )
 # A bound, such as >7.5, and no measurement.
 _CENSORED = re.compile(r"(?:[<>]=?|=[<>]|[≤≥⩽⩾~≈≲≳])\s*[+-]?(?:[0-9]|[.,][0-9]).*")
+_TRUTH = (bool, np.bool_)
 _USUAL_NAMES = ("target", "targets", "label", "labels", "y", "class")
 
 
@@ -127,7 +129,7 @@ def parse_column(name: str, values: Any, where: Sequence[str], comma: bool | Non
                 number[row] = float(raw[row])
     # "inf" is a number here, if a bad one; text that says "nan" is a name.
     numeric = ~np.isnan(number[present])
-    truth = np.array([isinstance(value, (bool, np.bool_)) for value in raw[present]], dtype=bool)
+    truth = np.array([isinstance(value, _TRUTH) for value in raw[present]], dtype=bool)
     if dtype == "category" or not numeric.any():
         kind = "names"
     elif truth.all():
@@ -377,11 +379,9 @@ def _mixture(column: Column) -> DataError:
                 f"{column.where[row]}: {column.not_finite(row)} (task='regression' with "
                 "on_error='skip' drops such rows)"
             )
-    truth, missing = (bool, np.bool_), np.isnan(column.number)
-    sorts = ["truth" if isinstance(column.raw[row], truth) else missing[row] for row in rows]
-    # The rarest sort is the odd one out; of equals, the one that comes later.
-    odd = min(set(sorts), key=lambda sort: (sorts.count(sort), -sorts.index(sort)))
-    row = rows[sorts.index(odd)]
+    sorts = [(math.isnan(column.number[k]), isinstance(column.raw[k], _TRUTH)) for k in rows]
+    rarest, _ = Counter(sorts).most_common()[-1]  # of equals, the one that comes later
+    row = rows[sorts.index(rarest)]
     return DataError(
         f"{column.where[row]}: the target column {column.name!r} mixes numbers and names (here "
         f"{str(column.raw[row])[:40]!r}); correct it, or choose the task: task='classification' "

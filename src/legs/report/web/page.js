@@ -62,32 +62,20 @@
       line.textContent = text;
       return line;
     }));
+    hover.classList.toggle("left", event.clientX > root.clientWidth / 2);  // the other half
     hover.hidden = false;
-    const box = hover.getBoundingClientRect();
-    const beside = (at, size, end) => (at + 14 + size > end - 8 ? at - 14 - size : at + 14);
-    const left = beside(event.clientX, box.width, root.clientWidth);
-    const top = beside(event.clientY, box.height, window.innerHeight);
-    hover.style.left = `${Math.max(8, Math.min(left, root.clientWidth - box.width - 8))}px`;
-    hover.style.top = `${Math.max(8, top)}px`;
   };
   document.addEventListener("scroll", hide, { passive: true });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
-  const button = document.getElementById("theme");
-  const wear = (name) => {
-    root.dataset.theme = name;
-    button.textContent = name === "dark" ? "light" : "dark";
-    button.setAttribute("aria-label", `use ${button.textContent} colors`);
-    plots.forEach(draw);
-  };
-  button.hidden = false;
-  button.addEventListener("click", () => wear(root.dataset.theme === "dark" ? "light" : "dark"));
-  dark.addEventListener("change", () => wear(dark.matches ? "dark" : "light"));
+  const wear = (name) => { root.dataset.theme = name; plots.forEach(draw); };
+  const follow = () => wear(dark.matches ? "dark" : "light");
+  dark.addEventListener("change", follow);
   let width = narrow();
   window.addEventListener("resize", () => {
     if (narrow() !== width) { width = narrow(); plots.forEach(draw); }
   });
-  wear(dark.matches ? "dark" : "light");
+  follow();
   for (const element of plots.filter(({ dataset }) => ["map", "residuals"].includes(dataset.plot))) {
     if (element.dataset.plot === "map") how?.addEventListener("change", () => draw(element));
     element.on("plotly_hover", show);
@@ -98,8 +86,6 @@
   for (const table of document.querySelectorAll(".sortable")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
-    const shorten = () => [...body.rows].forEach((row, k) => row.classList.toggle("more", k >= most));
-    let most = 12;
     for (const cell of data.map ? body.querySelectorAll("[data-drawing]") : []) {
       cell.innerHTML = data.map.drawings[cell.dataset.drawing];
     }
@@ -111,7 +97,6 @@
       const number = (row) => Number(text(row).replaceAll(",", ""));
       const order = (a, b) => number(a) - number(b) || text(a).localeCompare(text(b));
       body.append(...[...body.rows].sort((a, b) => (rising ? order(a, b) : order(b, a))));
-      shorten();
     };
     heads.forEach((head, column) => {
       if (!head.textContent) return;
@@ -119,16 +104,9 @@
       head.addEventListener("click", () => sort(column));
       head.addEventListener("keydown", ({ key }) => { if (key === "Enter") sort(column); });
     });
-    if (body.rows.length > most) {
-      const all = document.createElement("button");
-      all.textContent = `show all ${body.rows.length}`;
-      all.addEventListener("click", () => { most = Infinity; shorten(); all.remove(); });
-      table.parentElement.after(all);
-    }
-    shorten();
   }
   const resize = () => plots.forEach((element) => Plotly.Plots.resize(element));
   window.addEventListener("beforeprint", () => { wear("light"); resize(); });
-  window.addEventListener("afterprint", resize);
+  window.addEventListener("afterprint", () => { follow(); resize(); });
   root.dataset.ready = "yes";
 })();

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, islice, product
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from legs.data.validate import check_values
 from legs.engine import Engine, LocalEngine
 from legs.io import one_writer
 from legs.training.cv import models as training
-from legs.training.cv.models import Job, Measure, Shared, Strategy, choose_strategy
+from legs.training.cv.models import Job, Measure, Shared, Strategy
 from legs.training.cv.protocol import CVOptions, check_grid, plan_splits, stacks
 from legs.training.cv.results import (
     VALIDATION,
@@ -37,56 +37,69 @@ from legs.training.cv.results import (
     check_metric,
     score_method,
 )
-from legs.training.cv.store import Store, Trained, file_names, is_store
+from legs.training.cv.store import Store, Trained, is_store
 from legs.training.fit import SplitKind, fingerprint, fingerprint_split
 from legs.training.methods import ENSEMBLES
 from legs.training.stacked.trainer import Standing
 
 # Units of sequential networks per worker: the last to finish keeps the others waiting.
 ROUNDS = 4
-# Timing both strategies, networks, a support vector machine, an ensemble.
-Step = Literal["trial", "networks", "machine", "ensemble"]
+# Networks with nothing to learn before the head: a stack of heads pays on CPUs, too.
+FIXED = ("baseline", "legs-fixed")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Models that one worker trains."""
+
+    method: str
+    strategy: Strategy  # of networks and ensembles
+    jobs: list[Job]  # one per model
+
+    @property
+    def step(self) -> Literal["networks", "machine", "ensemble"]:
+        """What is trained."""
+        if self.method == "gs-svm":
+            return "machine"
+        return "ensemble" if self.method in ENSEMBLES else "networks"
 
 
 @dataclass(frozen=True)
 class CVProgress:
     """Where a cross-validation is; ``str`` of it are a few lines for people."""
 
-    method: str  # in training
-    method_number: int  # among ``methods``, from 1
-    methods: int
-    settings: tuple[int, ...]  # of the grid, from 0, in training; several may share a stack
-    grid: int  # number of settings
-    step: Step
-    epoch: int  # of the models in training; 0 where unknown
-    max_epochs: int
+    unit: Unit  # in training
+    standing: Standing  # of its models
+    methods: list[str]
+    options: CVOptions
     models: int  # of all methods, settings and test sets
     done: int  # finished models, those of earlier runs included
-    running: int  # models in training
-    stopped: int  # models whose training has ended, but not that of others in their stack
-    best_loss: float  # mean of the best validation losses in training; infinite before the first
+
+    @property
+    def settings(self) -> list[int]:
+        """Of the grid, from 0, in training; several may share a stack."""
+        return [] if self.unit.step == "machine" else sorted({j.setting for j in self.unit.jobs})
 
     @property
     def completed(self) -> float:
         """Models done; a network in training counts by its epochs."""
-        part = self.running * self.epoch / self.max_epochs if self.step == "networks" else 0
-        return self.done + self.stopped + part
+        epoch, running, stopped, _ = self.standing
+        if self.unit.step != "networks":  # a part that has stopped is not a finished ensemble
+            return self.done
+        return self.done + stopped + running * epoch / self.options.training.max_epochs
 
     def __str__(self) -> str:
         """What is trained, how many models, how far: lines that fit beside a progress bar."""
-        method = f"{self.method} (method {self.method_number} of {self.methods})"
-        if self.grid > 1 and self.settings:
-            numbers = ", ".join(str(number + 1) for number in self.settings)
-            method += f", setting{'s' * (len(self.settings) > 1)} {numbers} of {self.grid}"
-        counts = f"{self.done:,} done, {self.running} running, {self.stopped} stopped"
-        rest = []
-        if self.step == "trial":
-            rest.append("timing both strategies")
-        elif self.epoch:
-            rest.append(f"epoch {self.epoch} of {self.max_epochs}")
-        if math.isfinite(self.best_loss):
-            rest.append(f"best loss {self.best_loss:.4f}")
-        return f"{method}\n{self.models:,} models: {counts}\n{', '.join(rest)}".rstrip()
+        method, (epoch, running, stopped, best) = self.unit.method, self.standing
+        lines = [f"{method} (method {self.methods.index(method) + 1} of {len(self.methods)})"]
+        if (count := len(self.options.grid)) > 1 and (settings := self.settings):
+            numbers = ", ".join(str(number + 1) for number in settings)
+            lines[0] += f", setting{'s' * (len(settings) > 1)} {numbers} of {count}"
+        counts = f"{self.done:,} done, {running} running, {stopped} stopped"
+        lines.append(f"{self.models:,} models: {counts}")
+        rest = [f"epoch {epoch} of {self.options.training.max_epochs}"] if epoch else []
+        rest += [f"best loss {best:.4f}"] if math.isfinite(best) else []
+        return "\n".join(lines + [", ".join(rest)] * bool(rest))
 
 
 def cross_validate(
@@ -125,7 +138,7 @@ def cross_validate(
             other files is refused.
         device: where to train (default ``"cpu"``).
         strategy: ``"stacked"`` trains models of one architecture at once, ``"sequential"`` one
-            after another, ``"auto"`` (default) what is faster in a trial.
+            after another; ``"auto"`` (default) stacks on GPUs, and networks of fixed features.
         workers: processes for sequential training on the CPU (default: one per core).
         chunk: models trained at once at most.
         keep_features: whether results hold the graph features of every network (default: no).
@@ -182,20 +195,9 @@ def cross_validate(
     return CVResult(data, options, planned, scored, baseline_scores(data, planned), device)
 
 
-@dataclass(frozen=True)
-class Unit:
-    """Models that one worker trains."""
-
-    method: str
-    strategy: Strategy  # of networks and ensembles
-    jobs: list[Job]  # one per model
-
-    @property
-    def step(self) -> Step:
-        """What is trained."""
-        if self.method == "gs-svm":
-            return "machine"
-        return "ensemble" if self.method in ENSEMBLES else "networks"
+def default_strategy(method: str, device: str) -> Strategy:
+    """What is faster as a rule: on a CPU, all cores are busy with one network each."""
+    return "stacked" if method in FIXED or device.startswith("cuda") else "sequential"
 
 
 def train_unit(
@@ -224,7 +226,7 @@ class Work:
     model_options: dict[str, Any]  # of every network
     store: Store
     shared: Shared
-    strategy: Strategy | Literal["auto"]  # "auto" times both for networks
+    strategy: Strategy | Literal["auto"]
     chunk: int  # models trained at once at most
     # Whose workers train. Without one this process does; networks that are trained sequentially on
     # the CPU are, by ``shared.workers`` processes.
@@ -232,29 +234,31 @@ class Work:
     progress: Callable[[CVProgress], None]
 
     def __post_init__(self) -> None:
-        self.models = sum(len(group) for m in self.methods for group in self.groups(m))
+        self.models = sum(len(jobs) for method in self.methods for jobs in self.jobs(method))
         self.done = 0  # finished models, those of earlier runs included
-        self.gpus = int(self.shared.device.startswith("cuda"))  # that a worker needs
 
-    def groups(self, method: str) -> list[list[Job]]:
-        """All models of a method by setting and split; those of a group may share a stack."""
-        if method == "gs-svm":
-            tests = [models[0] for models in self.planned]
-            names = file_names(method, (), (), len(tests))
-            return [[Job(k, split, {}, 0, names[k]) for k, split in enumerate(tests)]]
-        grid, groups = self.options.grid, []
-        splits = list(enumerate(split for models in self.planned for split in models))
-        common = {} if method in ENSEMBLES else self.model_options
-        for settings in stacks(grid):
-            names = file_names(method, grid, settings, len(splits))
-            pairs = zip(product(settings, splits), names, strict=True)
-            groups.append(
-                [Job(k, split, {**common, **grid[s]}, s, name) for (s, (k, split)), name in pairs]
+    def jobs(self, method: str) -> list[list[Job]]:
+        """All models of a method, by setting and split."""
+        if method == "gs-svm":  # one for each test set, whatever the grid is
+            tests = enumerate(models[0] for models in self.planned)
+            return [[Job(k, split, {}, 0, f"gs-svm-{k}") for k, split in tests]]
+        ensemble, grid = method in ENSEMBLES, self.options.grid
+        common = {} if ensemble else self.model_options
+        splits = [split for models in self.planned for split in models]
+        by_setting = []
+        for number, setting in enumerate(grid):
+            # The names since version 0.1.0.
+            name = method if ensemble and list(grid) == [{}] else f"{method}-{number}"
+            by_setting.append(
+                [
+                    Job(k, split, {**common, **setting}, number, f"{name}-{k}")
+                    for k, split in enumerate(splits)
+                ]
             )
-        return groups
+        return by_setting
 
     def load(self, jobs: list[Job]) -> list[Trained | None]:
-        """Models of a group; ``None`` for those that are not finished."""
+        """Models of a setting; ``None`` for those that are not finished."""
         return self.store.load_all([job.name for job in jobs])
 
     def run(self) -> None:
@@ -262,16 +266,13 @@ class Work:
 
         Where a GPU runs out of memory, the rest is trained in stacks of half the size.
         """
-        groups = [group for method in self.methods for group in self.groups(method)]
-        self.done = sum(model is not None for group in groups for model in self.load(group))
-        if self.strategy == "auto":
-            self._choose_strategies()
+        parts = [self.load(jobs) for method in self.methods for jobs in self.jobs(method)]
+        self.done = sum(model is not None for models in parts for model in models)
         while True:
             units = [unit for method in self.methods for unit in self.units(method)]
             try:
                 for workers, some in groupby(units, self._workers):
-                    local = LocalEngine(workers) if workers > 1 else None
-                    self._run(list(some), self.engine or local)
+                    self._run(list(some), workers)
                 return
             except torch.OutOfMemoryError:
                 largest = max(len(unit.jobs) for unit in units)
@@ -289,76 +290,47 @@ class Work:
         parallel = unit.step == "networks" and unit.strategy == "sequential"
         return self.shared.workers if parallel and self.shared.device == "cpu" else 1
 
-    def _run(self, units: list[Unit], engine: Engine | None) -> None:
-        if engine is None:  # this process, which can report epochs and resume a stack
-            for unit in units:
-                models = train_unit(
-                    self.shared, unit, report=self._report, checkpoints=self._checkpoint
-                )
-                self._save(unit, models)
-            return
+    def _run(self, units: list[Unit], workers: int) -> None:
+        work: Callable[[Shared, Unit], list[Trained]] = train_unit
+        engine, shared = self.engine or LocalEngine(workers), replace(self.shared, workers=1)
+        if self.engine is None and workers == 1:  # it can report epochs, and resume a stack
+            work = partial(train_unit, report=self._report, checkpoints=self._checkpoint)
+            shared = self.shared
         left = len(units)
-        self._report(units[0], Standing(0, min(left, engine.workers), 0, math.inf))
-        alone = replace(self.shared, workers=1)
-        for number, models in engine.run(train_unit, alone, units, gpus=self.gpus):
+        self._report(units[0], Standing(0, min(left, workers), 0, math.inf))
+        gpus = int(shared.device.startswith("cuda"))
+        for number, models in engine.run(work, shared, units, gpus=gpus):
             left -= 1
             self._save(units[number], models)
-            self._report(units[number], Standing(0, min(left, engine.workers), 0, math.inf))
+            self._report(units[number], Standing(0, min(left, workers), 0, math.inf))
 
-    def _report(self, unit: Unit, standing: Standing, step: Step | None = None) -> None:
-        epochs = self.shared.training.max_epochs
-        method = (unit.method, self.methods.index(unit.method) + 1, len(self.methods))
-        numbers = () if unit.step == "machine" else tuple(sorted({j.setting for j in unit.jobs}))
-        setting = (numbers, len(self.options.grid), step or unit.step)
-        total = (standing.epoch, epochs, self.models, self.done)
-        self.progress(CVProgress(*method, *setting, *total, *standing[1:]))
+    def _report(self, unit: Unit, standing: Standing) -> None:
+        counts = (self.models, self.done)
+        self.progress(CVProgress(unit, standing, self.methods, self.options, *counts))
 
     def _save(self, unit: Unit, models: list[Trained]) -> None:
-        # Networks side by side share a file.
-        parts = [models] if unit.step == "networks" else [[model] for model in models]
-        for job, part in zip(unit.jobs, parts, strict=False):
-            self.store.save(job.name, part)
-        if unit.step == "ensemble" and unit.strategy == "stacked":
-            for name in (*ENSEMBLES[unit.method], "head"):
-                if (file := self._checkpoint(unit, name)) is not None:
-                    file.unlink(missing_ok=True)
+        # The first at last: with it go the states of the unit, which have its name.
+        for job, model in reversed([*zip(unit.jobs, models, strict=True)]):
+            self.store.save(job.name, model)
         self.done += len(models)
 
     def _checkpoint(self, unit: Unit, part: str) -> Path | None:
         name = unit.jobs[0].name
         return self.store.partial(f"{name}-{part}" if part else name, len(unit.jobs))
 
-    def _choose_strategies(self) -> None:
-        chosen = self.store.strategies()
-        trials: dict[str, tuple[str, list[Job]]] = {}
-        for method in self.methods:
-            if method == "gs-svm" or method in ENSEMBLES:
-                continue
-            for jobs in self.groups(method):
-                key = f"{method}-{jobs[0].setting}"
-                if key not in chosen and None in self.load(jobs):
-                    trials[key] = method, jobs[:16]
-                    unit = Unit(method, "stacked", jobs)
-                    self._report(unit, Standing(0, 0, 0, math.inf), "trial")
-        shared = self.shared if self.engine is None else replace(self.shared, workers=1)
-        engine, tasks = self.engine or LocalEngine(1), list(trials.values())
-        for number, strategy in engine.run(choose_strategy, shared, tasks, gpus=self.gpus):
-            chosen[list(trials)[number]] = strategy
-            self.store.save_strategies(chosen)
-
     def units(self, method: str) -> Iterator[Unit]:
         """Units of a method that are not in the store."""
-        for jobs in self.groups(method):
-            chosen: str | None = self.strategy
-            if chosen == "auto":
-                chosen = self.store.strategies().get(f"{method}-{jobs[0].setting}")
-            strategy: Strategy = "stacked" if chosen == "stacked" else "sequential"
+        strategy = self.strategy
+        if strategy == "auto":
+            strategy = default_strategy(method, self.shared.device)
+        by_setting = self.jobs(method)
+        for settings in stacks(self.options.grid) if method != "gs-svm" else [[0]]:
+            jobs = [job for setting in settings for job in by_setting[setting]]
             size = self._size(Unit(method, strategy, jobs))
-            missing = [k for k, model in enumerate(self.load(jobs)) if model is None]
-            while missing:
-                part = [k for i, k in enumerate(missing[:size]) if k == missing[0] + i]
-                missing = missing[len(part) :]
-                yield Unit(method, strategy, jobs[part[0] : part[-1] + 1])
+            models = [model for setting in settings for model in self.load(by_setting[setting])]
+            jobs = [job for job, model in zip(jobs, models, strict=True) if model is None]
+            for start in range(0, len(jobs), size):
+                yield Unit(method, strategy, jobs[start : start + size])
 
     def _size(self, unit: Unit) -> int:
         """Into how many models at a time a unit is cut, so that all workers have some."""
@@ -374,10 +346,5 @@ class Work:
     def results(self, method: str) -> list[list[list[Trained]]]:
         """Models of a method by setting, test set and rotation; all are finished."""
         sizes = [1 if method == "gs-svm" else len(models) for models in self.planned]
-        by_setting: dict[int, list[Trained]] = {}
-        for jobs in self.groups(method):
-            for job, model in zip(jobs, self.load(jobs), strict=True):
-                assert model is not None
-                by_setting.setdefault(job.setting, []).append(model)
-        ordered = (iter(models) for _, models in sorted(by_setting.items()))
-        return [[list(islice(models, size)) for size in sizes] for models in ordered]
+        found = (iter(filter(None, self.load(jobs))) for jobs in self.jobs(method))
+        return [[list(islice(models, size)) for size in sizes] for models in found]

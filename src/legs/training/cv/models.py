@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -73,16 +72,6 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
     Every network is seeded by its number and initialized from its own training graphs.
     """
     data, options, device = shared.data, shared.training, torch.device(shared.device)
-    cache: dict[bytes, Tensor] = {}  # one embedding of all graphs: many networks have the same
-
-    def features(index: Tensor, network: Network) -> Tensor:
-        state = {k: v for k, v in network.state_dict().items() if not k.startswith("head.")}
-        key = b"".join(tensor.numpy().tobytes() for tensor in state.values())
-        if key not in cache:
-            cache.clear()
-            cache[key] = embed(copy.deepcopy(network).to(device), data.to(device)).cpu()
-        return cache[key][index]
-
     members = []
     for job in jobs:
         train = torch.as_tensor(job.split.train)
@@ -90,7 +79,7 @@ def prepared(method: str, jobs: list[Job], shared: Shared) -> tuple[list[Member]
         own = with_dims(method, dict(job.options), data)
         lr = float(own.pop("lr", options.lr))
         build = partial(create, method, data.in_channels, len(task.names), **own)
-        network = initialized(build, data, train, shared.seed(job), partial(features, train))
+        network = initialized(build, data, train, shared.seed(job), device)
         members.append(Member(network.to(device, options.dtype), job.split, task, lr))
     converted = data.with_x(data.x.to(options.dtype), data.feature_names)
     assert data.y is not None
@@ -130,18 +119,13 @@ def train_ensembles(
     Sequentially it is one job at a time.
     """
     start, data, options = time.monotonic(), shared.data, shared.training
-
-    def send(standing: Standing) -> None:
-        # A network that has stopped is not a finished ensemble.
-        report(standing._replace(running=len(jobs), stopped=0))
-
     own = [
         job._replace(options={n: v for n, v in job.options.items() if n == "lr"}) for job in jobs
     ]
     parts: list[list[Network]] = []
     for part in ENSEMBLES[method]:
         members, inputs, y = prepared(part, own, shared)
-        _train(members, inputs, y, options, strategy, send, checkpoints(part))
+        _train(members, inputs, y, options, strategy, report, checkpoints(part))
         parts.append([member.network.to(y.device) for member in members])
     converted = data.with_x(data.x.to(options.dtype))
     one = converted.subset([0]).to(y.device)
@@ -158,7 +142,7 @@ def train_ensembles(
     inputs = Inputs(converted, joint[0].network, y.device, keep=strategy == "sequential")
     if strategy == "stacked":
         inputs.keep_own_features([member.network for member in joint])
-    states = _train(joint, inputs, y, options, strategy, send, checkpoints("head"))
+    states = _train(joint, inputs, y, options, strategy, report, checkpoints("head"))
     return _trained(joint, inputs, states, time.monotonic() - start, strategy)
 
 
@@ -173,24 +157,17 @@ def _train(
 ) -> list[State]:
     if strategy == "stacked":
         return train_stack(members, inputs, y, options, report=report, checkpoint=checkpoint)
-    best: list[float] = []  # validation loss of each network so far
     states: list[State] = []
-
-    def send(epoch: int = 0) -> None:
-        losses = [loss for loss in best if math.isfinite(loss)] or [math.inf]
-        running = min(1, len(members) - len(states))
-        report(Standing(epoch, running, len(states), sum(losses) / len(losses)))
-
-    def follow(row: dict[str, float]) -> None:
-        if "validation_loss" in row:
-            best[-1] = min(best[-1], row["validation_loss"])
-            send(int(row["epoch"]))
-
     for member in members:
-        send()
-        best.append(math.inf)
+        losses = [math.inf]
+
+        def follow(row: dict[str, float], losses: list[float] = losses) -> None:
+            if "validation_loss" in row:
+                losses.append(row["validation_loss"])
+                report(Standing(int(row["epoch"]), 1, len(states), min(losses)))
+
+        report(Standing(0, 1, len(states), math.inf))
         states.append(train_single(member, inputs, y, options, follow))
-    send()
     return states
 
 
@@ -237,28 +214,6 @@ def learned_scales(network: Network) -> Tensor | None:
         if isinstance(module, Scattering) and module.selection.learned:
             return module.scale_weights().detach().float().cpu()
     return None
-
-
-def choose_strategy(shared: Shared, trial: tuple[str, list[Job]]) -> Strategy:
-    """Times an epoch of a few models of a network, ``trial``, and returns the faster strategy."""
-    method, jobs = trial
-    if len(jobs) < 2:
-        return "sequential"
-    options = replace(shared.training, max_epochs=1, validate_every=1, warmup=0)
-    members, inputs, y = prepared(method, jobs[:16], shared)
-
-    def copies() -> list[Member]:
-        return [m._replace(network=copy.deepcopy(m.network)) for m in members]
-
-    train_stack(copies()[:2], inputs, y, options)  # compiles, warms up
-    start = time.perf_counter()
-    train_stack(copies(), inputs, y, options)
-    stacked = time.perf_counter() - start
-    start = time.perf_counter()
-    for member in copies()[:2]:
-        train_single(member, inputs, y, options)
-    sequential = (time.perf_counter() - start) / 2 * len(members) / max(shared.workers, 1)
-    return "stacked" if stacked <= sequential else "sequential"
 
 
 def fit_machine(split: Split, shared: Shared) -> Trained:

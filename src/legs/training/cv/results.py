@@ -23,7 +23,7 @@ from legs.training.cv.protocol import CVOptions, setting_name
 from legs.training.cv.store import Trained
 from legs.training.predictor import check_finite
 from legs.training.runs import origin
-from legs.training.task import Task
+from legs.training.task import Task, to_minimize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,9 +152,7 @@ def check_metric(data: GraphDataset, split: Split, metric: str) -> None:
     """A clear error for a score that the task does not have."""
     assert data.y is not None
     task = Task.of(data, torch.as_tensor(split.train))
-    scores = task.scores(task.baseline(data.y, split), data.y[split.test])
-    if metric not in scores:
-        raise ValueError(f"there is no metric {metric!r}; choose one of {', '.join(scores)}")
+    to_minimize(metric, task.scores(task.baseline(data.y, split), data.y[split.test]))
 
 
 def _score(
@@ -252,10 +250,9 @@ def metric_table(result: CVResult) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for m in result.methods:
         for name in dict.fromkeys(name for scores in m.metrics for name in scores):
-            values = np.array([scores.get(name, math.nan) for scores in m.metrics])
-            values = values[~np.isnan(values)]
-            if len(values):
-                rows.append((m.method, name, float(values.mean()), float(values.std())))
+            values = [v for scores in m.metrics if not math.isnan(v := scores.get(name, math.nan))]
+            if values:
+                rows.append((m.method, name, float(np.mean(values)), float(np.std(values))))
     return _table(rows, "method", "metric", "mean", "std")
 
 

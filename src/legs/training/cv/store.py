@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from legs.io import has_keys, with_digest, write_atomically
+from legs.io import has_keys
 from legs.models.saving import ModelError
 from legs.training import checkpoint
-from legs.training.methods import ENSEMBLES
 
 
 @dataclass(frozen=True)
@@ -30,23 +28,6 @@ class Trained:
     measured: dict[str, Tensor] = field(default_factory=dict)  # results of measures
 
 
-STRATEGIES = "ways.json"
-
-
-def file_names(method: str, grid: Sequence[Any], settings: Sequence[int], count: int) -> list[str]:
-    """Files of the models of settings that share a stack, by setting and split.
-
-    A file may hold many networks; the next is then named after the first that it does not hold.
-    """
-    if method == "gs-svm":
-        return [f"gs-svm-{k}" for k in range(count)]
-    if method not in ENSEMBLES:
-        return [f"{method}-{settings[0]}-{first}" for first in range(count * len(settings))]
-    if list(grid) == [{}]:  # the name without a grid since version 0.1.0
-        return [f"{method}-{k}" for k in range(count)]
-    return [f"{method}-{setting}-{k}" for setting in settings for k in range(count)]
-
-
 class Store:
     """Finished groups of models by name, in a directory if there is one.
 
@@ -56,7 +37,6 @@ class Store:
     def __init__(self, directory: Path | None, settings: dict[str, Any]) -> None:
         self.directory = directory
         self._finished: dict[str, list[Trained]] = {}
-        self._strategies: dict[str, str] = {}
         if directory is not None:
             checkpoint.keep_settings(directory, settings)
 
@@ -67,7 +47,8 @@ class Store:
     def partial(self, group: str, models: int) -> Path | None:
         """The file for the state of a group in training.
 
-        A state of another number of models, left by a run with other groups, is deleted.
+        A state of another number of models, left by a run with other groups, is deleted, and so is
+        one of version 0.1.0.
         """
         file = self.file(group)
         if file is None:
@@ -75,27 +56,9 @@ class Store:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(".partial")
         state = checkpoint.load_state(partial, {})
-        if state is not None and len(state.history) != models:
+        if state and (len(state.history) != models or "parameters" in state.tensors):
             partial.unlink()
         return partial
-
-    def strategies(self) -> dict[str, str]:
-        """How groups are trained, by name; decided once, so that a run resumes with the same."""
-        file = self.directory and self.directory / STRATEGIES
-        if file is None or not file.exists():
-            return dict(self._strategies)
-        content = checkpoint.read_json(file)
-        by_key = content.get("ways", content)  # version 0.1.0 wrote no checksum at first
-        if ("ways" in content and len(content) > 1) or not isinstance(by_key, dict):
-            raise ModelError(f"{file} is damaged: it holds more than ways; {checkpoint.AGAIN}")
-        return {k: "sequential" if v == "single" else v for k, v in by_key.items()}
-
-    def save_strategies(self, strategies: dict[str, str]) -> None:
-        """Keeps :meth:`strategies`."""
-        self._strategies = dict(strategies)
-        if self.directory is not None:
-            content = json.dumps(with_digest({"ways": strategies}))
-            write_atomically(self.directory / STRATEGIES, content.encode())
 
     def load(self, group: str) -> list[Trained] | None:
         """A finished group, or ``None``."""
@@ -110,28 +73,30 @@ class Store:
         return self._finished.get(group)
 
     def load_all(self, names: Sequence[str]) -> list[Trained | None]:
-        """Models of the files :func:`file_names`; ``None`` where they are not finished."""
+        """Models of files of one each; ``None`` where they are not finished.
+
+        A file of version 0.1.0 may hold many: the next is then named after the first that it does
+        not hold.
+        """
         models: list[Trained | None] = []
         while len(models) < len(names):
             models += self.load(names[len(models)]) or [None]
-        return models
+        return models[: len(names)]
 
-    def save(self, group: str, models: list[Trained]) -> None:
-        """Keeps a finished group."""
-        self._finished[group] = models
-        file = self.file(group)
+    def save(self, name: str, model: Trained) -> None:
+        """Keeps a finished model; states of its training are deleted."""
+        self._finished[name] = [model]
+        file = self.file(name)
         if file is None:
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        rows, tensors = [], {}
-        for k, model in enumerate(models):
-            row = dict(vars(model))
-            tensors[str(k)] = row.pop("answers").contiguous()
-            for name, tensor in row.pop("measured").items():
-                tensors[f"{k}.{name}"] = tensor.contiguous()
-            rows.append(row)
-        checkpoint.write_checksummed(file, "models", rows, tensors)
-        file.with_suffix(".partial").unlink(missing_ok=True)
+        row = dict(vars(model))
+        tensors = {f"0.{measure}": tensor for measure, tensor in row.pop("measured").items()}
+        tensors["0"] = row.pop("answers")
+        tensors = {key: tensor.contiguous() for key, tensor in tensors.items()}
+        checkpoint.write_checksummed(file, "models", [row], tensors)
+        for partial in file.parent.glob(f"{name}[.-]*partial"):
+            partial.unlink()
 
 
 def is_store(folder: Path) -> bool:

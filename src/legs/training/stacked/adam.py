@@ -44,7 +44,9 @@ class StackedAdam:
         self.shapes = {name: p.shape[1:] for name, p in parameters.items()}
         self.sizes = {name: prod(shape) for name, shape in self.shapes.items()}
         self.order = sorted(parameters, key=lambda name: self.sizes[name] % ALIGNED > 0)
-        self.restore([parameters, {}, {}], lr, torch.zeros_like(lr))
+        weights = self._rows(parameters, lr)
+        moments = (torch.zeros_like(weights), torch.zeros_like(weights))
+        self.restore(weights, *moments, lr, torch.zeros_like(lr))
 
     def parts(self, rows: Tensor) -> dict[str, Tensor]:
         """Views of some rows, ``[models, width]``, by parameter; for example of ``weights``."""
@@ -69,17 +71,16 @@ class StackedAdam:
 
     def keep(self, models: Tensor) -> None:
         """Continues with some of the models only; the others cost nothing more."""
-        rows = (self.weights, self.first_moments, self.second_moments, self.lr, self.steps)
-        self._set(*(row[models] for row in rows))
+        self.restore(*(row[models] for row in self.state()))
 
-    def restore(self, groups: list[dict[str, Tensor]], lr: Tensor, steps: Tensor) -> None:
-        """Continues from other parameters and two moments, of as many models as ``lr`` has."""
-        weights, first, second = (self._rows(parts, lr) for parts in groups)
-        self._set(weights, first, second, lr, steps)
+    def state(self) -> tuple[Tensor, ...]:
+        """Weights, two moments, learning rates and steps, each by model."""
+        return self.weights, self.first_moments, self.second_moments, self.lr, self.steps
 
-    def _set(
+    def restore(
         self, weights: Tensor, first: Tensor, second: Tensor, lr: Tensor, steps: Tensor
     ) -> None:
+        """Continues from a :meth:`state`, of as many models as ``lr`` has."""
         # Every row of the weights starts at an address that can be read in large pieces.
         models, width = weights.shape
         wide = weights.new_empty(models, width + -width % ALIGNED)

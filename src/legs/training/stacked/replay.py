@@ -29,9 +29,7 @@ def replayable(inputs: Inputs) -> bool:
     """Whether steps can be recorded: on a GPU, by layers that never look at their data."""
     if inputs.data.x.device.type != "cuda":
         return False
-    if inputs.features is not None or inputs.own_features is not None:
-        return True
-    return launch.applies(inputs.data.x)
+    return inputs.features is not None or launch.applies(inputs.data.x)
 
 
 class Replay:
@@ -44,7 +42,7 @@ class Replay:
     def __init__(self, stack: Stack, inputs: Inputs) -> None:
         self.stack, self.inputs = stack, inputs
         size = min(stack.options.batch_size, len(stack.y))
-        embedded = inputs.features is not None or inputs.own_features is not None
+        embedded = inputs.features is not None
         self.filled = None if embedded else FilledBatches(inputs.data, size)
         slots = size if self.filled is None else self.filled.slots
         self.index = torch.zeros(slots, dtype=torch.long, device=stack.y.device)

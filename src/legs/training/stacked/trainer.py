@@ -29,7 +29,7 @@ from legs.training.loop import CHECKPOINT_SECONDS, Report, TrainingError
 from legs.training.options import TrainingOptions
 from legs.training.stacked.adam import StackedAdam
 from legs.training.stacked.loss import StackedLoss
-from legs.training.stacked.mapped import Mapped, masks_of, passes
+from legs.training.stacked.mapped import Mapped, masks_of
 from legs.training.stacked.replay import Replay, replayable
 from legs.training.task import Task
 
@@ -140,7 +140,6 @@ class Stack:
         self.network = Mapped(networks[0], inputs)
         self.train_mask = masks_of([m.split.train for m in members], len(y)).to(device, dtype)
         self.validation_mask = masks_of([m.split.validation for m in members], len(y)).to(device)
-        self.passes = passes(self.validation_mask, inputs.rows)
         self.loss = StackedLoss([m.task for m in members], y, dtype)
         self.running = torch.arange(len(members), device=device)
         self.version = 0  # of the tensors: a recorded step is good for one version
@@ -194,11 +193,16 @@ class Stack:
         """The best scale of the scores, 1 unless they are calibrated, and the loss, by model."""
         calibrated = loop.calibrates(self.members[0].task, self.network.base, self.options)
         scale, loss = self.y.new_ones(2, len(self.running), dtype=torch.float64)
-        for models, graphs, parts in self.passes:
+        group = torch.unique(self.validation_mask, dim=0, return_inverse=True)[1]
+        if self.y.is_cuda:  # a pass costs more there than graphs that some models do not need
+            group.zero_()
+        for number in group.unique():
+            models = (group == number).nonzero().flatten()
+            graphs = self.validation_mask[models].any(0).nonzero().flatten()
+            mask = self.validation_mask[models][:, graphs]
             state = self.adam.parts(self.adam.weights[models])
             state |= {k: v[models] for k, v in self.fixed.items()}
-            out = self.network.evaluate(state, parts, self.running[models])
-            mask = self.validation_mask[models][:, graphs]
+            out = self.network.evaluate(state, graphs, self.running[models])
             losses, weights = self.loss.terms(out, graphs, models)
             weights = weights * mask
             if not calibrated:
@@ -214,19 +218,11 @@ class Stack:
 
     def state(self, epoch: int) -> State:
         """Everything that the next epoch depends on."""
-        adam = self.adam
-        groups = {
-            "parameters": adam.parameters,
-            "first": adam.parts(adam.first_moments),
-            "second": adam.parts(adam.second_moments),
-            "buffers": self.fixed,
-            "best": self.best,
-            "own": {"running": self.running, "lr": adam.lr, "steps": adam.steps},
-        }
-        history = [
-            {"best_epoch": o.best_epoch, "best_loss": o.best_loss, "epochs": o.epoch}
-            for o in self.outcomes
-        ]
+        adam = {str(number): row for number, row in enumerate(self.adam.state())}
+        own = {"running": self.running}
+        groups = {"adam": adam, "fixed": self.fixed, "best": self.best, "own": own}
+        names = ("epoch", "best_epoch", "best_loss")
+        history = [{name: getattr(one, name) for name in names} for one in self.outcomes]
         return State(epoch, history=history, tensors=groups)
 
     def restore(self, state: State) -> None:
@@ -235,16 +231,11 @@ class Stack:
             name: {key: tensor.to(self.y.device) for key, tensor in tensors.items()}
             for name, tensors in state.tensors.items()
         }
-        own = groups["own"]
-        self._keep(own["running"])
-        rows = [groups[name] for name in ("parameters", "first", "second")]
-        self.adam.restore(rows, own["lr"], own["steps"])
-        # A state may be older than a buffer; frozen parameters were once apart.
-        self.fixed |= groups.get("frozen", {}) | groups.get("buffers", {})
+        self._keep(groups["own"]["running"])
+        self.adam.restore(*(row for _, row in sorted(groups["adam"].items())))
+        self.fixed |= groups.get("fixed", {})
         self.best |= groups["best"]
-        self.outcomes = [
-            State(row["epochs"], row["best_epoch"], row["best_loss"]) for row in state.history
-        ]
+        self.outcomes = [State(**row) for row in state.history]
 
     def standing(self, epoch: int) -> Standing:
         """How far the models are after an epoch."""
@@ -269,4 +260,3 @@ class Stack:
         self.fixed = {k: v[places] for k, v in self.fixed.items()}
         rows = (self.train_mask, self.validation_mask, self.running)
         self.train_mask, self.validation_mask, self.running = (row[places] for row in rows)
-        self.passes = passes(self.validation_mask, self.network.inputs.rows)
