@@ -54,6 +54,16 @@ def test_the_conda_recipe_has_the_bounds_of_pip() -> None:
     assert {names.get(name, name) for name in core} <= set(found)
 
 
+def test_links_of_the_readme_are_absolute_on_pypi() -> None:
+    hooks = tomllib.loads(text_of("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]
+    text = text_of("README.md")
+    for rule in hooks["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert all(link.startswith("https://") and link.count("://") == 1 for link in links)
+
+
 def test_the_sdist_names_what_exists() -> None:
     build = tomllib.loads(text_of("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]
     for name in build["sdist"]["only-include"]:
