@@ -68,10 +68,9 @@ def kernels(request, monkeypatch, tmp_path_factory):
             pytest.skip("needs g++")
         from legs.kernels.gpu import bank as gpu
 
-        monkeypatch.setattr(bank, "_kernels", lambda x: gpu)
+        monkeypatch.setattr(bank, "kernels_for", lambda x, name: gpu)
         # Small blocks, which are emulated faster, and graphs of all classes.
-        monkeypatch.setattr(gpu, "CLASSES", ((8, 8, 32), (32, 4, 64)))
-        monkeypatch.setattr(gpu, "ANY", (4, 64))
+        monkeypatch.setattr(gpu, "CLASSES", ((8, 8, 32), (32, 4, 64), (None, 4, 64)))
         with emulation.emulated(monkeypatch, tmp_path_factory.getbasetemp()):
             yield "cpu"
 

@@ -29,7 +29,7 @@ from legs.functional.bank import filter_bank as reference
 from legs.functional.diffusion import Walk
 from legs.kernels.csr import accelerated, check_graphs, make_batch
 from legs.kernels.mapped import Folded
-from legs.kernels.op import Backend, bank_filters, use_fused
+from legs.kernels.op import Backend, bank_filters, kernels_for, use_fused
 
 
 class Graph(NamedTuple):
@@ -39,7 +39,6 @@ class Graph(NamedTuple):
     col: Tensor  # [edges]
     weight: Tensor | None  # [edges], None for ones
     ptr: Tensor  # [graphs + 1] the first node of each graph
-    inverse: Tensor  # [nodes] of degrees; 1 for nodes without edges
     degree: Tensor  # [nodes]; 1 for nodes without edges
     largest: int | None = None  # nodes of the largest graph at most, where that is known
 
@@ -89,9 +88,8 @@ def prepare(
     if use_fused(backend, x, edge_weight, graphs, **options):
         with torch._C._DisableFuncTorch():  # x may be mapped over: its shape and dtype serve alone
             like = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-            csr = make_batch(
-                like, edge_index, edge_weight, batch, graphs, None, None, validate, is_sorted
-            )
+            edges = (edge_index, edge_weight, batch, graphs)
+            csr = make_batch(like, *edges, validate=validate, is_sorted=is_sorted)
             ptr = csr.ptr
             if x.device.type == "cpu":
                 ptr = _cuts(csr.rowptr, csr.col) if batch is None else ptr
@@ -135,8 +133,7 @@ def make_graph(
     else:
         weight = weight.to(dtype)
         degree = torch.segment_reduce(weight, "sum", offsets=rowptr)
-    degree = torch.where(degree > 0, degree, 1)
-    return Graph(rowptr, col, weight, ptr, 1 / degree, degree, largest)
+    return Graph(rowptr, col, weight, ptr, torch.where(degree > 0, degree, 1), largest)
 
 
 def difference_bank(
@@ -220,15 +217,22 @@ class _Form(Folded):
     ) -> Tensor:
         signals = grad if x is None else x
         assert signals is not None
-        kernels = _kernels(signals)
-        if x is None:
-            back = _scale(graph, {"row": "walk", "walk": "row"}.get(operator, operator))
-            out: Tensor = kernels.run(graph, grad, filters, back, True)
-        elif filters is None:
-            out = kernels.gradient(graph, x, (states, own), _scale(graph, operator), grad)
+        _, nodes, *_, channels = signals.shape
+        if filters is None:
+            assert grad is not None
+            sizes: tuple[int, ...] = (len(signals), states, nodes, channels)
         else:
-            out = kernels.run(graph, x, filters, _scale(graph, operator), False)
-        return out
+            sizes = (len(filters), nodes, *[filters.shape[2]] * (x is not None), channels)
+        # The adjoint is that of the operator with walk and transposed walk exchanged.
+        back = {"row": "walk", "walk": "row"}.get(operator, operator)
+        scale, out = _scale(graph, back if x is None else operator), signals.new_empty(sizes)
+        if out.numel():
+            kernels_for(out, "bank").run(graph, signals, filters, scale, out)
+        if filters is not None or grad is None:
+            return out
+        if own > 1:
+            return (out.permute(0, 3, 1, 2) @ grad.permute(0, 3, 1, 2)).movedim(1, -1)
+        return (out.flatten(2) @ grad.movedim(2, 1).flatten(2).mT).unsqueeze(-1)
 
     @staticmethod
     def gradients(change: Tensor, needs: tuple[bool, ...], *args: Any) -> list[Tensor | None]:
@@ -247,11 +251,3 @@ def _scale(graph: Graph, operator: str) -> Tensor | None:
     if operator == "row":
         return None
     return graph.degree if operator == "walk" else graph.degree.sqrt()
-
-
-def _kernels(x: Tensor) -> Any:
-    if x.device.type == "cuda":
-        from legs.kernels.gpu import bank
-    else:
-        from legs.kernels.cpu import bank  # type: ignore[no-redef]
-    return bank

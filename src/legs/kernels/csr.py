@@ -67,11 +67,8 @@ def make_batch(
     nodes, merged = x.shape[0], multiplicity is not None
     # Transforms of torch.func would wrap what is made here; the graphs are plain under any of them.
     with torch._C._DisableFuncTorch():
-        if powers is not None:
-            powers = powers.to(x.dtype)
-        if multiplicity is not None:
-            multiplicity = multiplicity.to(x.dtype)
-        weight = None if edge_weight is None else edge_weight.detach().to(x.dtype)
+        given = (powers, multiplicity, edge_weight)
+        powers, multiplicity, weight = (t if t is None else t.detach().to(x.dtype) for t in given)
         if x.device.type == "cuda":
             if validate:
                 check_graphs(edge_index, edge_weight, batch, nodes, num_graphs, merged)

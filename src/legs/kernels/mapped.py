@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils._pytree import tree_leaves
+
+_ADD_AXIS, _DROP_AXIS = methodcaller("unsqueeze", 0), methodcaller("squeeze", 0)
 
 
 class Folded(torch.autograd.Function):
@@ -38,8 +41,10 @@ class Folded(torch.autograd.Function):
     def forward(cls, stacked: bool, *args: Any) -> Any:
         if stacked:
             return cls.compute(*args)  # type: ignore[attr-defined]
-        out = cls.compute(*_add_axis(args, cls.mapped))  # type: ignore[attr-defined]
-        return tuple(_drop_axis(out, len(out))) if isinstance(out, tuple) else out.squeeze(0)
+        out = cls.compute(*_change(args, cls.mapped, _ADD_AXIS))  # type: ignore[attr-defined]
+        return (
+            tuple(_change(out, len(out), _DROP_AXIS)) if isinstance(out, tuple) else out.squeeze(0)
+        )
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -62,11 +67,12 @@ class Folded(torch.autograd.Function):
             args = [other if tensor is None else tensor for tensor, other in saved]
             if not ctx.stacked:
                 inputs, outputs = args[: len(needs)], args[len(needs) :]
-                args = [*_add_axis(inputs, cls.mapped), *_add_axis(outputs, len(outputs))]
+                args = _change(inputs, cls.mapped, _ADD_AXIS)
+                args += _change(outputs, len(outputs), _ADD_AXIS)
                 grad = grad.unsqueeze(0)
             changes = cls.gradients(grad, needs, *args)  # type: ignore[attr-defined]
             if not ctx.stacked:
-                changes = _drop_axis(changes, cls.mapped)
+                changes = _change(changes, cls.mapped, _DROP_AXIS)
         return None, *changes, *[None] * (len(needs) - len(changes))
 
     @classmethod
@@ -75,7 +81,10 @@ class Folded(torch.autograd.Function):
     ) -> tuple[Any, Any]:
         if any(dim is not None for dim in tree_leaves(in_dims[1 + cls.mapped :])):
             raise RuntimeError("The graphs must be the same for all models mapped over.")
-        many, size = list(args if stacked else _add_axis(args, cls.mapped)), info.batch_size
+        many, size = (
+            list(args if stacked else _change(args, cls.mapped, _ADD_AXIS)),
+            info.batch_size,
+        )
         for place, (arg, dim) in enumerate(zip(args[: cls.mapped], in_dims[1:], strict=False)):
             if dim is not None:
                 arg = arg.movedim(dim, 0)
@@ -95,11 +104,3 @@ def _change(args: Any, count: int, change: Callable[[Tensor], Tensor]) -> list[A
     """The first arguments changed, those that are tensors."""
     first = [change(arg) if isinstance(arg, Tensor) else arg for arg in args[:count]]
     return [*first, *args[count:]]
-
-
-def _add_axis(args: Any, count: int) -> list[Any]:
-    return _change(args, count, lambda arg: arg.unsqueeze(0))
-
-
-def _drop_axis(args: Any, count: int) -> list[Any]:
-    return _change(args, count, lambda arg: arg.squeeze(0))

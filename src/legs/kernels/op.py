@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
 import torch
@@ -163,17 +162,24 @@ def bank_filters(
     if lowpass:
         rows = torch.cat([rows, cumulative[..., -1:, :] - 1], dim=-2)
         first = torch.cat([first, torch.ones_like(cumulative[..., :1, :1])], dim=-2)
-    if isinstance(beyond := beyond_base(laziness), Tensor) or beyond != 0:
-        mixture = lazy_mixture(beyond, cumulative.shape[-1], like=rows)
-        # Not a matrix product: those may be set to round their factors.
-        rows = (rows.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
+    rows = _with_laziness(rows, laziness)
     return torch.cat([first.expand(*rows.shape[:-1], 1), rows], dim=-1)
 
 
 def mixed_filters(cumulative: Tensor, laziness: Tensor | float, channels: int) -> Tensor:
     r"""The filters :math:`f`, ``[channels, J, m]``, of scales in cumulative form ``[J, m]``."""
-    mixed = bank_filters(cumulative, laziness, lowpass=False)[..., 1:]
-    return mixed.expand(channels, *mixed.shape[-2:])
+    rows = _with_laziness(wavelet_weights(cumulative), laziness)
+    return rows.expand(channels, *rows.shape[-2:])
+
+
+def _with_laziness(rows: Tensor, laziness: Tensor | float) -> Tensor:
+    """Weights of powers of the walk of laziness ½, from those of another walk."""
+    beyond = beyond_base(laziness)
+    if not isinstance(beyond, Tensor) and beyond == 0:
+        return rows
+    mixture = lazy_mixture(beyond, rows.shape[-1], like=rows)
+    # Not a matrix product: those may be set to round their factors.
+    return (rows.unsqueeze(-1) * mixture.unsqueeze(-3)).sum(-2)
 
 
 def scattering_moments(
@@ -207,12 +213,8 @@ def scattering_moments(
     return out
 
 
-@dataclass
-class _Memory:
+class _Record(list[Any]):
     """What forward leaves for backward."""
-
-    filters: Tensor
-    record: list[Any] | None
 
 
 class _Scatter(Folded):
@@ -223,22 +225,21 @@ class _Scatter(Folded):
     @staticmethod
     def compute(
         filters: Tensor, x: Tensor, logits: bool, policy: PathPolicy, batch: Batch, *options: Any
-    ) -> tuple[Tensor, _Memory]:
-        kernels, bank = _kernels(filters.device.type)
-        filters = bank.forward(filters, x.shape[1]) if logits else filters
-        memory = _Memory(filters, [] if options[-1] else None)
-        return kernels.forward(batch, filters, policy, memory.record).flatten(2), memory
+    ) -> tuple[Tensor, _Record | None]:
+        record = _Record() if options[-1] else None
+        kernels = kernels_for(filters, "scattering")
+        return kernels.forward(batch, filters, policy, record, logits).flatten(2), record
 
     @staticmethod
     def gradients(grad: Tensor, needs: Any, filters: Tensor, x: Tensor, *rest: Any) -> list[Any]:
-        *others, reference, _, out, memory = rest
+        *others, reference, _, out, record = rest
         if reference is not None and torch.is_grad_enabled():
             inputs = (x, filters) if needs[0] else (x,)
             again = reference(filters.squeeze(0), x)
             by_x, *by_filters = torch.autograd.grad(again, inputs, grad[0], create_graph=True)
             return [by_filters[0].unsqueeze(0) if needs[0] else None, by_x]
         signals = torch.empty(x.shape, dtype=x.dtype) if needs[1] else None
-        args = (grad, out, filters, *others, memory, signals)
+        args = (grad, out, filters, *others, record, signals)
         if torch.is_grad_enabled():
             return [_ScatterGrad.call(*args, stacked=True), signals]
         return [_ScatterGrad.compute(*args), signals]
@@ -257,15 +258,11 @@ class _ScatterGrad(Folded):
         logits: bool,
         policy: PathPolicy,
         batch: Batch,
-        memory: _Memory,
-        by_x: Tensor | None,
+        *rest: Any,
     ) -> Tensor:
-        kernels, bank = _kernels(filters.device.type)
-        mixed, record = memory.filters if logits else filters, memory.record
-        if len(memory.filters) != len(filters):  # gradients are mapped over, forward was not
-            mixed, record = bank.forward(filters, mixed.shape[1]) if logits else filters, None
-        change: Tensor = kernels.backward(batch, mixed, grad, out, policy, record, by_x)
-        return bank.backward(filters, change) if logits else change
+        kernels = kernels_for(filters, "scattering")
+        by_filters: Tensor = kernels.backward(batch, filters, grad, out, policy, *rest, logits)
+        return by_filters
 
     @staticmethod
     def gradients(*args: Any) -> Any:
@@ -275,15 +272,6 @@ class _ScatterGrad(Folded):
         )
 
 
-@cache
-def _kernels(device: str) -> tuple[Any, Any]:
-    """The modules with the operator, and with the filters of logits, for a device."""
-    if device == "cuda":
-        from legs.kernels.gpu import filters as gpu_filters
-        from legs.kernels.gpu import scattering as gpu_scattering
-
-        return gpu_scattering, gpu_filters
-    from legs.kernels.cpu import filters as cpu_filters
-    from legs.kernels.cpu import scattering
-
-    return scattering, cpu_filters
+def kernels_for(x: Tensor, name: str) -> Any:
+    """A module of kernels for the device of ``x``; imported at first use, as numba is an extra."""
+    return import_module(f"legs.kernels.{'gpu' if x.device.type == 'cuda' else 'cpu'}.{name}")

@@ -25,14 +25,13 @@ from legs.kernels.cpu.simd import (
     at,
     fold_product,
     load,
-    load_rows,
     maximum,
     minimum,
     multiply_add,
+    pointer,
     put,
     square_root,
     store,
-    store_rows,
     with_sign_of,
     zeros,
 )
@@ -59,30 +58,32 @@ class Order(Constants):
 
 
 class Workspace(NamedTuple):
-    """Where the buffers for one graph begin in ``data``."""
+    """Buffers for one graph."""
 
     rows: Any
-    data: Any
-    before: int  # [n] factors of signals, by which they are divided by the degrees
-    after: int  # [n] factors of what becomes of them
-    energy: int  # [n] weights of squares, see energy_weights
-    x: int  # [chunks, n, units]
-    signal: int  # [n, lanes] signals, or [n, width] the gradient of the parents
-    states: int  # [steps, n, lanes] of the second order
-    moments: int  # [4, size], or their gradients
-    bank: int  # [blocks, steps, size] filters
-    grad: int  # their gradients
+    before: Any  # [n] factors of signals, by which they are divided by the degrees
+    after: Any  # [n] factors of what becomes of them
+    energy: Any  # [n] weights of squares, see energy_weights
+    x: Any  # [chunks, n, units]
+    signal: Any  # [n, lanes] signals, or [n, width] the gradient of the parents
+    states: Any  # [steps, n, lanes] of the second order
+    moments: Any  # [4, size], or their gradients
+    bank: Any  # [blocks, steps, size] filters
+    grad: Any  # their gradients
 
 
-class Record(NamedTuple):
-    """What forward leaves for backward of one block on one graph: where it begins in ``data``."""
+class Block(NamedTuple):
+    """What one order of a block has on one graph."""
 
-    data: Any
-    states: int  # [steps, n, units] of the first order
-    first: int  # [n, width] first order, then its gradient; up to seven rows more are written
-    second: int  # [n, width] second order, likewise
-    means: int  # [4, size] of |z|, and of the centred powers in units of the signal
-    root: int  # [units] square roots of the energy
+    signals: Any  # [n, stride]
+    stride: int
+    states: Any  # [steps, n, lanes]
+    z: Any  # [n, width] results; up to seven rows more are written
+    slopes: Any  # [n, width] their gradient, which may replace them
+    means: Any  # [4, size] of |z|, and of the centred powers in units of the signal
+    root: Any  # [units] square roots of the energy
+    bank: Any  # [steps, size] filters
+    grad: Any  # their gradient
 
 
 @inner
@@ -95,59 +96,56 @@ def energy_weights(n, space):
     as many edges counted from either end, :math:`n_i W_{ij} = n_j W_{ji}`: the sum by rows stays,
     and counts :math:`n_j` times.
     """
-    data, rows, one = space.data, space.rows, space.rows.one
-    zero, inflow = zeros(data, 1, 1), space.signal
-    step(zero, n, data, space.before, inflow, rows, False)
+    rows, zero, inflow, before = space.rows, zeros(space.x, 1, 1), space.signal, space.before
+    step(zero, n, before, inflow, rows, False)
     for i in range(n):
-        total, after = at(data, inflow + i), at(data, space.after + i)
-        rho = (total + total - at(data, space.before + i)) * after
-        put(data, inflow + i, rho * after * at(data, rows.inverse + i))
-    step(zero, n, data, inflow, space.energy, rows, False)
+        after = at(space.after, i)
+        rho = (2 * at(inflow, i) - at(before, i)) * after
+        put(inflow, i, rho * after * at(rows.inverse, i))
+    step(zero, n, inflow, space.energy, rows, False)
     for i in range(n):
-        total = at(data, space.energy + i)
-        total = (total + total - at(data, inflow + i)) * at(data, space.before + i)
-        total = one + total * at(data, rows.degree + i)
-        put(data, space.energy + i, times(rows.counts, rows.multiplicity + i, total))
+        total = (2 * at(space.energy, i) - at(inflow, i)) * at(before, i)
+        put(space.energy, i, times(rows.count, i, 1 + total * at(rows.degree, i)))
 
 
 @inner
-def root_energy(order, n, share, x, space, record):
+def root_energy(order, n, share, own, space):
     """Writes the square roots of the energies of a block's units."""
-    data, line = space.data, zeros(space.data, order.units, 1)
+    line = zeros(own.z, order.units, 1)
     energy = line
     for begin in range(0, n, PIECE):
         part = line
         for i in range(begin, min(n, begin + PIECE)):
-            value = load(line, data, x + i * order.units)
-            part = multiply_add(at(data, space.energy + i), value * value, part)
+            value = load(line, own.z, i * order.units)
+            part = multiply_add(at(space.energy, i), value * value, part)
         energy = energy + part
-    store(square_root(energy * share + MIN_ENERGY), record.data, record.root)
+    store(square_root(energy * share + MIN_ENERGY), own.root, 0)
 
 
 @inner
-def diffuse(order, n, source, signals, stride, data, place, states, space):
-    """Writes the states of signals, ``stride`` apart in ``source``, via ``place``."""
-    line = zeros(data, order.lanes, 1)
+def diffuse(order, n, own, space):
+    """Writes the states of signals."""
+    line = zeros(own.z, order.lanes, 1)
     for i in range(n):
-        value = load(line, source, signals + i * stride)
+        value = load(line, own.signals, i * own.stride)
         value = absolute(value) if order.number == 2 else value
-        store(value * at(space.data, space.before + i), data, place + i * order.lanes)
-    walk(line, order.steps, n, data, place, states, space.rows)
+        store(value * at(space.before, i), space.signal, i * order.lanes)
+    walk(line, order.steps, n, space.signal, own.states, space.rows)
 
 
 @inner
-def apply_filters(order, n, bank, source, states, z, space, record):
-    """Writes the wavelets ``[n, width]`` of states; up to seven rows more."""
-    data, line, factors = space.data, zeros(space.data, order.wide, 1), zeros(space.data, 1, UNROLL)
-    some, sums = zeros(data, order.lanes, UNROLL), zeros(data, order.wide, UNROLL)
+def apply_filters(order, n, own, space):
+    """Writes the wavelets of states."""
+    line, factors = zeros(own.z, order.wide, 1), zeros(own.z, 1, UNROLL)
+    some, sums = zeros(own.z, order.lanes, UNROLL), zeros(own.z, order.wide, UNROLL)
     for i in range(0, n, UNROLL):
-        after = load(factors, data, space.after + i)
+        after = load(factors, space.after, i)
         for part in range(0, order.width, order.wide):
-            total, filters = sums, bank + order.begin + part
+            total, filters = sums, pointer(own.bank, order.begin + part)
             for s in range(order.steps):
-                state = load(some, source, states + (s * n + i) * order.lanes)
-                total = multiply_add(state, load(line, data, filters + s * order.size), total)
-            store_rows(total * after, record.data, z + i * order.width + part, order.width)
+                state = load(some, own.states, (s * n + i) * order.lanes)
+                total = multiply_add(state, load(line, filters, s * order.size), total)
+            store(total * after, own.z, i * order.width + part, order.width)
 
 
 @inlined
@@ -156,45 +154,43 @@ def _magnitude(order, z):
 
 
 @inner
-def take_means(order, n, share, source, z, space, record):
+def take_means(order, n, share, own, space):
     """Writes means, and those of the centred powers in units of the signal."""
-    data, rows, zero = space.data, space.rows, zeros(space.data, order.wide, order.parts)
-    unit = 1.0 / load(zeros(data, order.units, 1), record.data, record.root)
+    zero, count = zeros(own.z, order.wide, order.parts), space.rows.count
+    unit = 1.0 / load(zeros(own.z, order.units, 1), own.root, 0)
     mean, second, third, fourth = zero, zero, zero, zero
     for begin in range(0, n, PIECE):
         one = zero
         for i in range(begin, min(n, begin + PIECE)):
-            value = _magnitude(order, load(zero, source, z + i * order.width))
-            one = add_times(rows.counts, rows.multiplicity + i, value, one)
+            value = _magnitude(order, load(zero, own.z, i * order.width))
+            one = add_times(count, i, value, one)
         mean = mean + one
     mean = mean * share
     for begin in range(0, n, PIECE):
         two, three, four = zero, zero, zero
         for i in range(begin, min(n, begin + PIECE)):
-            value = _magnitude(order, load(zero, source, z + i * order.width))
+            value = _magnitude(order, load(zero, own.z, i * order.width))
             value = (value - mean) * unit
             square = value * value
-            counted = times(rows.counts, rows.multiplicity + i, square)
+            counted = times(count, i, square)
             two = two + counted
             three = multiply_add(counted, value, three)
             four = multiply_add(counted, square, four)
         second, third, fourth = second + two, third + three, fourth + four
-    means = mean, second * share, third * share, fourth * share
-    _store_four(order, means, record.data, record.means)
+    _store_four(order, (mean, second * share, third * share, fourth * share), own.means)
 
 
 @inlined
-def _store_four(order, values, data, place):
+def _store_four(order, values, target):
     for m in range(4):
-        store(values[m], data, place + order.begin + m * order.size)
+        store(values[m], target, order.begin + m * order.size)
 
 
 @inlined
-def _load_four(order, data, place):
-    like, place = zeros(data, order.wide, order.parts), place + order.begin
-    one, two = load(like, data, place), load(like, data, place + order.size)
-    place += 2 * order.size
-    return one, two, load(like, data, place), load(like, data, place + order.size)
+def _load_four(order, source):
+    like, own, size = zeros(source, order.wide, order.parts), order.begin, order.size
+    one, two = load(like, source, own), load(like, source, own + size)
+    return one, two, load(like, source, own + 2 * size), load(like, source, own + 3 * size)
 
 
 @inlined
@@ -208,9 +204,8 @@ def _fade(variance):
 
 
 @inlined
-def _standardized(powers):
+def _standardized(second, third, fourth):
     """Root of the floored variance, its inverse, skewness and excess kurtosis before fading."""
-    second, third, fourth = powers
     root = square_root(maximum(second, RELATIVE_FLOOR))
     inverse = 1.0 / root
     square = inverse * inverse
@@ -218,14 +213,14 @@ def _standardized(powers):
 
 
 @inner
-def take_moments(order, space, record):
+def take_moments(order, own, space):
     """Writes mean, variance, skewness and kurtosis of every lane, from the means."""
-    mean, second, third, fourth = _load_four(order, record.data, record.means)
-    root = load(zeros(space.data, order.units, 1), record.data, record.root)
-    _, _, skewness, kurtosis = _standardized((second, third, fourth))
+    mean, second, third, fourth = _load_four(order, own.means)
+    root = load(zeros(own.z, order.units, 1), own.root, 0)
+    _, _, skewness, kurtosis = _standardized(second, third, fourth)
     fade, _ = _fade(second)
     moments = mean, second * (root * root), skewness * fade, kurtosis * fade
-    _store_four(order, moments, space.data, space.moments)
+    _store_four(order, moments, space.moments)
 
 
 @inlined
@@ -237,7 +232,7 @@ def _gradient_cubic(grads, share, powers, root_energy):
     merged nodes this is the gradient in each one.
     """
     by_mean, by_variance, by_skewness, by_kurtosis = grads
-    root, inverse, skewness, kurtosis = _standardized(powers)
+    root, inverse, skewness, kurtosis = _standardized(*powers)
     fade, slope = _fade(powers[0])
     unit = 1.0 / root_energy
     scale = inverse * unit
@@ -251,73 +246,68 @@ def _gradient_cubic(grads, share, powers, root_energy):
 
 
 @inner
-def gradient_values(order, n, share, source, z, target, out, space, record):
+def gradient_values(order, n, share, own, space):
     """Writes the gradient of the values, with that of the parents; up to the factors after.
 
     The gradient in the energy replaces that of the mean.
     """
-    data, zero = space.data, zeros(space.data, order.wide, order.parts)
-    mean, second, third, fourth = _load_four(order, record.data, record.means)
-    root = load(zeros(data, order.units, 1), record.data, record.root)
+    zero = zeros(own.z, order.wide, order.parts)
+    mean, second, third, fourth = _load_four(order, own.means)
+    root = load(zeros(own.z, order.units, 1), own.root, 0)
     scale, constant, one, three, four, by_energy = _gradient_cubic(
-        _load_four(order, data, space.moments), share, (second, third, fourth), root
+        _load_four(order, space.moments), share, (second, third, fourth), root
     )
-    store(by_energy, data, space.moments + order.begin)
+    store(by_energy, space.moments, order.begin)
     for i in range(n):
-        value = load(zero, source, z + i * order.width)
+        value = load(zero, own.z, i * order.width)
         centred = (_magnitude(order, value) - mean) * scale
         slope = multiply_add(centred, multiply_add(centred, four, three), one)
         slope = multiply_add(centred, slope, constant)
         if order.number == 1:
-            slope = slope + load(zero, data, space.signal + i * order.width)
+            slope = slope + load(zero, space.signal, i * order.width)
         if order.number != 0:
-            slope = with_sign_of(slope, value) * at(data, space.after + i)
-        store(slope, target, out + i * order.width)
+            slope = with_sign_of(slope, value) * at(space.after, i)
+        store(slope, own.slopes, i * order.width)
 
 
 @inner
-def gradient_filters(order, n, source, states, z, grad, space, record):
+def gradient_filters(order, n, own, space):
     """Adds to the gradient of the filters, from that of the wavelets."""
-    data, kept, rows = space.data, record.data, space.rows
-    some, sums = zeros(data, order.lanes, UNROLL), zeros(data, order.wide, UNROLL)
-    line, apart = zeros(data, order.wide, 1), n * order.lanes
+    some, sums = zeros(own.z, order.lanes, UNROLL), zeros(own.z, order.wide, UNROLL)
+    line, apart = zeros(own.z, order.wide, 1), n * order.lanes
     for begin in range(0, n, PIECE):
         for part in range(0, order.width, order.wide):
             for s in range(0, order.steps, UNROLL):
-                total, first = sums, states + s * apart
+                total = sums
                 for i in range(begin, min(n, begin + PIECE)):
-                    slope = load(line, kept, z + i * order.width + part)
-                    slope = times(rows.counts, rows.multiplicity + i, slope)
-                    state = load_rows(some, source, first + i * order.lanes, apart)
+                    slope = load(line, own.slopes, i * order.width + part)
+                    slope = times(space.rows.count, i, slope)
+                    state = load(some, own.states, s * apart + i * order.lanes, apart)
                     total = multiply_add(state, slope, total)
-                place = grad + order.begin + part + s * order.size
-                total = total + load_rows(sums, data, place, order.size)
-                store_rows(total, data, place, order.size)
+                place = order.begin + part + s * order.size
+                total = total + load(sums, own.grad, place, order.size)
+                store(total, own.grad, place, order.size)
 
 
 @inner
-def gradient_signals(order, n, bank, data, states, z, stride, space, record):
-    r"""Writes the gradient of the signals to the workspace, ``stride`` apart; states are lost.
+def gradient_signals(order, n, own, space):
+    r"""Writes the gradient of the signals to the workspace; states are lost.
 
     Backwards in :math:`s`, :math:`g_s = \sum_k f_{ks} \bar g_k + P^\top g_{s+1}`; then
     :math:`(I - P^\top) g_0`.
     """
-    line, wide = zeros(data, order.lanes, 1), zeros(data, order.wide, order.parts)
+    line, wide = zeros(own.z, order.lanes, 1), zeros(own.z, order.wide, order.parts)
     rows, size = space.rows, n * order.lanes
     for s in range(order.steps - 1, -1, -1):
-        now, filters = (
-            states + s * size,
-            load(wide, space.data, bank + order.begin + s * order.size),
-        )
+        now = pointer(own.states, s * size)
+        filters = load(wide, own.bank, order.begin + s * order.size)
         for i in range(n):
-            slope = load(wide, record.data, z + i * order.width)
-            value = fold_product(line, filters, slope) * at(space.data, rows.inverse + i)
-            store(value, data, now + i * order.lanes)
+            value = fold_product(line, filters, load(wide, own.slopes, i * order.width))
+            store(value * at(rows.inverse, i), now, i * order.lanes)
         if s < order.steps - 1:
-            step(line, n, data, now + size, now, rows, True)
+            step(line, n, pointer(now, size), now, rows, True)
     for i in range(n):
-        factor = at(space.data, rows.degree + i) * at(space.data, space.before + i)
-        for k in range(order.lanes, stride):
-            put(space.data, space.signal + i * stride + k, rows.one - rows.one)
-        value = difference(line, data, states, rows, i)
-        store(value * factor, space.data, space.signal + i * stride)
+        factor, target = at(rows.degree, i) * at(space.before, i), i * own.stride
+        for k in range(order.lanes, own.stride):
+            put(space.signal, target + k, 0)
+        store(difference(line, own.states, rows, i) * factor, space.signal, target)

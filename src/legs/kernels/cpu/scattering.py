@@ -7,6 +7,7 @@ channels of a model padded; a *block* is as many units as fill a vector with the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from typing import Any
@@ -18,10 +19,11 @@ from torch import Tensor
 
 from legs.functional.bank import OPERATORS, Operator
 from legs.functional.scattering import PathPolicy
+from legs.kernels.cpu import filters as learned
 from legs.kernels.cpu import orders, threads
 from legs.kernels.cpu.graph import flat
 from legs.kernels.cpu.jit import Constants, entry, inlined, inner
-from legs.kernels.cpu.orders import Order, Record, Workspace
+from legs.kernels.cpu.orders import Block, Order, Workspace
 from legs.kernels.cpu.simd import at, pointer, put
 from legs.kernels.cpu.walk import (
     ALIGNMENT,
@@ -110,13 +112,16 @@ def forward(
     filters: Tensor,
     policy: PathPolicy,
     record: list[Any] | None = None,
+    logits: bool = False,
 ) -> Tensor:
-    """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``.
+    """Moments ``[models, graphs, paths, channels, 4]`` of filters ``[models, channels, J, m]``, or
+    of logits ``[models, J, m]``.
 
     What backward would compute again is appended to the list ``record``, unless it is large.
     """
-    (kernel, paths), args, parts = prepared = _prepare(batch, filters, policy, record is not None)
-    sizes = (filters.shape[0], batch.ptr.shape[0] - 1, paths, filters.shape[1], 4)
+    prepared = _prepare(batch, filters, policy, logits, record is not None)
+    (kernel, paths), args, parts = prepared
+    sizes = (filters.shape[0], batch.ptr.shape[0] - 1, paths, batch.x.shape[1], 4)
     out = np.zeros(sizes, args[1].dtype)
     target = out.reshape(-1)
     threads.run([partial(kernel, *args, part, None, target, None) for part in parts])
@@ -133,26 +138,34 @@ def backward(
     policy: PathPolicy,
     record: list[Any] | None = None,
     by_x: Tensor | None = None,
+    logits: bool = False,
 ) -> Tensor:
-    """The gradient of the filters, from that of the moments (``out`` is not needed here).
+    """The gradient of what forward takes, from that of the moments ``out`` (not needed here).
 
     That of the signals is written to ``by_x``; of one model, and not of merged nodes.
 
     The same number of threads (:func:`torch.get_num_threads`) gives the same bits.
     """
-    # A record serves once: its buffers are overwritten.
-    (kernel, _), args, parts = record.pop() if record else _prepare(batch, filters, policy, False)
+    shape = (len(grad), batch.x.shape[1], *filters.shape[-2:])
+    # A record serves once, its buffers are overwritten; and none if only gradients are mapped over.
+    if record and record[0][1][2].size == math.prod(shape):
+        (kernel, _), args, parts = record.pop()
+    else:
+        (kernel, _), args, parts = _prepare(batch, filters, policy, logits, False)
     source, signals = flat(grad), None if by_x is None else flat(by_x)
-    shares = np.zeros((len(parts), filters.numel()), source.dtype)  # one per thread
+    shares = np.zeros((len(parts), args[2].size), source.dtype)  # one per thread
     calls = zip(parts, shares, strict=True)
     threads.run([partial(kernel, *args, part, source, to, signals) for part, to in calls])
-    return torch.from_numpy(reduce(np.add, shares)).view(filters.shape)
+    change = torch.from_numpy(reduce(np.add, shares)).view(shape)
+    return learned.backward(filters, change) if logits else change
 
 
 def _prepare(
-    batch: Batch, filters: Tensor, policy: PathPolicy, keep: bool
+    batch: Batch, filters: Tensor, policy: PathPolicy, logits: bool, keep: bool
 ) -> tuple[tuple[Any, int], tuple[Any, ...], list[tuple[int, int, int, int]]]:
     """The kernel and its paths; its arguments: those of all threads, and the part of each."""
+    if logits:
+        filters = learned.forward(filters, batch.x.shape[1])
     models, channels, scales, steps = filters.shape
     sizes = (channels, scales, steps, policy == "increasing", filters.itemsize, batch.operator)
     shape, paths, kernel = make_shape(models * channels, *sizes)
@@ -174,39 +187,44 @@ def _prepare(
 
 
 @inner
-def _make_workspace(shape, rows, place, nodes, blocks):
-    """Buffers from ``place`` on; also where the record of one block may be."""
-    bank = blocks * shape.bank
-    moments = place + 2 * bank
-    for k in range(place, moments + 4 * shape.size):
-        put(rows.data, k, 0)
+def _make_workspace(shape, rows, data, nodes, blocks):
+    """Buffers from ``data`` on, and where the record of one block may be."""
+    moments, row = 2 * blocks * shape.bank, rounded(nodes + UNROLL)
     before = moments + 4 * shape.size
-    after = before + rounded(nodes + UNROLL)
-    energy = after + rounded(nodes + UNROLL)
-    x = energy + rounded(nodes)
+    for k in range(before):
+        put(data, k, 0)
+    x = before + 3 * row
     signal = x + rounded(nodes * shape.chunks * shape.units)
     states = signal + nodes * shape.width
-    places = before, after, energy, x, signal, states, moments, place, place + bank
-    return Workspace(rows, rows.data, *places), states + nodes * shape.states
+    factors = pointer(data, before), pointer(data, before + row), pointer(data, before + 2 * row)
+    signals = pointer(data, x), pointer(data, signal), pointer(data, states)
+    bank = pointer(data, 0), pointer(data, blocks * shape.bank)
+    space = Workspace(rows, *factors, *signals, pointer(data, moments), *bank)
+    return space, pointer(data, states + nodes * shape.states)
 
 
 @inner
-def _make_record(shape, n, data, place, chunk, block):
-    """The record of a block on a graph whose record begins at ``place``."""
-    states = place + chunk * n * shape.powers
-    first = place + shape.chunks * n * shape.powers + block * (n * shape.node + shape.fixed)
-    means = first + n * shape.node + shape.fixed - 4 * shape.size - rounded(shape.units)
-    return Record(data, states, first, first + n * shape.width, means, means + 4 * shape.size)
+def _make_blocks(shape, n, data, block, low, space):
+    """The orders of a block on a graph whose record, of blocks from ``low`` on, is at ``data``."""
+    chunk, size = block % shape.chunks, n * shape.node + shape.fixed
+    x, states = pointer(space.x, chunk * n * shape.units), pointer(data, chunk * n * shape.powers)
+    first = pointer(data, shape.chunks * n * shape.powers + (block - low) * size)
+    second, end = pointer(first, n * shape.width), pointer(first, size)
+    means = pointer(end, -4 * shape.size - rounded(shape.units))
+    bank = pointer(space.bank, block * shape.bank), pointer(space.grad, block * shape.bank)
+    own = means, pointer(end, -rounded(shape.units)), *bank
+    order_0 = Block(x, shape.units, states, x, first, *own)
+    order_1 = Block(x, shape.units, states, first, first, *own)
+    return order_0, order_1, Block(first, shape.width, space.states, second, second, *own)
 
 
 @inlined
 def _load_factors(shape, n, space):
     for i in range(n):
-        degree = at(space.data, space.rows.degree + i)
-        scale = np.sqrt(degree) if shape.operator == 2 else degree
-        scale = space.rows.one if shape.operator == 1 else scale
-        put(space.data, space.after + i, scale)
-        put(space.data, space.before + i, space.rows.one / scale)
+        degree = at(space.rows.degree, i)
+        scale = 1.0 if shape.operator == 1 else np.sqrt(degree) if shape.operator == 2 else degree
+        put(space.after, i, scale)
+        put(space.before, i, 1 / scale)
 
 
 @inlined
@@ -216,20 +234,19 @@ def _load_signals(shape, x, first, n, space):
         for i in range(n):
             node = first + at(space.rows.order, i)
             for k in range(shape.units):
-                value, c = space.rows.one - space.rows.one, (chunk * shape.units + k) % shape.padded
-                if c < shape.channels:
-                    value = at(x, node * shape.channels + c)
-                put(space.data, space.x + (chunk * n + i) * shape.units + k, value)
+                c = (chunk * shape.units + k) % shape.padded
+                value = at(x, node * shape.channels + c) if c < shape.channels else 0
+                put(space.x, (chunk * n + i) * shape.units + k, value)
 
 
 @inlined
-def _node_share(counts, place, n):
+def _node_share(count, n):
     """The share of one node in means over the graph."""
-    if counts is None:
+    if count is None:
         return 1.0 / n
     total = 0.0
-    for i in range(place, place + n):
-        total += at(counts, i)
+    for i in range(n):
+        total += at(count, i)
     return 1.0 / max(total, 1.0)
 
 
@@ -258,91 +275,77 @@ def _make_kernel(
         fixed = 2 * blocks * shape.bank + 4 * shape.size + shape.fixed
         fixed += UNROLL * (2 + second.lanes) + 8 * ALIGNMENT
         memory, rows, start, nodes = allocate(graphs, begin, end, x, each, fixed)
-        space, own = _make_workspace(shape, rows, start, nodes, blocks)
-        _move_filters(shape, place, wavelet, filters, space.bank, space.data, False)
+        space, data = _make_workspace(shape, rows, start, nodes, blocks)
+        _move_filters(shape, place, wavelet, filters, space.bank, False)
         fresh, total = grad is None or kept.size == 0, graphs.ptr.size - 1
         for g in range(begin, end):
             if at(graphs.ptr, g) == at(graphs.ptr, g + 1):
                 continue
             node, n = load_graph(graphs, g, 1, rows)
-            share = _node_share(rows.counts, rows.multiplicity, n)
+            share = _node_share(rows.count, n)
             _load_factors(shape, n, space)
-            data, start, many = rows.data, own, 0
             if kept.size:
-                data, many = pointer(kept, 0), 1
                 start = node * (per_node + (blocks - 1) * shape.node) + g * blocks * shape.fixed
+                data = pointer(kept, start)
             if fresh or by_x is not None:
                 orders.energy_weights(n, space)
                 _load_signals(shape, x, node, n, space)
             scale_places(rows, n, 1, first.lanes)
             for chunk in range(shape.chunks if fresh else 0):
-                record = _make_record(shape, n, data, start, chunk, low * many)
-                signals, line = space.x + chunk * n * shape.units, shape.units
-                states, source = record.states, record.first
-                orders.diffuse(first, n, space.data, signals, line, data, source, states, space)
+                _, one, _ = _make_blocks(shape, n, data, chunk, chunk, space)
+                orders.diffuse(first, n, one, space)
             scale_places(rows, n, first.lanes, second.lanes)
             for block in range(low, high):
-                chunk = block % shape.chunks
-                record = _make_record(shape, n, data, start, chunk, block * many)
-                signals, states = space.x + chunk * n * shape.units, space.states
-                bank = space.bank + block * shape.bank
-                z, width = record.first, first.width
+                base = 0 if kept.size else block  # one record serves all blocks, unless it is kept
+                none, one, two = _make_blocks(shape, n, data, block, base, space)
                 if fresh:
-                    orders.root_energy(zero, n, share, signals, space, record)
-                    orders.take_means(zero, n, share, space.data, signals, space, record)
-                    orders.apply_filters(first, n, bank, data, record.states, z, space, record)
-                    orders.take_means(first, n, share, data, z, space, record)
-                orders.diffuse(second, n, data, z, width, space.data, space.signal, states, space)
-                z = record.second
+                    orders.root_energy(zero, n, share, none, space)
+                    orders.take_means(zero, n, share, none, space)
+                    orders.apply_filters(first, n, one, space)
+                    orders.take_means(first, n, share, one, space)
+                orders.diffuse(second, n, two, space)
                 if fresh:
-                    orders.apply_filters(second, n, bank, space.data, states, z, space, record)
-                    orders.take_means(second, n, share, data, z, space, record)
+                    orders.apply_filters(second, n, two, space)
+                    orders.take_means(second, n, share, two, space)
                 if grad is None:
-                    orders.take_moments(zero, space, record)
-                    orders.take_moments(first, space, record)
-                    orders.take_moments(second, space, record)
+                    orders.take_moments(zero, none, space)
+                    orders.take_moments(first, one, space)
+                    orders.take_moments(second, two, space)
                     _move_moments(shape, place, models, total, g, block, out, space, False)
                     continue
                 _move_moments(shape, place, models, total, g, block, grad, space, True)
-                change = bank + space.grad - space.bank
-                orders.gradient_values(second, n, share, data, z, data, z, space, record)
-                orders.gradient_filters(second, n, space.data, states, z, change, space, record)
-                orders.gradient_signals(
-                    second, n, bank, space.data, states, z, width, space, record
-                )
-                z, states = record.first, record.states
-                orders.gradient_values(first, n, share, data, z, data, z, space, record)
-                orders.gradient_filters(first, n, data, states, z, change, space, record)
+                orders.gradient_values(second, n, share, two, space)
+                orders.gradient_filters(second, n, two, space)
+                orders.gradient_signals(second, n, two, space)
+                orders.gradient_values(first, n, share, one, space)
+                orders.gradient_filters(first, n, one, space)
                 if by_x is not None:
                     scale_places(rows, n, second.lanes, first.lanes)
-                    line = first.lanes
-                    orders.gradient_signals(first, n, bank, data, states, z, line, space, record)
+                    orders.gradient_signals(first, n, one, space)
                     scale_places(rows, n, first.lanes, second.lanes)
-                    orders.gradient_values(
-                        zero, n, share, space.data, signals, data, z, space, record
-                    )
-                    _move_signals(shape, n, share, node, chunk, z, signals, by_x, space, record)
+                    orders.gradient_values(zero, n, share, none, space)
+                    _move_signals(shape, n, share, node, block, none, by_x, space)
         if grad is not None:
-            _move_filters(shape, place, wavelet, out, space.grad, space.data, True)
+            _move_filters(shape, place, wavelet, out, space.grad, True)
         return memory[0].size  # it has been in use until here
 
     return scatter
 
 
 @inlined
-def _move_filters(shape, place, wavelet, filters, bank, data, back):
+def _move_filters(shape, place, wavelet, filters, bank, back):
     """Copies filters ``[models, channels, J, m]`` to the banks, or adds the banks to them."""
     for row in range(filters.size // (shape.scales * shape.steps)):
         unit = row // shape.channels * shape.padded + row % shape.channels
         block, k = unit // shape.units, unit % shape.units
         for path in range(1, wavelet.size):
-            lane = bank + block * shape.bank + place[path] + k
+            lane = block * shape.bank + place[path] + k
             source = (row * shape.scales + wavelet[path]) * shape.steps
             for s in range(shape.steps):
                 if back:
-                    filters[source + s] += at(data, lane + s * shape.size)
+                    filters[source + s] += at(bank, lane + s * shape.size)
                 else:
-                    put(data, lane + s * shape.size, filters[source + s])
+                    put(bank, lane + s * shape.size, filters[source + s])
 
 
 @inlined
@@ -355,26 +358,25 @@ def _move_moments(shape, place, models, graphs, g, block, out, space, back):
             continue
         target = 4 * ((model * graphs + g) * place.size * shape.channels + channel)
         for path in range(place.size):
-            lane = space.moments + place[path] + k
             for m in range(4):
+                lane = place[path] + k + m * shape.size
                 if back:
-                    put(space.data, lane + m * shape.size, at(out, target + m))
+                    put(space.moments, lane, at(out, target + m))
                 else:
-                    put(out, target + m, at(space.data, lane + m * shape.size))
+                    put(out, target + m, at(space.moments, lane))
             target += 4 * shape.channels
 
 
 @inlined
-def _move_signals(shape, n, share, first, chunk, z, signals, out, space, record):
-    """Writes the gradient of the signals of a chunk, after that of their moments at ``z``."""
-    data, rows = space.data, space.rows
+def _move_signals(shape, n, share, first, chunk, own, out, space):
+    """Writes the gradient of the signals of a chunk, after that of their moments."""
     for k in range(min(shape.units, shape.channels - chunk * shape.units)):
-        by_energy = rows.one - rows.one
+        by_energy = 0.0
         for lane in range(k, shape.size, shape.units):
-            by_energy += at(data, space.moments + lane)
+            by_energy += at(space.moments, lane)
         for i in range(n):
             cell = i * shape.units + k
-            total = at(record.data, z + cell) + at(data, space.signal + cell)
-            energy = at(data, space.energy + i) * by_energy * 2.0 * share
-            total += energy * at(data, signals + cell)
-            put(out, (first + at(rows.order, i)) * shape.channels + chunk * shape.units + k, total)
+            total = 2 * share * by_energy * at(space.energy, i) * at(own.z, cell)
+            total += at(own.slopes, cell) + at(space.signal, cell)
+            node = first + at(space.rows.order, i)
+            put(out, node * shape.channels + chunk * shape.units + k, total)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -20,6 +21,26 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 # numba's own annotations take the typing context for an argument.
 intrinsic: Callable[..., Any] = extending.intrinsic
 _INDEX = ir.IntType(64)
+
+
+LINE = 64  # bytes of a cache line, and of the widest vectors
+
+
+@cache
+def cover(channels: int, itemsize: int, most: int) -> tuple[int, int]:
+    """Lanes and number, up to ``most``, of wide vectors that cover channels with little overlap.
+
+    >>> [cover(channels, 4, 8) for channels in (2, 16, 40, 64, 80)]
+    [(2, 1), (16, 1), (8, 5), (16, 4), (16, 5)]
+    """
+    best = (float("inf"), 1, 1)
+    for lanes in (1, 2, 4, 8, 16):
+        for parts in range(1, most + 1):
+            if lanes * itemsize <= LINE and lanes * parts <= channels:
+                passes = -(-channels // (lanes * parts))
+                vectors = parts * max(1.0, lanes * itemsize / 48)
+                best = min(best, (passes * (vectors + 1), -lanes, parts))
+    return -best[1], best[2]
 
 
 class Vector(types.Type):
@@ -215,55 +236,42 @@ def _fits(vector, array):
     return isinstance(vector, Vector) and _is_flat(array) and array.dtype == vector.dtype
 
 
-def _places(context, builder, array, kind, value, index, *stride):
+def _places(context, builder, sig, vector, value, index, stride):
     """Pointers to the parts of a vector in a flat array, one after another or a stride apart."""
-    start, pointer = address(context, builder, array, value, index), kind.element.as_pointer()
-    apart = stride[0] if stride else _INDEX(kind.element.count)
+    kind, start = vector.type, address(context, builder, sig.args[1], value, index)
+    pointer = kind.element.as_pointer()
+    apart = stride if sig.args[3] == types.intp else _INDEX(kind.element.count)
     offsets = [builder.mul(apart, _INDEX(k)) for k in range(kind.count)]
     return [builder.bitcast(builder.gep(start, [offset]), pointer) for offset in offsets]
 
 
-def _load(like, array, *stride):
+def _indices(stride):
+    return types.intp, types.intp if isinstance(stride, types.Integer) else types.Omitted(None)
+
+
+@intrinsic
+def load(typingctx, like, array, index, stride=None):
+    """The elements of a flat array from ``index`` on, or part k from ``index + k * stride`` on; not
+    bounds-checked."""
+
     def build(context, builder, sig, args):
-        places = _places(context, builder, array, args[0].type, *args[1:])
-        align = array.dtype.bitwidth // 8
+        places, align = _places(context, builder, sig, *args), array.dtype.bitwidth // 8
         return _unite(builder, [builder.load(place, align=align) for place in places])
 
-    return (like(like, array, types.intp, *stride), build) if _fits(like, array) else None
+    return (like(like, array, *_indices(stride)), build) if _fits(like, array) else None
 
 
-def _store(value, array, *stride):
+@intrinsic
+def store(typingctx, value, array, index, stride=None):
+    """Writes a vector where :func:`load` reads it."""
+
     def build(context, builder, sig, args):
-        places = _places(context, builder, array, args[0].type, *args[1:])
+        places, align = _places(context, builder, sig, *args), array.dtype.bitwidth // 8
         for part, place in zip(_split(builder, args[0]), places, strict=True):
-            builder.store(part, place, align=array.dtype.bitwidth // 8)
+            builder.store(part, place, align=align)
         return context.get_dummy_value()
 
-    return (types.void(value, array, types.intp, *stride), build) if _fits(value, array) else None
-
-
-@intrinsic
-def load(typingctx, like, array, index):
-    """The elements of a flat array from ``index`` on; not bounds-checked."""
-    return _load(like, array)
-
-
-@intrinsic
-def load_rows(typingctx, like, array, index, stride):
-    """Part k from ``index + k * stride`` on of a flat array; not bounds-checked."""
-    return _load(like, array, types.intp)
-
-
-@intrinsic
-def store(typingctx, value, array, index):
-    """Writes a vector to a flat array from ``index`` on; not bounds-checked."""
-    return _store(value, array)
-
-
-@intrinsic
-def store_rows(typingctx, value, array, index, stride):
-    """Writes part k to a flat array from ``index + k * stride`` on; not bounds-checked."""
-    return _store(value, array, types.intp)
+    return (types.void(value, array, *_indices(stride)), build) if _fits(value, array) else None
 
 
 @intrinsic

@@ -20,9 +20,18 @@ from torch import Tensor
 from legs.kernels.cpu import threads
 from legs.kernels.cpu.graph import flat
 from legs.kernels.cpu.jit import Constants, entry
-from legs.kernels.cpu.simd import address, at, intrinsic, load, multiply_add, store, zeros
+from legs.kernels.cpu.simd import (
+    LINE,
+    address,
+    at,
+    cover,
+    intrinsic,
+    load,
+    multiply_add,
+    store,
+    zeros,
+)
 
-LINE = 64  # bytes of a cache line, and of the widest vectors
 MAX_LINES = 4  # of sums in registers; more would not fit where vectors have 32 bytes
 NEAR, FAR = 8, 96  # lines to prefetch ahead of use; measured
 FIRST, SECOND = 3, 2  # levels of cache, as LLVM numbers them
@@ -84,10 +93,7 @@ def block_of(channels: int, dtype: torch.dtype, prefetch: bool = True) -> Block:
     >>> [block_of(channels, torch.float32).width for channels in (3, 16, 20, 48, 80)]
     [2, 16, 16, 48, 48]
     """
-    lanes = min(LINE // dtype.itemsize, 1 << (channels.bit_length() - 1))
-    passes = -(-channels // (lanes * MAX_LINES))
-    # The last pass may overlap with the one before, but none may reach beyond the channels.
-    parts = min(channels // lanes, -(-channels // (passes * lanes)))
+    lanes, parts = cover(channels, dtype.itemsize, MAX_LINES)
     near, far = (max(1, lines // parts) if prefetch else 0 for lines in (NEAR, FAR))
     return Block(lanes, parts, lanes * parts, near, far)
 

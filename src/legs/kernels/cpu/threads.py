@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -26,14 +26,8 @@ def _pool(process: int, size: int) -> ThreadPoolExecutor:
 def run(calls: Sequence[Callable[[], Any]]) -> None:
     """Runs calls in parallel, the last one in this thread, and waits for all of them."""
     *others, last = calls
-    if not others:
-        last()
-        return
     futures = [_pool(os.getpid(), len(others)).submit(call) for call in others]
-    try:
-        last()
-    finally:
-        wait(futures)  # they write to memory that the caller may free
+    last()
     for future in futures:
         future.result()
 

@@ -29,7 +29,7 @@ class Graphs(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of one graph: pointers, then where all others begin in ``data``.
+    """The rows of one graph, as pointers.
 
     Nodes are kept in an order of their own, short rows first: rows of equal length take a loop
     without branches. A node of degree zero is its own neighbour. A row of one entry has it twice,
@@ -41,15 +41,11 @@ class Rows(NamedTuple):
     start: Any  # [n + 1] where the entries of a row begin
     ends: Any  # [3] where rows of two, three and more entries end
     near: Any  # [entries] the place of a neighbour, times the length of a state
-    data: Any
-    weights: Any  # data, or None without edge weights
-    counts: Any  # data, or None without multiplicities
-    one: Any  # of the type of data
-    weight: int  # [entries]
-    multiplicity: int  # [n]
-    degree: int  # [n]
-    inverse: int  # [n] of the degree
-    move: int  # [n] the share of a step that moves along an entry of weight 1
+    weight: Any  # [entries], or None without edge weights
+    count: Any  # [n] multiplicities, or None for ones
+    degree: Any  # [n]
+    inverse: Any  # [n] of the degree
+    move: Any  # [n] the share of a step that moves along an entry of weight 1
 
 
 def make_graphs(*tensors: Tensor | None) -> Graphs:
@@ -65,56 +61,59 @@ def rounded(size):
 
 @inner
 def allocate(graphs, begin, end, like, each, fixed):
-    """Memory for the largest of some graphs: arrays, which have to stay in use; its rows; where the
-    kernel's own buffers begin, ``each`` elements per node and ``fixed`` ones; and its nodes.
+    """Memory for the largest of some graphs: arrays, which have to stay in use; its rows; the
+    kernel's own buffer, of ``each`` elements per node and ``fixed`` ones; and its nodes.
     """
-    rowptr, ptr, weight, counts = graphs.rowptr, graphs.ptr, graphs.weight, graphs.counts
-    nodes, entries = 1, 1  # a row gets up to two entries more
+    rowptr, ptr, nodes, entries = graphs.rowptr, graphs.ptr, 1, 1
     for g in range(begin, end):
         first, last = at(ptr, g), at(ptr, g + 1)
-        nodes = max(nodes, last - first)
+        nodes = max(nodes, last - first)  # a row gets up to two entries more
         entries = max(entries, at(rowptr, last) - at(rowptr, first) + 2 * (last - first))
     size, own = rounded(nodes + UNROLL), rounded(entries)
-    after = own + 4 * size
-    count = after + nodes * each + fixed + ALIGNMENT // like.itemsize
+    count = own + 4 * size + nodes * each + fixed + ALIGNMENT // like.itemsize
     memory, indices = np.empty(count, like.dtype), np.empty(4 * size + own, np.int32)
     data = pointer(memory, -memory.ctypes.data % ALIGNMENT // like.itemsize)
-    order, place, start = indices, pointer(indices, size), pointer(indices, 2 * size)
-    ends, near = pointer(indices, 3 * size), pointer(indices, 4 * size)
-    optional = value_if(weight, data), value_if(counts, data), like.dtype.type(1)
-    places = 0, own, own + size, own + 2 * size, own + 3 * size
-    rows = Rows(pointer(order, 0), place, start, ends, near, data, *optional, *places)
-    return (memory, indices), rows, after, nodes
+    rows = Rows(
+        pointer(indices, 0),
+        pointer(indices, size),
+        pointer(indices, 2 * size),
+        pointer(indices, 3 * size),
+        pointer(indices, 4 * size),
+        value_if(graphs.weight, data),
+        value_if(graphs.counts, pointer(data, own)),
+        pointer(data, own + size),
+        pointer(data, own + 2 * size),
+        pointer(data, own + 3 * size),
+    )
+    return (memory, indices), rows, pointer(data, own + 4 * size), nodes
 
 
 @inlined
-def times(weights, place, value):
-    """A value times a weight, if there are any."""
-    return value if weights is None else value * at(weights, place)
+def times(factors, k, value):
+    """A value times one of the factors, if there are any."""
+    return value if factors is None else value * at(factors, k)
 
 
 @inlined
-def add_times(weights, place, value, total):
-    """``total`` plus a vector times a weight."""
-    return total + value if weights is None else multiply_add(at(weights, place), value, total)
+def add_times(factors, k, value, total):
+    """``total`` plus a vector times one of the factors."""
+    return total + value if factors is None else multiply_add(at(factors, k), value, total)
 
 
 @inlined
-def _put_if(weights, place, weight):
-    if weights is not None:
-        put(weights, place, weight)
+def _put_if(factors, k, factor):
+    if factors is not None:
+        put(factors, k, factor)
 
 
 @inner
-def load_graph(graphs, g, length, space):
+def load_graph(graphs, g, length, rows):
     """Copies the rows of a graph: those of up to two entries, of three, and of more.
 
     ``length`` is that of a state. Returns the first node and the number of nodes.
     """
-    rowptr, order, place, near = graphs.rowptr, space.order, space.place, space.near
-    data, ends, one, first = space.data, space.ends, space.one, at(graphs.ptr, g)
-    n = at(graphs.ptr, g + 1) - first
-    twos, threes = 0, 0
+    rowptr, near, ends, first = graphs.rowptr, rows.near, rows.ends, at(graphs.ptr, g)
+    n, twos, threes = at(graphs.ptr, g + 1) - first, 0, 0
     for row in range(first, first + n):
         size = at(rowptr, row + 1) - at(rowptr, row)
         twos, threes = twos + (size < 3), threes + (size < 4)
@@ -126,89 +125,83 @@ def load_graph(graphs, g, length, space):
         kind = min(max(size, 2), 4) - 2
         k = at(ends, kind)
         put(ends, kind, k + 1)
-        put(place, i, k)
-        put(order, k, i)
+        put(rows.place, i, k)
+        put(rows.order, k, i)
     entries = 0
     for i in range(n):
-        begin, total, row = entries, one - one, first + at(order, i)
-        put(space.start, i, begin)
+        begin, total, row = entries, 0.0, first + at(rows.order, i)
+        put(rows.start, i, begin)
         for e in range(at(rowptr, row), at(rowptr, row + 1)):
-            weight = times(graphs.weight, e, one)
-            put(near, entries, at(place, at(graphs.col, e) - first) * length)
-            _put_if(space.weights, space.weight + entries, weight)
+            weight = times(graphs.weight, e, 1.0)
+            put(near, entries, at(rows.place, at(graphs.col, e) - first) * length)
+            _put_if(rows.weight, entries, weight)
             total += weight
             entries += 1
         if total == 0:  # its first entry, if there are any
             put(near, begin, i * length)
-            _put_if(space.weights, space.weight + begin, one)
-            entries, total = max(entries, begin + 1), one
-        inverse, move = one / total, MOVE / total
+            _put_if(rows.weight, begin, 1.0)
+            entries, total = max(entries, begin + 1), 1.0
+        move = MOVE / total
         if entries == begin + 1:
             put(near, entries, at(near, begin))
-            _put_if(space.weights, space.weight + entries, total)
+            _put_if(rows.weight, entries, total)
             entries, move = entries + 1, move * MOVE
-        _put_if(space.counts, space.multiplicity + i, times(graphs.counts, row, one))
-        put(data, space.degree + i, total)
-        put(data, space.inverse + i, inverse)
-        put(data, space.move + i, move)
-    put(space.start, n, entries)
+        _put_if(rows.count, i, times(graphs.counts, row, 1.0))
+        put(rows.degree, i, total)
+        put(rows.inverse, i, 1 / total)
+        put(rows.move, i, move)
+    put(rows.start, n, entries)
     return first, n
 
 
 @inlined
-def scale_places(space, n, before, after):
+def scale_places(rows, n, before, after):
     """Changes the length of a state."""
-    for e in range(at(space.start, n)):
-        put(space.near, e, at(space.near, e) // before * after)
+    for e in range(at(rows.start, n)):
+        put(rows.near, e, at(rows.near, e) // before * after)
 
 
 @inlined
-def _steps(zero, begin, end, length, data, source, target, space, add):
+def _steps(zero, begin, end, length, source, target, rows, add):
     """:func:`step` of rows ``begin`` to ``end``, all of ``length`` entries; 0 for any length."""
-    near, weights, weight, lanes = space.near, space.weights, space.weight, len_of(zero)
-    e = np.int64(at(space.start, begin))
+    lanes, e = len_of(zero), np.int64(at(rows.start, begin))
     for i in range(begin, end):
-        stop = e + length if length else np.int64(at(space.start, i + 1))
-        total = times(weights, weight + e, load(zero, data, source + at(near, e)))
+        stop = e + length if length else np.int64(at(rows.start, i + 1))
+        total = times(rows.weight, e, load(zero, source, at(rows.near, e)))
         for k in range(e + 1, stop):
-            value = load(zero, data, source + at(near, k))
-            total = add_times(weights, weight + k, value, total)
+            total = add_times(rows.weight, k, load(zero, source, at(rows.near, k)), total)
         e = stop
-        here = load(zero, data, target + i * lanes) if add else zero
-        here = multiply_add(STAY, load(zero, data, source + i * lanes), here)
-        here = multiply_add(at(space.data, space.move + i), total, here)
-        store(here, data, target + i * lanes)
+        here = load(zero, target, i * lanes) if add else zero
+        here = multiply_add(STAY, load(zero, source, i * lanes), here)
+        store(multiply_add(at(rows.move, i), total, here), target, i * lanes)
 
 
 @inlined
-def step(zero, n, data, source, target, space, add):
-    """Writes :math:`P v`, for a lazy walk on states divided by the degrees; or adds it.
-
-    ``data`` is the array of the states, the workspace's or another.
-    """
+def step(zero, n, source, target, rows, add):
+    """Writes :math:`P v`, for a lazy walk on states divided by the degrees; or adds it."""
     # Most rows of a molecule are short: a loop of their own takes half the time.
-    two, three = np.int64(at(space.ends, 0)), np.int64(at(space.ends, 1))
-    _steps(zero, 0, two, 2, data, source, target, space, add)
-    _steps(zero, two, three, 3, data, source, target, space, add)
-    _steps(zero, three, n, 0, data, source, target, space, add)
+    two, three = np.int64(at(rows.ends, 0)), np.int64(at(rows.ends, 1))
+    _steps(zero, 0, two, 2, source, target, rows, add)
+    _steps(zero, two, three, 3, source, target, rows, add)
+    _steps(zero, three, n, 0, source, target, rows, add)
 
 
 @inlined
-def difference(zero, data, source, space, i):
+def difference(zero, source, rows, i):
     r""":math:`((I - P) v)_i`: exactly zero where all ``v`` are equal."""
-    value, total = load(zero, data, source + i * len_of(zero)), zero
-    for e in range(at(space.start, i), at(space.start, i + 1)):
-        change = value - load(zero, data, source + at(space.near, e))
-        total = add_times(space.weights, space.weight + e, change, total)
-    return total * at(space.data, space.move + i)
+    value, total = load(zero, source, i * len_of(zero)), zero
+    for e in range(at(rows.start, i), at(rows.start, i + 1)):
+        change = value - load(zero, source, at(rows.near, e))
+        total = add_times(rows.weight, e, change, total)
+    return total * at(rows.move, i)
 
 
 @inner
-def walk(zero, steps, n, data, source, target, space):
+def walk(zero, steps, n, source, states, rows):
     r"""States :math:`P^s (I - P) v` for :math:`s < \mathrm{steps}`, ``[steps, n, lanes]``."""
-    lanes = len_of(zero)
+    size = n * len_of(zero)
     for i in range(n if steps else 0):
-        store(difference(zero, data, source, space, i), data, target + i * lanes)
+        store(difference(zero, source, rows, i), states, i * len_of(zero))
     for s in range(1, steps):
-        now = target + s * n * lanes
-        step(zero, n, data, now - n * lanes, now, space, False)
+        before = pointer(states, (s - 1) * size)
+        step(zero, n, before, pointer(before, size), rows, False)

@@ -17,6 +17,7 @@ from torch import Tensor
 from legs.functional.bank import OPERATORS
 from legs.functional.moments import ABSOLUTE_FLOOR, RELATIVE_FLOOR
 from legs.kernels.csr import Batch
+from legs.kernels.gpu import filters as learned
 from legs.kernels.gpu import launch
 from legs.kernels.gpu.launch import Kernel, compiled
 
@@ -150,18 +151,34 @@ def _run(batch: Batch, filters: Tensor, policy: str, out: Tensor, *gradient: Ten
     return out
 
 
-def forward(batch: Batch, filters: Tensor, policy: str = "increasing", _: object = None) -> Tensor:
+def forward(
+    batch: Batch,
+    filters: Tensor,
+    policy: str = "increasing",
+    _: object = None,
+    logits: bool = False,
+) -> Tensor:
     """Moments ``[models, graphs, paths, channels, 4]``; see :mod:`legs.kernels.op`."""
-    models, channels, scales, _ = filters.shape
+    filters = learned.forward(filters, batch.x.shape[1]) if logits else filters
+    models, channels, scales = filters.shape[:3]
     pairs = scales * scales if policy == "all" else scales * (scales - 1) // 2
     out = batch.x.new_empty(models, batch.ptr.shape[0] - 1, 1 + scales + pairs, channels, 4)
     return _run(batch, filters, policy, out)
 
 
 def backward(
-    batch: Batch, filters: Tensor, grad: Tensor, out: Tensor, policy: str = "increasing", *_: object
+    batch: Batch,
+    filters: Tensor,
+    grad: Tensor,
+    out: Tensor,
+    policy: str = "increasing",
+    record: object = None,
+    by_x: object = None,
+    logits: bool = False,
 ) -> Tensor:
-    """Gradient of the filters, ``[models, channels, scales, steps]``; ``out`` is the forward's."""
+    """Gradient of ``filters``, ``[models, channels, scales, steps]``; ``out`` is the forward's."""
+    mixed = learned.forward(filters, batch.x.shape[1]) if logits else filters
     # One partial sum per graph, added in a fixed order: no atomics, the same bits every time.
-    partial = batch.x.new_empty(filters.shape[0], batch.ptr.shape[0] - 1, *filters.shape[1:])
-    return _run(batch, filters, policy, partial, out, grad).sum(1)
+    partial = batch.x.new_empty(mixed.shape[0], batch.ptr.shape[0] - 1, *mixed.shape[1:])
+    change = _run(batch, mixed, policy, partial, out, grad).sum(1)
+    return learned.backward(filters, change) if logits else change

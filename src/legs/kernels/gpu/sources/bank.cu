@@ -13,22 +13,21 @@
 //   PER_CHANNEL  1 if every channel has filters of its own
 //   WEIGHTED     1 if edges have weights
 //   SCALED       1 if rows are divided by a scale before, and multiplied with it after
-//   MODE         FORWARD; ADJOINT: from gradients of the bands to that of x; GRADIENT: to those of
-//                the filters, partial sums per graph and chunk of channels
+//   MODE         FORWARD; ADJOINT: from gradients of the bands to that of x; STATES: all s_k
 //   THREADS      per block, a multiple of CH
 //   ITEMS        of a thread, in registers; 0 for graphs of any size
 
 #define OWN (PER_CHANNEL ? CH : 1)
 #define FORWARD 0
 #define ADJOINT 1
-#define GRADIENT 2
+#define STATES 2
 #define AT_ONCE 4
 
 struct Graph {
     index_t first;  // node
     int nodes;
     const index_t *rowptr, *col;
-    const real *weight, *inverse;  // inverse: 1 / d
+    const real *weight, *degree;
 
     // P in, or (I - P) in, at one item, whose row has the entries from begin to below end. Four are
     // read at once: each waits for its column, and that for nothing.
@@ -47,7 +46,7 @@ struct Graph {
 #pragma unroll
             for (int k = 0; k < AT_ONCE; ++k) sum += values[k];
         }
-        sum *= inverse[i];
+        sum /= degree[i];
         return (difference ? sum : here + sum) / 2;
     }
 };
@@ -63,45 +62,27 @@ __device__ void each_item(int items, F f) {
     }
 }
 
-// The sums of a thread's values of all bands over the threads of a block that have its channel, or
-// over all threads, in a fixed order: sums is [B][OWN], space [B][WARPS][OWN].
-__device__ void add_up(real* values, real* space, real* sums) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll
-    for (int b = 0; b < B; ++b) {
-        const real sum = sum_over(values[b], OWN, 32);
-        if (lane < OWN) space[(b * WARPS + warp) * OWN + lane] = sum;
-    }
-    __syncthreads();
-    for (int k = threadIdx.x; k < B * OWN; k += THREADS) {
-        real sum = 0;
-        for (int w = 0; w < WARPS; ++w) sum += space[(k / OWN * WARPS + w) * OWN + k % OWN];
-        sums[k] = sum;
-    }
-}
-
-// signals: [models or 1, nodes, channels]; bands: [models, nodes, B, channels], in or out; filters:
-// [models, K, B, channels or 1]; out: bands, signals, or [models, graphs, chunks, K, B, OWN]. Blocks
-// pass over graphs outside (above, most].
+// x: [models or 1, nodes, channels], or [models or 1, nodes, B, channels] for the adjoint; filters:
+// [models, K, B, channels or 1]; out: [models, nodes, B, channels], [models, nodes, channels] or
+// [models, K, nodes, channels]. Blocks pass over graphs outside (above, most].
 extern "C" __global__ void __launch_bounds__(THREADS)
-bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col, const real* weight,
-     const index_t* ptr, const real* inverse, const real* scale,
-     const real* filters, real* scratch, real* out, int models, int x_models, int graphs, int nodes,
-     int channels, int above, int most) {
+bank(const real* x, const index_t* rowptr, const index_t* col, const real* weight,
+     const index_t* ptr, const real* degree, const real* scale, const real* filters, real* scratch,
+     real* out, int models, int x_models, int graphs, int nodes, int channels, int above, int most) {
     extern __shared__ char raw[];
     const int chunks = (channels + CH - 1) / CH, chunk = blockIdx.x % chunks;
     const int number = blockIdx.x / chunks % graphs, model = blockIdx.x / chunks / graphs;
     const index_t first = ptr[number];
     const int size = int(ptr[number + 1] - first), items = size * CH;
     if (size <= above || size > most) return;
-    const Graph g = {first, size, rowptr + first, col, weight, inverse + first};
+    const Graph g = {first, size, rowptr + first, col, weight, degree + first};
     // A thread has one channel in all its items.
     const int c = threadIdx.x % CH, channel = chunk * CH + c;
     const bool counts = channel < channels;
     const index_t row = (index_t)model * nodes + first, x_row = x_models > 1 ? row : first;
 
     real* bank = (real*)raw;  // [K][B][OWN]
-    for (int k = threadIdx.x; k < K * B * OWN; k += THREADS) {
+    for (int k = threadIdx.x; k < K * B * OWN && MODE != STATES; k += THREADS) {
         const int there = PER_CHANNEL ? chunk * CH + k % CH : 0, width = PER_CHANNEL ? channels : 1;
         const index_t place = ((index_t)model * K * B + k / OWN) * width + there;
         bank[k] = there < width ? filters[place] : real(0);
@@ -120,17 +101,15 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
     __syncthreads();
 
     const auto swap = [&] { real* old = states; states = next; next = old; };
-#if MODE != FORWARD
+#if MODE == ADJOINT
     const auto read_bands = [&](int r, int item) {
         const int i = item / CH;
-        const real factor = !SCALED ? real(1) : MODE == GRADIENT ? scale[first + i] : 1 / scale[first + i];
+        const real factor = SCALED ? 1 / scale[first + i] : real(1);
 #pragma unroll
         for (int b = 0; b < B; ++b)
-            bands[r][b] = counts ? factor * grad[((row + i) * B + b) * channels + channel] : real(0);
+            bands[r][b] = counts ? factor * x[((x_row + i) * B + b) * channels + channel] : real(0);
     };
     if (ITEMS) each_item(items, read_bands);
-#endif
-#if MODE == ADJOINT
     for (int k = K - 1; k >= 0; --k) {
         each_item(items, [&](int r, int item) {
             if (!ITEMS) read_bands(r, item), read_row(r, item);
@@ -148,50 +127,36 @@ bank(const real* x, const real* grad, const index_t* rowptr, const index_t* col,
     }
 #else
     const auto place = [&](int item, int b) { return ((row + item / CH) * B + b) * channels + channel; };
-    real part[B];
-#if MODE == GRADIENT
-    real* space = bank + K * B * OWN + (ITEMS ? 2 * CH * most : 0);  // two, to be used by turns
-    real* sums = out + ((index_t)blockIdx.x * K) * B * OWN;
-#endif
+    const auto factor = [&](int item) { return SCALED ? scale[first + item / CH] : real(1); };
     for (int k = 0; k < K; ++k) {
-        for (int b = 0; b < B; ++b) part[b] = 0;
         each_item(items, [&](int r, int item) {
             real value;
             if (!ITEMS) read_row(r, item);
             if (k) value = g.step(states, item / CH, c, begin[r], end[r], k == 1);
             else {
                 value = counts ? x[(x_row + item / CH) * channels + channel] : real(0);
-                if (SCALED) value /= scale[first + item / CH];
+                if (SCALED) value /= factor(item);
             }
             next[item] = value;
-#if MODE == GRADIENT
-            if (!ITEMS) read_bands(r, item);
-#endif
+#if MODE == STATES
+            const index_t i = ((index_t)model * K + k) * nodes + first + item / CH;
+            if (counts) out[i * channels + channel] = factor(item) * value;
+#else
 #pragma unroll
             for (int b = 0; b < B; ++b) {
-#if MODE == GRADIENT
-                part[b] += bands[r][b] * value;
-#else
                 const real more = mine[(k * B + b) * OWN] * value;
                 if (ITEMS) bands[r][b] = k ? bands[r][b] + more : more;
                 else if (counts) out[place(item, b)] = k ? out[place(item, b)] + more : more;
-#endif
             }
+#endif
         });
         swap();
-#if MODE == GRADIENT
-        add_up(part, space + k % 2 * B * WARPS * OWN, sums + k * B * OWN);
-#else
         __syncthreads();
-#endif
     }
-#if MODE == FORWARD
-    each_item(items, [&](int r, int item) {
-        const real factor = SCALED ? scale[first + item / CH] : real(1);
-        if (counts)
-            for (int b = 0; b < B; ++b)
-                out[place(item, b)] = factor * (ITEMS ? bands[r][b] : out[place(item, b)]);
-    });
-#endif
+    if (MODE == FORWARD)
+        each_item(items, [&](int r, int item) {
+            for (int b = 0; b < B && counts; ++b)
+                out[place(item, b)] = factor(item) * (ITEMS ? bands[r][b] : out[place(item, b)]);
+        });
 #endif
 }
