@@ -87,8 +87,9 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            # PyG uses it; PyTorch says so whenever PyG is imported.
-            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
+            # What PyG still uses is for its developers to know.
+            for kind in (DeprecationWarning, FutureWarning):
+                warnings.filterwarnings("ignore", "", kind, r"torch(_geometric|\.jit)\.")
             # Not its main(), which takes every EOFError for a closed prompt.
             with command.make_context("legs", list(words)) as context:
                 command.invoke(context)
