@@ -12,12 +12,11 @@ from reproduction.tables import LEVEL, label_of
 def common_means(table: pd.DataFrame) -> pd.DataFrame:
     """Means of all methods on the data sets that all of them have, ``[data sets, methods]``.
 
-    Variants of a data set are averaged: they are not independent. Three decimals: what is closer
-    is equal.
+    Of all variants, averaged: they are not independent. What agrees to three decimals is equal.
     """
     run = table[table["status"] == "run"]
-    wide = run.pivot(index=["data", "variant"], columns="method", values="mean").dropna()
-    return wide[list(dict.fromkeys(run["method"]))].groupby("data", sort=False).mean().round(3)
+    wide = run.pivot(index="data", columns=["method", "variant"], values="mean").dropna()
+    return wide.T.groupby("method", sort=False).mean().T.round(3)
 
 
 def holm(p: pd.Series) -> pd.Series:

@@ -56,14 +56,17 @@ def signed_rank_p(differences):
 def common(name):
     """Means of the methods on the data sets that all have: ``[data sets, methods]``."""
     cells = cells_of(name)
-    methods = sorted({method for *_, method in cells})
-    means: dict[str, list[list[float]]] = {}
-    for data, variant in sorted({key[:2] for key in cells}):
-        keys = [(data, variant, method) for method in methods]
-        if set(keys) <= set(cells):
-            means.setdefault(data, []).append([np.mean(cells[key]["scores"]) for key in keys])
+    sets, variants, methods = (sorted(set(names)) for names in zip(*cells, strict=True))
+    means = [
+        [
+            np.mean([np.mean(cells[data, k, method]["scores"]) for k in variants])
+            for method in methods
+        ]
+        for data in sets
+        if all((data, k, method) in cells for k in variants for method in methods)
+    ]
     # Scores have four decimals: as many would tell apart what is equal.
-    return methods, np.array([np.mean(lines, axis=0) for lines in means.values()]).round(3)
+    return methods, np.array(means).round(3)
 
 
 def test_there_are_some():
