@@ -222,7 +222,7 @@ def _ranks(report: Report, table: pd.DataFrame) -> None:
     apart = ranks.critical_difference(*means.T.shape)
     names, least = ", ".join(means.index), 0.5 ** (len(means) - 1)
     words = RANKS.format(sets=len(means), names=names, test=test, apart=apart, least=least)
-    heads = {"rank": "average rank", "behind": "behind the first", "holm": "p, Holm"}
+    heads = {"rank": "average rank", "behind": "behind the first", "holm": "Holm's p"}
     report.add("Average ranks", found.rename(columns=heads).astype(object).fillna(""), words)
     report.draw("ranks", "average ranks", figures.draw_ranks, found, apart)
 
