@@ -23,18 +23,19 @@ STAMP_LOW := $(VENV_LOW)/.installed
 LOWEST    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types imports pytest test-long test-lowest demo bench docs docs-links \
-	format clean
+.PHONY: help test lint types imports workflows pytest coverage test-long test-lowest demo bench docs \
+	docs-links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' \
 		| awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 # One after the other, cheap checks first, also under make -j.
-test: $(STAMP_DEV) ## set up .venv and run every check: ruff, mypy, import-linter, pytest
+test: $(STAMP_DEV) ## set up .venv and run every check: ruff, mypy, import-linter, schemas, pytest
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory types
 	@$(MAKE) --no-print-directory imports
+	@$(MAKE) --no-print-directory workflows
 	@$(MAKE) --no-print-directory pytest
 
 lint: $(STAMP_DEV) ## ruff: rules and format
@@ -47,8 +48,23 @@ types: $(STAMP_DEV) ## mypy, strict, on src/legs
 imports: $(STAMP_DEV) ## the direction of imports
 	$(BIN)/lint-imports
 
+# Schemas that come with check-jsonschema: no network.
+SCHEMA := $(BIN)/check-jsonschema -q --builtin-schema
+
+workflows: $(STAMP_DEV) ## workflows, forms and settings of hosts against their schemas
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.readthedocs .readthedocs.yaml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
+
 pytest: $(STAMP_DEV) ## tests and doctests
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS)
+
+coverage: $(STAMP_DEV) ## the tests, and which lines of src/legs they run, also as build/coverage.xml
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --cov --cov-report term \
+		--cov-report xml:build/coverage.xml --cov-report html:build/coverage
 
 test-long: $(STAMP_DEV) ## the tests that take minutes
 	$(BIN)/python -m pytest -m long
@@ -68,6 +84,11 @@ docs: $(STAMP_DOC) ## build the documentation, examples run, into build/docs; a 
 
 docs-links: docs ## check all links of the documentation; those to other hosts are listed
 	$(BIN)/python docs/check_links.py build/docs
+
+dist: $(STAMP_DEV) ## build sdist and wheel into dist, and check their metadata
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 format: $(STAMP_DEV) ## let ruff fix and format the code
 	$(BIN)/ruff check --fix .

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -23,6 +24,8 @@ version = release = __version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
@@ -50,6 +53,32 @@ python_use_unqualified_type_names = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Shapes"]
+
+# Tables of names on the pages of packages; the entries are below them.
+autosummary_generate = False
+
+
+# Types in signatures lead to the documentation of other projects, where it can be reached: without
+# a network the pages are built all the same, and no warning stops the build.
+def reachable(address: str) -> bool:
+    request = Request(f"{address}objects.inv", method="HEAD", headers={"User-Agent": "Sphinx"})
+    try:
+        with urlopen(request, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+PROJECTS = {
+    "python": "https://docs.python.org/3/",
+    "torch": "https://docs.pytorch.org/docs/stable/",
+    "torch_geometric": "https://pytorch-geometric.readthedocs.io/en/stable/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+    "sklearn": "https://scikit-learn.org/stable/",
+}
+intersphinx_mapping = {name: (at, None) for name, at in PROJECTS.items() if reachable(at)}
+intersphinx_timeout = 10
 
 # The examples run on a copy: what they write stays out of the repository.
 COPY = ROOT / "build" / "docs-examples"

@@ -24,7 +24,9 @@ class Public(Directive):
         # Pages are Markdown, docstrings are not.
         lines = ["```{eval-rst}", f".. py:module:: {name}", ""]
         lines += inspect.cleandoc(module.__doc__ or "").splitlines()
-        for each in sorted(module.__all__, key=str.lower):
+        names = sorted(module.__all__, key=str.lower)
+        lines += ["", ".. autosummary::", "", *(f"   {each}" for each in names)]
+        for each in names:
             lines += ["", *_describe(f"{name}.{each}", getattr(module, each))]
         lines += ["", "```"]
         parent = nodes.section()

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from legs.nn import Moments, Scattering
     from legs.training import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = ["LEGSNet", "Moments", "Scattering", "__version__", "load"]
 

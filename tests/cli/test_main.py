@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import warnings
-from importlib.metadata import version
 
 import pytest
 
+from legs import __version__
 from legs.cli import main
 from legs.cli.main import app
 from legs.io import FileWarning
@@ -33,7 +33,7 @@ def fail(monkeypatch: pytest.MonkeyPatch):
 
 def test_version(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"torch-legs {version('torch-legs')}\n"
+    assert capsys.readouterr().out == f"torch-legs {__version__}\n"
 
 
 @pytest.mark.parametrize("args", [[], ["--help"]])

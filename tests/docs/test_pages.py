@@ -27,6 +27,10 @@ PUBLIC |= {"training"}
 FOREIGN = {"--help", "--version", "--debug"}
 # Of torchrun.
 FOREIGN |= {"--nnodes", "--nproc-per-node", "--rdzv-endpoint", "--no-python"}
+# Of chemprop, on the page for those who know it.
+FOREIGN |= {"--smiles-columns", "--target-columns", "--task-type", "--splits-column", "--init-lr"}
+FOREIGN |= {"--molecule-featurizers", "--num-replicates", "--ensemble-size", "--test-path"}
+FOREIGN |= {"--model-paths"}
 
 
 def children(page: Path) -> set[Path]:

@@ -140,6 +140,25 @@ def test_a_column_of_a_table() -> None:
     assert found["n__size"].tolist() == [1, 2, 3]
 
 
+def test_a_table_with_one_column() -> None:
+    pytest.importorskip("rdkit", reason="molecules need RDKit")
+    table = pd.DataFrame({"smiles": ["CCO", "CC", "c1ccccc1"]}, index=[5, 6, 7])
+    model = GeometricScattering(order=0).fit(table)
+    np.testing.assert_array_equal(model.transform(table), model.transform([*table["smiles"]]))
+    assert model.set_output(transform="pandas").transform(table).index.tolist() == [5, 6, 7]
+
+
+def test_processes_change_nothing(graphs: list[nx.Graph], capsys) -> None:
+    model = GeometricScattering(n_jobs=2, verbose=True).fit(graphs)
+    with joblib.parallel_config(backend="threading"):
+        found = model.transform(iter(graphs))
+        assert len(model.transform(graphs[:1])) == 1
+        with pytest.raises(DataError, match="graph 20 is a directed"):
+            model.transform([*graphs[:20], nx.DiGraph([(0, 1)])])
+    assert "scattering: 100%" in capsys.readouterr().err
+    np.testing.assert_allclose(found, GeometricScattering().fit_transform(graphs), rtol=1e-6)
+
+
 def test_pipeline_and_grid_search(graphs: list[nx.Graph], y: np.ndarray[Any, Any]) -> None:
     pipeline = make_pipeline(
         GeometricScattering(), StandardScaler(), LogisticRegression(max_iter=500)

@@ -6,11 +6,11 @@ import shlex
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
+from legs import __version__
 from legs.cli.bench import bench
 from legs.cli.cv import cv
 from legs.cli.datasets import datasets
@@ -55,7 +55,7 @@ def _options(
     ] = False,
 ) -> None:
     if show_version:
-        typer.echo(f"torch-legs {version('torch-legs')}")
+        typer.echo(f"torch-legs {__version__}")
         raise typer.Exit()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -87,6 +87,9 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            # What PyG still uses is for its developers to know.
+            for kind in (DeprecationWarning, FutureWarning):
+                warnings.filterwarnings("ignore", "", kind, r"torch(_geometric|\.jit)\.")
             # Not its main(), which takes every EOFError for a closed prompt.
             with command.make_context("legs", list(words)) as context:
                 command.invoke(context)

@@ -65,7 +65,7 @@ def graph_mean(
     if batch is None and multiplicity is None:
         return x.mean(0, keepdim=True)
     # Counted by index_add: bincount looks at its result, which makes a GPU wait.
-    ones = torch.ones(len(x), dtype=x.dtype, device=x.device)
+    ones = torch.ones(x.shape[0], dtype=x.dtype, device=x.device)
     each = ones if multiplicity is None else multiplicity
     count = graph_sum(each, batch, num_graphs).clamp_min(1)
     return graph_sum(x, batch, num_graphs, multiplicity) / count.view(-1, *[1] * (x.dim() - 1))

@@ -102,7 +102,7 @@ def prepare(
             raise ValueError('backend="fused" is not possible: a graph is too large')
     elif validate and not torch.compiler.is_compiling():
         check_graphs(edge_index, edge_weight, batch, len(x), batch_size)
-    walk = random_walk(edge_index, edge_weight, len(x), x.dtype)
+    walk = random_walk(edge_index, edge_weight, x.shape[0], x.dtype)
     plain = backend == "reference" or torch.compiler.is_compiling()
     return walk if plain else accelerated(walk)
 

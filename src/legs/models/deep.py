@@ -98,7 +98,7 @@ class DeepNetwork(Network):
             hidden = self._normed(2 * k + 1, hidden, second.bias, mask)
             states = states + self.dropout(hidden)
             layers.append(states)
-        sizes = (len(states), size, graphs.edge_weight, multiplicity, states.dtype)
+        sizes = (states.shape[0], size, graphs.edge_weight, multiplicity, states.dtype)
         count = fn.graph_size(graphs.edge_index, batch, *sizes)
         features = self.readout(torch.cat(layers, dim=1), batch, size, multiplicity)
         parts = [features, count.log1p()]

@@ -87,4 +87,4 @@ def prepare_operator(
     if validate and not torch.compiler.is_compiling():
         may_be_directed = operator != "heat"
         check_graphs(*graph, batch, len(x), batch_size, merged=may_be_directed)
-    return graph_operator(operator, *graph, len(x), x.dtype, laziness)
+    return graph_operator(operator, *graph, x.shape[0], x.dtype, laziness)

@@ -280,7 +280,7 @@ class Scattering(nn.Module):
                 out = out.unflatten(1, (self.num_paths, self.in_channels, -1))
                 out = out.squeeze(-1) if self.aggr is None else out
             if self.append_graph_size:
-                sizes = (batch, len(x), num_graphs, edge_weight, multiplicity, out.dtype)
+                sizes = (batch, x.shape[0], num_graphs, edge_weight, multiplicity, out.dtype)
                 out = torch.cat([out, fn.graph_size(edge_index, *sizes)], dim=1)
             return out if out.dtype == dtype else out.to(dtype)
 

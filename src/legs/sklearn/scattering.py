@@ -8,17 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import TransformerMixin
-from sklearn.utils import gen_batches
+from sklearn.utils import gen_batches, gen_even_slices
 from sklearn.utils.validation import check_is_fitted
+from tqdm import tqdm
 
 from legs.data.dataset import GraphDataset
+from legs.data.errors import DataError
 from legs.data.features.molecule_features import (
     Descriptors,
     Fingerprint,
     feature_names,
     with_molecule_features,
 )
+from legs.data.readers.objects import _listed
 from legs.data.validate import Array
 from legs.functional import Nonlinearity
 from legs.functional.moments import MomentKind
@@ -66,6 +70,9 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
             is missing is the median of ``fit``. See
             :func:`legs.data.features.molecule_features.molecule_features`.
         fingerprint: ``"morgan"`` or ``"morgan-count"`` appends fingerprints (default ``None``).
+        n_jobs: processes that share the graphs of ``transform``, -1 for one per core (default
+            ``None``: this one alone).
+        verbose: whether to show progress (default ``False``).
         paths: deprecated, ``path_policy``.
         size: deprecated, ``append_graph_size``.
 
@@ -100,6 +107,8 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
     dtype: Literal["float32", "float64"] = "float32"
     descriptors: Descriptors | None = None
     fingerprint: Fingerprint | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
     paths: PathPolicy | None = None
     size: bool | None = None
 
@@ -110,7 +119,17 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
 
     def transform(self, X: Graphs) -> Array:
         """Scattering features of the graphs ``X``, ``[graphs, columns]``."""
-        return self._scatter(self._with_molecule_features(self._read(X)))
+        check_is_fitted(self)
+        workers = effective_n_jobs(self.n_jobs)
+        if workers == 1 or isinstance(X, GraphDataset):
+            return self._transform(X)
+        graphs = _listed(X)
+        parts = gen_even_slices(len(graphs), min(workers, len(graphs)))
+        run = Parallel(self.n_jobs)
+        try:
+            return np.concatenate(run(delayed(self._transform)(graphs[part]) for part in parts))
+        except DataError:
+            return self._transform(graphs)  # raises again, with the graph's number among all
 
     def fit_transform(self, X: Graphs, y: Any = None, **fit_params: Any) -> Array:
         """The same as ``fit`` and ``transform``, reading the graphs once."""
@@ -123,6 +142,9 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         if self.descriptors or self.fingerprint:
             names = [*names, *feature_names(self.descriptors, self.fingerprint)]
         return np.array(names, dtype=object)
+
+    def _transform(self, X: Graphs) -> Array:
+        return self._scatter(self._with_molecule_features(self._read(X)))
 
     def _fit(self, X: Graphs) -> GraphDataset:
         if isinstance(self.scales, str) and self.scales != "dyadic":
@@ -162,7 +184,8 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         more, width = data.graph_features.numpy(), module.out_channels
         out = np.empty((len(data), width + more.shape[1]), dtype=self.dtype)
         out[:, width:] = np.where(np.isnan(more), self.medians_, more)
-        for part in gen_batches(len(data), self.batch_size):
+        parts = [*gen_batches(len(data), self.batch_size)]
+        for part in tqdm(parts, "scattering", disable=not self.verbose):
             x, edge_index, weight, batch, size = data.batch(part)[:5]
             x = x.to(getattr(torch, self.dtype))
             out[part, :width] = module(x, edge_index, weight, batch, size).numpy()

@@ -185,7 +185,7 @@ def test_a_graph_that_cannot_be_used_is_named(graph: Any, said: str) -> None:
             Data(edge_index=LINE),
             r"PyG Data instead of a list of graphs; put it in a list: \[graph\]",
         ),
-        (pd.DataFrame({"smiles": ["C"]}), "choose a column"),
+        (pd.DataFrame({"smiles": ["C"], "y": [1]}), "choose a column"),
         (None, "got NoneType"),
     ],
 )

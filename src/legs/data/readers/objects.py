@@ -166,7 +166,9 @@ def _listed(graphs: Iterable[Any]) -> list[Any]:
         what = "a SMILES string" if isinstance(graphs, str) else NAMES[kind]
         raise DataError(f"{what} instead of a list of graphs; put it in a list: [graph]")
     if hasattr(graphs, "iloc") and hasattr(graphs, "columns"):
-        raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
+        if len(graphs.columns) != 1:
+            raise DataError("a table instead of a list of graphs; choose a column: table['smiles']")
+        graphs = graphs.iloc[:, 0]
     try:
         graphs = list(graphs)
     except TypeError:

@@ -135,9 +135,9 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     >>> linear(torch.ones(3, 2), torch.eye(2)).shape
     torch.Size([3, 2])
     """
-    rows, possible = x.shape[0], (PARTS, PARTS // 2, PARTS // 4)
+    rows, possible = x.shape[0], (PARTS, PARTS // 2, PARTS // 4) if launch.applies(x) else ()
     parts = next((n for n in possible if rows % n == 0 and rows >= n * PART_ROWS), 0)
-    if not parts or not launch.applies(x):
+    if not parts:
         return x @ weight.mT
     cut = x.unflatten(0, (parts, -1))
     return torch.bmm(cut, weight.mT.expand(parts, -1, -1)).flatten(0, 1)
