@@ -8,6 +8,13 @@ A marked number, or table, names its file::
     (columns of the table in b.md that has them, in rows of this method where there is a difference)
     <!-- end -->
 
+    <!-- from docs/results/c.csv: [method=gcn].rank | .2f -->3.00<!-- end -->
+
+    <!-- from docs/results/b.md: method=gcn; ours | -->12.3 ± 4.5<!-- end -->
+
+With a bar at the end, a table is the one cell that was chosen. Of a column whose cells end in
+brackets, ``gcn()`` is what is before them and ``(gcn)`` what is inside: the paper's number.
+
 ``python -m benchmarks.documented_numbers`` writes what the files hold between the marks; a test
 fails where they differ.
 """
@@ -18,6 +25,8 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 ROOT = Path(__file__).parent.parent
 MARK = re.compile(
@@ -36,9 +45,9 @@ def pages() -> list[Path]:
     """Where marks may be: the README and the documentation, but for what programs write whole."""
     written = ROOT / "docs" / "results"
     written_by_hand = [
-        p for p in sorted((ROOT / "docs").rglob("*.md")) if not p.is_relative_to(written)
+        p for p in sorted((ROOT / "docs").rglob("*.md")) if not p.parent.is_relative_to(written)
     ]
-    return [ROOT / "README.md", *written_by_hand, written / "README.md"]
+    return [ROOT / "README.md", *written_by_hand, *sorted(written.glob("*.md"))]
 
 
 def fill(text: str, root: Path = ROOT) -> str:
@@ -55,9 +64,12 @@ def fill(text: str, root: Path = ROOT) -> str:
 
 
 def number(file: Path, what: str) -> str:
-    """One number of a JSON file: where it is, and after a bar how to write it."""
+    """One number of a JSON or CSV file: where it is, and after a bar how to write it."""
     path, _, how = what.partition("|")
-    value = json.loads(file.read_text(encoding="utf-8"))
+    if file.suffix == ".csv":
+        value: Any = pd.read_csv(file).to_dict("records")
+    else:
+        value = json.loads(file.read_text(encoding="utf-8"))
     for name, choice in STEP.findall(path.strip()):
         try:
             if name:
@@ -81,12 +93,12 @@ def _choose(rows: list[dict[str, Any]], choice: str) -> Any:
 
 def table(file: Path, what: str) -> str:
     """Some rows and columns of a table in a Markdown file, as they are written there."""
-    chosen, _, named = what.rpartition(";")
+    chosen, _, named = what.removesuffix("|").rpartition(";")
     rules = [
         match.groups() for rule in chosen.split(",") if (match := RULE.fullmatch(rule.strip()))
     ]
     columns = [name.strip() for name in named.split(",")]
-    needed = {*columns, *(name for name, _, _ in rules)}
+    needed = {*(name.strip("()") for name in columns), *(name for name, _, _ in rules)}
     lines = file.read_text(encoding="utf-8").splitlines()
     for start, line in enumerate(lines[:-1]):
         head = _cells(line)
@@ -99,9 +111,20 @@ def table(file: Path, what: str) -> str:
             rows.append(dict(zip(head, _cells(row), strict=True)))
         selected = [r for r in rows if all((r[k] == v) == (how == "=") for k, how, v in rules)]
         if selected:
-            body = [columns, ["---"] * len(columns), *([r[c] for c in columns] for r in selected)]
+            if what.endswith("|"):
+                return _entry(selected[0], columns[0])
+            heads = [f"{c.strip('()')}, paper" if c[0] == "(" else c.strip("()") for c in columns]
+            body = [heads, ["---"] * len(columns)]
+            body += [[_entry(r, c) for c in columns] for r in selected]
             return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in body)
     raise Missing(f"{file.name} has no table with {what}")
+
+
+def _entry(row: dict[str, str], column: str) -> str:
+    before, _, inside = row[column.strip("()")].partition(" (")
+    if column.startswith("("):
+        return inside.rstrip(")")
+    return before if column.endswith("()") else row[column]
 
 
 def _cells(line: str) -> list[str]:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 
 from legs.data.dataset import GraphDataset
 from legs.data.errors import DataError
-from legs.data.features.atom_table import require_rdkit
+from legs.data.features.molecule_features import molecule_features
 from legs.data.splits import Split
 from legs.training import CVOptions, CVResult
 from legs.training.cv.results import MethodResult, baseline_scores
@@ -36,41 +35,22 @@ class GroupMean:
         return np.stack([self.means.get(name, self.mean) for name in groups])
 
 
-def morgan_bits(smiles: Sequence[str]) -> Array:
-    """Morgan fingerprints of radius 2, ``[molecules, 2048]``, zeros and ones."""
-    require_rdkit()
-    from rdkit import Chem, rdBase
-    from rdkit.Chem import rdFingerprintGenerator
-
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
-    bits = np.zeros((len(smiles), 2048), dtype=np.float32)
-    with rdBase.BlockLogs():
-        for row, text in enumerate(smiles):
-            mol = Chem.MolFromSmiles(text)
-            if mol is None:
-                raise DataError(f"molecule {row + 1}: not a SMILES string: {text[:80]!r}")
-            bits[row] = generator.GetFingerprintAsNumPy(mol)
-    return bits
-
-
 def inputs_of(method: str, data: GraphDataset) -> Array:
     """What a baseline reads of every graph."""
     if method == "mean":
-        return np.zeros((len(data), 1))
+        return np.zeros(len(data))  # one group
     if method == "target-mean":
         if not data.groups:
             raise DataError(f"{data.name} does not say which graphs belong to one target")
         return np.asarray(data.groups)
     if not data.smiles:
         raise DataError(f"{data.name} has no SMILES here; fingerprints need them")
-    return morgan_bits(data.smiles)
+    return molecule_features(data.smiles, fingerprint="morgan")
 
 
 def fit(method: str, x: Array, y: Array, setting: dict[str, Any], seed: int) -> tuple[Any, int]:
     """A fitted baseline with ``predict``, and its number of parameters."""
-    if method == "mean":
-        return DummyRegressor().fit(x, y), y.shape[1]
-    if method == "target-mean":
+    if method in ("mean", "target-mean"):
         model = GroupMean(x, y)
         return model, len(model.means) * y.shape[1]
     if method == "morgan-ridge":

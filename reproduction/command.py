@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
-from legs.cli.console import Console, Plan, make_table
+from legs.cli.console import Console, Plan
 from legs.cli.options import interrupted
 from legs.training.runs import choose_device
 from reproduction.page import Report
@@ -67,14 +65,7 @@ def recorded(words: Sequence[str]) -> str:
 
 def show(report: Report, console: Console) -> None:
     """Prints the table, the notes and the names of the files."""
-    words = ("method", "variant", "features", "within 1")
-    look: Any = {"title_justify": "left", "show_edge": False, "padding": (0, 1, 0, 0)}
-    if len(report.table):
-        rows = (map(str, row) for row in report.table.itertuples(index=False))
-        table = make_table([*report.table], rows, words, title=Text(report.title), **look)
-        for column in table.columns:
-            column.no_wrap = True
-        console.print(table)
-    for note in report.notes:
-        console.echo(note)
+    table = report.table.to_string(index=False) if len(report.table) else ""
+    for line in [report.title, *table.splitlines(), *report.notes]:
+        console.echo(line)
     console.echo(f"{report.request.folder}/: {', '.join(path.name for path in report.files)}")

@@ -73,25 +73,16 @@ def _save_with_legend(figure: Any, path: Path) -> list[Path]:
     return save(figure, path)
 
 
-def draw_importance(path: Path, groups: Mapping[str, Sequence[Row]]) -> list[Path]:
-    """How much the error rises without each path: one panel per data set."""
-    methods = list(dict.fromkeys(row["method"] for rows in groups.values() for row in rows))
-    height = 0.8 / len(methods)
+def draw_ranks(path: Path, table: pd.DataFrame, difference: float) -> list[Path]:
+    """Average ranks; bars are as long as the critical difference."""
     with drawing("light") as colors:
-        figure, axes = panels(len(groups), "rise of the standardized MSE", "path")
-        figure.set_figheight(1.4 * figure.get_figheight())
-        for axis, (title, rows) in zip(axes, groups.items(), strict=True):
-            for row in rows:
-                number = methods.index(row["method"])
-                names, rise = row["importance"]["paths"], np.asarray(row["importance"]["rise"])
-                place = np.arange(len(names)) + (number - (len(methods) - 1) / 2) * height
-                style = {"color": colors.color(number), "label": row["method"]}
-                axis.barh(place, rise.mean(0), height, xerr=rise.std(0), **style)
-                axis.set_yticks(np.arange(len(names)), names, fontsize=7)
-            axis.axvline(0, color=colors.muted, lw=0.6)
-            axis.invert_yaxis()
-            axis.set_title(title, fontsize=9)
-        return _save_with_legend(figure, path)
+        axis = new_figure(6.5, 0.24 * len(table) + 0.8).subplots()
+        style = {"color": colors.color(0), "elinewidth": 3, "ecolor": colors.sequential[1]}
+        axis.errorbar(table["rank"], table.index, xerr=difference / 2, fmt="o", **style)
+        axis.set_yticks(table.index, table["method"])
+        axis.invert_yaxis()
+        axis.set_xlabel("average rank; methods whose bars do not overlap differ significantly")
+        return save(axis.figure, path)
 
 
 def draw_improvement(
@@ -108,9 +99,8 @@ def draw_improvement(
                 axis.plot(mean, value, "o", ms=5, color=colors.color(int(value < 0)))
                 place = (5, 3) if number % 2 else (5, -9)
                 axis.annotate(name, (mean, value), place, textcoords="offset points", fontsize=7)
-            if min((value for _, _, value in points), default=0.0) < -100:
-                axis.set_yscale("symlog", linthresh=100)  # one bad target must not hide the rest
-                axis.yaxis.set_major_formatter("{x:g}")
+            axis.set_yscale("symlog", linthresh=100)  # one bad target must not hide the rest
+            axis.yaxis.set_major_formatter("{x:g}")
             axis.set_title(title)
             axis.margins(0.12)
         return save(figure, path)
@@ -131,7 +121,6 @@ def draw_chords(path: Path, preferences: Any, names: Sequence[str]) -> list[Path
             table,
             space=4,
             cmap={name: colors.color(k) for k, name in enumerate(names)},
-            label_kws={"size": 11, "color": colors.ink},
             link_kws={"direction": 1, "lw": 0.3, "alpha": 0.7},
         )
         figure = circos.plotfig()

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from legs.io import write_atomically
 from legs.report import filter_bank
 from legs.report.theme import NoPictures
 from legs.training.cv.protocol import setting_name
 from legs.training.cv.results import markdown
-from reproduction import exchange, figures, scales, tables
+from reproduction import exchange, figures, ranks, scales, tables
 from reproduction.baselines import BASELINES
 from reproduction.cell import Row
 from reproduction.plan import ERRORS, Cell, Request, document, listed
 
-SCREEN = {
-    "data": "data", "variant": "variant", "method": "method", "paper": "paper", "ours": "ours",
-    "difference": "diff", "within one": "within 1", "majority class": "majority",
-    "mean predictor": "mean pred.",
-}  # fmt: skip
 IMPORTANCE = (
     "Permutation importance: on the test graphs, the features of one scattering path (all channels "
     "and moments together) are permuted between graphs, 5 times; the number is the rise of the "
@@ -35,13 +32,22 @@ IMPORTANCE = (
 SCALES = (
     "E t = Σ t F is the mean diffusion time of a scale (F: the learned selection matrix, one row "
     "per scale), mean ± standard deviation over models; nearest whole scales: the most frequent "
-    "among models and its share; steps from dyadic: the mean of |E t − t| for t = 1, 2, 4, …; "
-    "variation: total variation between rows of the mean F and of others."
+    "among models and its share; steps from dyadic: the mean of |E t − t| for t = 1, 2, 4, …"
 )
 TESTS = (
     "Corrected resampled t-test (Nadeau and Bengio 2003) on the same test sets; differences are "
     "LEGS minus the other{unit}. With so many pairs some are below 0.05 by chance. Every pair on "
     "every data set is in `comparisons.csv`."
+)
+RANKS = (
+    "Over the {sets} data sets that all methods have ({names}): Friedman's χ² = "
+    "{test.statistic:.3f}, p = {test.pvalue:.3g}. p: Wilcoxon's signed-rank test against the first "
+    "(with {sets} sets never below {least:.2g}), as it is and by Holm's correction. In the figure, "
+    "bars are as long as Nemenyi's critical difference at 5 %, {apart:.3f}."
+)
+LEARNED = (
+    "LEGS-FCN minus LEGS-FIXED (errors: below zero it is better), mean over test sets, standard "
+    "error, p of the corrected resampled t-test; last row: over data sets, p of Wilcoxon's test."
 )
 
 
@@ -67,12 +73,9 @@ class Report:
     def title(self) -> str:
         """With what distinguishes the run from the paper's protocol."""
         request = self.request
-        parts = [
-            self.spec["title"] + (" (quick)" if request.quick else ""),
-            f"seed {request.seed}" if request.seed else "",
-            f"models per test set: {request.rotations}" if request.rotations else "",
-        ]
-        return ", ".join(filter(None, parts))
+        text = self.spec["title"] + " (quick)" * request.quick
+        text += f", seed {request.seed}" * bool(request.seed)
+        return text + f", models per test set: {request.rotations}" * bool(request.rotations)
 
     def add(self, title: str, table: pd.DataFrame, words: str = "", level: int = 2) -> None:
         text = f"{'#' * level} {title}\n\n{markdown(table)}\n\n{words}"
@@ -121,19 +124,18 @@ def write_page(
     special |= {"scales": _scales_page, "enzymes": _enzymes}
     report.sections += [document()["quick_text"]] if request.quick else []
     if spec["name"] in special:
-        report.sections += [] if request.quick or "tuning" not in spec else [spec["tuning"]]
+        report.sections += [spec["tuning"]] if "tuning" in spec and not request.quick else []
         special[spec["name"]](report)
     else:
         _scores(report, order, rows)
     if missing := len(order) - len(report.rows):
         report.notes.append(f"{missing} of {len(order)} cells were not run.")
     report.notes += [f"Not run: {why}." for why in dict.fromkeys(left_out.values())]
-    lines = [f"# {report.title}", "", *(f"- {line}" for line in origin(report.rows)), ""]
-    for section in report.sections:
-        lines += [section, ""]
-    lines += [f"- {note}" for note in report.notes]
+    lists = (origin(report.rows), report.notes)
+    facts, notes = ("\n".join(f"- {line}" for line in lines) for lines in lists)
+    page = "\n\n".join([f"# {report.title}", facts, *report.sections, notes]).rstrip()
     folder = request.folder
-    write_atomically(folder / "results.md", ("\n".join(lines).rstrip() + "\n").encode())
+    write_atomically(folder / "results.md", f"{page}\n".encode())
     for name, table in report.csv.items():
         write_atomically(folder / name, table.to_csv(index=False).encode())
     report.files[:0] = [folder / name for name in ("results.md", *report.csv)]
@@ -154,17 +156,10 @@ def origin(rows: Sequence[Row]) -> list[str]:
         "Commit": [row["commit"] for row in rows],
         "Command": [f"`{row['command']}`" for row in rows if row["command"]],
         "Seed": sorted(str(row["seed"]) for row in rows),
-        "Time of all cells": [f"{clock_time(t)} on {name}" for name, t in seconds.items() if t],
+        "Time of all cells": [f"{timedelta(seconds=round(t))} on {k}" for k, t in seconds.items()],
     }
     joined = ((name, "; ".join(filter(None, dict.fromkeys(k)))) for name, k in facts.items())
     return [f"{name}: {text}" for name, text in joined if text]
-
-
-def clock_time(seconds: float) -> str:
-    """Minutes and seconds, and hours if there are any: ``1:05``, ``1:02:05``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> None:
@@ -173,33 +168,34 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
     table = tables.compared(spec, order, rows)
     report.csv["results.csv"] = table
     page = tables.shown(table, spec, is_error)
-    columns = [name for name in SCREEN if name in page]
-    report.table = page.loc[table["status"] == "run", columns].rename(columns=SCREEN)
+    report.table = page[table["status"] == "run"].filter([*tables.KEYS, "paper", "ours"])
     if not report.request.quick:
-        training = vars(order[0].options.training)
-        options = {**training, "epochs": training["max_epochs"]}
-        report.sections.append(spec["tuning"].format(**options))
+        report.sections.append(spec["tuning"].format(**vars(order[0].options.training)))
     if is_error:  # what every method chooses from
         tried = [(cell.method, cell.options.grid) for cell in order if any(cell.options.grid)]
         grids = {method: "; ".join(map(setting_name, grid)) for method, grid in tried}
         report.add("Grid", pd.DataFrame(grids.items(), columns=["method", "settings"]))
     what = spec.get("errors", "Accuracy in percent")
     star = "\\* Not comparable: " + spec.get("not_comparable", "for another data set") + "."
-    starred = "paper_note" in table and table["paper_note"].fillna("").any()
-    title = f"{what}, mean ± standard deviation over test sets; in brackets the paper's"
-    report.add(title, tables.overview(table, spec, is_error), star if starred else "")
+    title = f"{what}, mean ± standard deviation over test sets"
+    title += "; in brackets the paper's" * ("paper_mean" in table)
+    report.add(title, tables.overview(table, spec, is_error), star * ("paper_note" in table))
     if len(tally := tables.tally(table, is_error)):
         report.add("Compared with the paper, by method", tally)
     if is_error and report.rows:
         words = "p: corrected resampled t-test (Nadeau and Bengio 2003) against the first."
         ranked = tables.ranking(report.rows, spec["digits"])
         report.add("Ranking, the smallest error first", ranked, words)
+    if report.rows and not is_error:
+        _ranks(report, table)
     pairs = tables.paired([row for row in report.rows if not row["settings"]["shuffled"]])
     if len(pairs):
         unit = ", in percent of the other's: below zero LEGS is better" if is_error else ""
         words = TESTS.format(unit=unit)
         report.add("LEGS against every other method", tables.summary(pairs, is_error), words)
         report.csv["comparisons.csv"] = pairs
+        if len(learned := ranks.learned_against_fixed(pairs)):
+            report.add("Learned against fixed scales", learned, LEARNED)
     more = {"qm9": _qm9, "zinc": _zinc, "structures": _structures}
     if spec["name"] in more and report.rows:
         more[spec["name"]](report)
@@ -214,6 +210,21 @@ def _scores(report: Report, order: Sequence[Cell], rows: Mapping[str, Row]) -> N
         score = spec.get("errors", "accuracy, %")
         report.draw("parameters", "scores by parameters", figures.draw_parameters, groups, score)
     report.add("Every cell", page)
+
+
+def _ranks(report: Report, table: pd.DataFrame) -> None:
+    """Average ranks over data sets."""
+    means = ranks.common_means(table)
+    if min(means.shape) < 3:
+        return
+    found = report.csv["ranks.csv"] = ranks.ranked(means)
+    test = stats.friedmanchisquare(*means.T.to_numpy())
+    apart = ranks.critical_difference(*means.T.shape)
+    names, least = ", ".join(means.index), 0.5 ** (len(means) - 1)
+    words = RANKS.format(sets=len(means), names=names, test=test, apart=apart, least=least)
+    heads = {"rank": "average rank", "behind": "behind the first", "holm": "Holm's p"}
+    report.add("Average ranks", found.rename(columns=heads).astype(object).fillna(""), words)
+    report.draw("ranks", "average ranks", figures.draw_ranks, found, apart)
 
 
 def _scales_table(
@@ -249,23 +260,15 @@ def _scales_page(report: Report) -> None:
 def _importance(report: Report) -> None:
     """Which scattering paths matter."""
     groups = report.grouped("importance")
-    if not groups:
-        return
-    report.sections.append(f"## Which paths matter\n\n{IMPORTANCE}")
-    numbers = []
+    if groups:
+        report.sections.append(f"## Which paths matter\n\n{IMPORTANCE}")
     for label, group in groups.items():
         columns = {"path": group[0]["importance"]["paths"]}
         for row in group:
             rise = np.asarray(row["importance"]["rise"])
             both = zip(rise.mean(0), rise.std(0), strict=True)
             columns[row["method"]] = [tables.with_deviation(a, b, 3) for a, b in both]
-            for path, values in zip(columns["path"], row["importance"]["by_target"], strict=True):
-                for target, value in zip(row["targets"], values, strict=True):
-                    numbers.append((*(row[k] for k in tables.KEYS), path, target, value))
         report.add(label, pd.DataFrame(columns), level=3)
-    names = [*tables.KEYS, "path", "target", "rise"]
-    report.csv["importance.csv"] = pd.DataFrame(numbers, columns=names)
-    report.draw("importance", "rise of the error by path", figures.draw_importance, groups)
 
 
 def _qm9(report: Report) -> None:
@@ -292,25 +295,18 @@ def _qm9(report: Report) -> None:
     both = pd.concat([paper, total]).set_index(["target", "method"])["mean"]
     table = tables.by_target(rows, both.to_dict())
     report.add("By target: MSE of standardized targets; in brackets the paper's", table)
-    report.csv["targets.csv"] = table
 
 
 def _zinc(report: Report) -> None:
     """By property, one table per tranche."""
-    by_tranche = []
     for data, group in report.grouped("by_target").items():
-        table = tables.by_target(group)
-        report.add(f"By property: {data}, MSE of standardized targets", table)
-        by_tranche.append(table.assign(data=data))
-    report.csv["targets.csv"] = pd.concat(by_tranche, ignore_index=True)
+        title = f"By property: {data}, MSE of standardized targets"
+        report.add(title, tables.by_target(group))
 
 
 def _structures(report: Report) -> None:
-    """Errors of training, by target, and the paper's figure of improvement."""
+    """Errors by target, and the paper's figure of improvement."""
     ours, other = "legs-fcn", "gcn"
-    paper = tables.paper_table("structures")
-    trained = map("{} {:.2f} ± {:.2f}".format, paper.method, paper.train_mean, paper.train_std)
-    report.sections.append(f"The paper's training errors: {', '.join(trained)}.")
     columns = [*tables.KEYS, "target", "mean_gdt_ts", "tested", "mse"]
     errors = [
         (*(row[k] for k in tables.KEYS), name, one["mean"], one["tested"], one["squares"])
@@ -426,10 +422,7 @@ def _enzymes(report: Report) -> None:
     for row in report.rows:
         matrices[row["method"]] = exchange.network_preferences(row, "raw").mean(0)
     for name, matrix in matrices.items():
-        classes = list(exchange.CLASSES)
-        shown = pd.DataFrame([[f"{v:.3f}" for v in line] for line in matrix], columns=classes)
-        shown.insert(0, "from", classes)
-        report.add(f"Preferences: {name}", shown)
         if np.isfinite(matrix).all() and matrix.any():
-            file = f"chords-{name.replace(' ', '-').replace('.', '').lower()}"
-            report.draw(file, f"preferences of {name}", figures.draw_chords, matrix, classes)
+            report.sections.append(f"## Preferences: {name}")
+            file, names = name.replace(" ", "-").replace(".", "").lower(), exchange.CLASSES
+            report.draw(f"chords-{file}", "exchanges", figures.draw_chords, matrix, names)

@@ -38,9 +38,8 @@ SPLITTINGS = {
     "scaffold": "80/10/10 by scaffold",
     "targets": "whole targets left out",
 }
-# Options of training that a protocol may set, the first under another name.
-TRAINING = {name: name for name in TrainingOptions.__dataclass_fields__ if name != "seed"}
-TRAINING |= {"epochs": "max_epochs"}
+# Options of training that a protocol may set.
+TRAINING = TrainingOptions.__dataclass_fields__.keys() - {"seed"}
 _SAMPLE_SEED, _SHUFFLE_SEED = 0, 7
 
 
@@ -293,7 +292,7 @@ def _cell(
     protocol, features = spec["protocol"], spec["features"]
     if not isinstance(features, str):  # by data set and group
         features = features.get(data, features.get(group_of(data)))
-    chosen = {TRAINING[name]: value for name, value in protocol.items() if name in TRAINING}
+    chosen = {name: value for name, value in protocol.items() if name in TRAINING}
     training = TrainingOptions(seed=request.seed, **chosen)
     one = document()["one_model"]
     models = protocol["rotations"] if request.rotations is None else request.rotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import torch
@@ -17,7 +18,7 @@ from legs.training import TrainingError
 from legs.training.checkpoint import check_settings
 from legs.training.cv.cross_validation import CVProgress
 from reproduction.cell import Row, read_cells, run_cell, write_cell
-from reproduction.page import Report, clock_time, write_page
+from reproduction.page import Report, write_page
 from reproduction.plan import Cell, Request, cells_of, experiment
 
 NO_TIME = "no time was left; the same command resumes"
@@ -94,8 +95,8 @@ def _run_cells(
             lines += str(progress).splitlines()[1:]
             part = progress.completed / progress.models
         if work:
-            left = (time.monotonic() - start) / work * (total - work)
-            lines.append(f"about {clock_time(left)} left for {len(todo) - finished} cells")
+            left = timedelta(seconds=round((time.monotonic() - start) / work * (total - work)))
+            lines.append(f"about {left} left for {len(todo) - finished} cells")
         show(len(cells), done + part, lines)
 
     finished, left_out = 0, dict.fromkeys((cell.key for cell in todo), NO_TIME)

@@ -29,11 +29,6 @@ def initial_weights(scales: int, steps: int) -> Array:
     return np.asarray(torch.softmax(logits.double(), -1).numpy())
 
 
-def total_variation(first: Array, second: Array) -> float:
-    """Half the sum of absolute differences of rows, mean over rows: 0 if equal, 1 if disjoint."""
-    return float((np.abs(first - second).sum(-1) / 2).mean())
-
-
 def facts(label: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Numbers for one data set and method, over all models of its cells, one per seed."""
     weights = np.concatenate([np.asarray(row["scales"]["weights"]) for row in rows])
@@ -55,11 +50,8 @@ def facts(label: str, rows: Sequence[Row]) -> dict[str, Any]:
         "hardened_share": count / hardened.total(),
         "weights": mean.tolist(),
         "from_dyadic": float(np.abs(times - np.array(dyadic_scales(len(mean)))).mean()),
-        "variation_from_dyadic": total_variation(mean, dyadic_weights(*mean.shape)),
         "from_start": float(np.abs(times - start @ steps).mean()),
-        "variation_from_start": total_variation(mean, start),
         "lower_bound": bank.lower,
-        "upper_bound": bank.upper,
     }
 
 
@@ -87,9 +79,7 @@ def shown(learned: Sequence[dict[str, Any]], score: str, digits: int) -> pd.Data
                 "expected scales": ", ".join(f"{a:.2f} ± {b:.2f}" for a, b in both),
                 "nearest whole scales": f"{whole} ({one['hardened_share']:.0%})",
                 "steps from dyadic": f"{one['from_dyadic']:.3f}",
-                "variation from dyadic": f"{one['variation_from_dyadic']:.3f}",
                 "steps from start": f"{one['from_start']:.3f}",
-                "variation from start": f"{one['variation_from_start']:.3f}",
                 "lower frame bound": f"{one['lower_bound']:.3f}",
             }
         )

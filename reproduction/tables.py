@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from legs.data.statistics import Statistics, compare
 from legs.training.cv.results import corrected_t_test
@@ -98,7 +99,8 @@ def shown(table: pd.DataFrame, spec: Spec, is_error: bool) -> pd.DataFrame:
     """The same for people."""
     digits = spec["digits"]
     page = table[["data", *(["variant"] if table["variant"].any() else []), "method"]].copy()
-    page["paper"] = spread(table, "paper_mean", "paper_std", digits)
+    if "paper_mean" in table:
+        page["paper"] = spread(table, "paper_mean", "paper_std", digits)
     if "paper_note" in table:
         notes = table["paper_note"].fillna("")
         page["paper"] += notes.where(notes == "", " (" + notes + ")")
@@ -191,7 +193,8 @@ def same_splits(rows: Sequence[Row]) -> list[list[Row]]:
 def paired(rows: Sequence[Row]) -> pd.DataFrame:
     """Every LEGS network against every other method by the corrected resampled t-test.
 
-    ``difference`` is LEGS minus the other. LEGS networks are compared with each other once.
+    ``difference`` is LEGS minus the other, ``error`` its standard error over test sets. LEGS
+    networks are compared with each other once.
     """
     tests = []
     for group in same_splits(rows):
@@ -201,9 +204,10 @@ def paired(rows: Sequence[Row]) -> pd.DataFrame:
                 continue
             test = corrected_t_test(ours["scores"], other["scores"], ours["test_fraction"])
             share = 100 * test.difference / other["mean"] if other["mean"] else np.nan
+            error = stats.sem(np.subtract(ours["scores"], other["scores"]))
             names = (ours["data"], ours["variant"], ours["method"], other["method"])
-            tests.append((*names, test.difference, share, test.t, test.p))
-    columns = ["data", "variant", "legs", "other", "difference", "per_cent", "t", "p"]
+            tests.append((*names, test.difference, share, error, test.t, test.p))
+    columns = ["data", "variant", "legs", "other", "difference", "per_cent", "error", "t", "p"]
     return pd.DataFrame(tests, columns=columns)
 
 

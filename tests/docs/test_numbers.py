@@ -28,6 +28,8 @@ def results(tmp_path: Path) -> Path:
     (tmp_path / "r.json").write_text(json.dumps({"rows": rows}))
     table = "text\n\n| set | model | ours |\n|---|---|---|\n| x | a | 1 ± 2 |\n| y | b | 3 |\n"
     (tmp_path / "r.md").write_text(table)
+    (tmp_path / "r.csv").write_text("model,rank\na,1.5\nb,2\n")
+    (tmp_path / "both.md").write_text("| set | ours |\n|---|---|\n| x | 1 ± 2 (3) |\n")
     return tmp_path
 
 
@@ -43,6 +45,19 @@ def test_a_table_is_written(results: Path) -> None:
     assert "old" not in filled and "| y |" not in filled
     assert "| y | 3 |" in fill("<!-- from r.md: model!=a; set, ours --><!-- end -->", results)
     assert "| y | 3 |" in fill("<!-- from r.md: set, ours --><!-- end -->", results)
+
+
+def test_a_number_of_a_table_is_written(results: Path) -> None:
+    mark = "is <!-- from r.csv: [model=a].rank | .2f -->9<!-- end -->."
+    assert fill(mark, results) == mark.replace("9", "1.50")
+    mark = "is <!-- from r.md: model=a; ours | -->9<!-- end -->."
+    assert fill(mark, results) == mark.replace("9", "1 ± 2")
+
+
+def test_what_is_in_brackets_has_a_column_of_its_own(results: Path) -> None:
+    filled = fill("<!-- from both.md: ; set, ours(), (ours) --><!-- end -->", results)
+    assert filled.splitlines()[1] == "| set | ours | ours, paper |"
+    assert filled.splitlines()[3] == "| x | 1 ± 2 | 3 |"
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,10 @@ def small(monkeypatch):
     )
     for kind in ("accuracy", "losses"):
         quick = document()["defaults"][kind]["quick"]["protocol"]
-        monkeypatch.setitem(quick, "epochs", 4)
+        monkeypatch.setitem(quick, "max_epochs", 4)
     for spec in (document()["defaults"]["error"], document()["experiments"]["qm9"]):
         quick = spec["quick"]["protocol"]
-        for name, value in {"epochs": 2, "patience": 2, "validate_every": 1}.items():
+        for name, value in {"max_epochs": 2, "patience": 2, "validate_every": 1}.items():
             monkeypatch.setitem(quick, name, value)
 
 

@@ -13,7 +13,7 @@ from legs.data.errors import DataError
 from legs.data.splits import Split, random_split
 from legs.training import CVOptions
 from reproduction import baselines
-from reproduction.baselines import baseline_result, fit, inputs_of, morgan_bits
+from reproduction.baselines import baseline_result, fit, inputs_of
 from tests.reproduction.made import made_regression, smiles_of
 
 SPLITS = [random_split(60, seed=seed) for seed in (0, 1)]
@@ -105,12 +105,13 @@ def test_fingerprints():
     from rdkit.Chem import AllChem
 
     smiles = smiles_of(20)
-    found = morgan_bits(smiles)
+    data = made_regression("ki-p00918")
+    found = inputs_of("morgan-ridge", replace(data, smiles=smiles))
     for row, text in zip(found, smiles, strict=True):
         mol = Chem.MolFromSmiles(text)
         expected = AllChem.GetMorganFingerprintAsBitVect(mol, 2, nBits=2048)
         assert set(np.flatnonzero(row)) == set(expected.GetOnBits())
-    with pytest.raises(DataError, match="molecule 2: not a SMILES string"):
-        morgan_bits(["CC", "C(("])
+    with pytest.raises(DataError, match="molecule 2 is not a SMILES string"):
+        inputs_of("morgan-ridge", replace(data, smiles=("CC", "C((")))
     with pytest.raises(DataError, match="has no SMILES here"):
         inputs_of("morgan-ridge", made_regression("qm9"))

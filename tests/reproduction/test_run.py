@@ -238,7 +238,7 @@ def test_regression(name, tmp_path):
     for words in ("Ranking", "Which paths matter", "Learned scales", "mean predictor", "Grid"):
         assert words in page
     files = {path.name for path in tmp_path.iterdir()}
-    assert {"results.csv", "comparisons.csv", "importance.csv", "importance.svg"} <= files
+    assert {"results.csv", "comparisons.csv", "parameters.svg"} <= files
     if name == "structures":
         both = {key: row for key, row in rows.items() if row["variant"] == "random"}
         means = {row["method"]: row["mean"] for row in both.values()}
