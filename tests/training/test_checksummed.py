@@ -58,7 +58,7 @@ def test_results_are_in_it(tmp_path):
     assert torch.equal(model.answers, torch.ones(2, 3))
     assert {name: getattr(model, name) for name in row} == row
     old = file.read_bytes()
-    store.save("gcn-0-0", [Trained(torch.ones(2, 3), **row)])
+    store.save("gcn-0-0", Trained(torch.ones(2, 3), **row))
     assert file.read_bytes() == old
 
 

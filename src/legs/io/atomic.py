@@ -172,6 +172,12 @@ def contents(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
+def _busy(folder: Path, owner: str) -> FileError:
+    return FileError(
+        f"{folder} is being written by {owner}; wait for it, or choose another directory"
+    )
+
+
 @contextmanager
 def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iterator[Path]:
     """Keeps other writers out of a folder, which is created if need be.
@@ -202,6 +208,8 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
     if (place, thread) in _writers:  # a caller holds the lock
         yield folder
         return
+    if any(place == other for other, _ in _writers):
+        raise _busy(folder, "another thread of this process")
     with writing(folder):
         if ours is not None and (entries := contents(folder)) and not ours(folder):
             names = ", ".join([path.name for path in entries[:3]] + ["…"] * (len(entries) > 3))
@@ -218,9 +226,7 @@ def one_writer(folder: Path, ours: Callable[[Path], bool] | None = None) -> Iter
             owner = "another process"
             with suppress(OSError, FileError):
                 owner = read_file(folder / OWNER, 10_000).decode(errors="replace") or owner
-            raise FileError(
-                f"{folder} is being written by {owner}; wait for it, or choose another directory"
-            )
+            raise _busy(folder, owner)
     _writers.add((place, thread))
     try:
         with writing(folder):
