@@ -38,6 +38,10 @@ from reproduction.plan import Cell, Request
 Row = dict[str, Any]
 # On a GPU all models of a cell at once, both learning rates; fewer where memory does not suffice.
 GPU_CHUNK, CPU_CHUNK = 180, 90
+_TEXTS = "cell data method variant device machine date experiment command commit"
+_OTHERS = {"versions": dict, "settings": dict, "quick": bool, "seed": int, "seconds": (int, float)}
+KINDS = dict.fromkeys(_TEXTS.split(), str) | _OTHERS
+SCORES = {"mean": (int, float), "std": (int, float), "scores": list, "guess": list}
 
 
 def read_cell(file: Path) -> Row:
@@ -46,6 +50,9 @@ def read_cell(file: Path) -> Row:
         content = parse_json(file.read_bytes())
         if not isinstance(content, dict) or "sha256" not in content:
             raise ValueError("it has no checksum")
+        for name, kind in (KINDS | (SCORES if "mean" in content else {})).items():
+            if not isinstance(content.get(name), kind):
+                raise ValueError(f"it has no {name}")
         return io.check_digest(content, file)
     except FileError as error:
         raise ModelError(str(error)) from error
