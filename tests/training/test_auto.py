@@ -65,6 +65,18 @@ def test_trees_predict_as_scikit_learn_does():
     np.testing.assert_array_equal(fit_forest(x, gaps, 5, seed=0).predict(x), alone.predict(x))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("targets", [1, 2])
+def test_trees_choose_among_many_columns(targets):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 600)).astype(np.float32)
+    y = np.repeat(np.where(x[:, 599:] > 0, 1.0, -1.0), targets, axis=1)
+    y[:10, 0] = np.nan
+    for trees in (fit_forest(x, y, 20, seed=0), fit_boosting(x, y, 20, seed=0, labels=False)):
+        assert bool((trees.feature == 599).any())  # of all columns, not of those that were chosen
+        assert np.corrcoef(trees.predict(x)[10:, 0], y[10:, 0])[0, 1] > 0.7
+
+
 def test_a_gaussian_process_interpolates():
     x, y = table()
     counts = np.zeros((80, 0), dtype=np.float32)

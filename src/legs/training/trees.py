@@ -144,7 +144,8 @@ def _important(x: NDArray[np.float32], y: Floats, most: int, seed: int) -> NDArr
     z = np.where(present, z - z.sum(0) / count, 0)  # a missing target is an average one
     z /= np.maximum(np.sqrt((z**2).sum(0) / count), 1e-12)
     forest = ExtraTreesRegressor(50, max_features="sqrt", min_samples_leaf=2, random_state=seed)
-    order = np.argsort(-forest.fit(x, z).feature_importances_, kind="stable")
+    forest.fit(x, z if z.shape[1] > 1 else z[:, 0])
+    order = np.argsort(-forest.feature_importances_, kind="stable")
     return np.sort(order[:most])
 
 
