@@ -108,12 +108,13 @@ def test_what_is_done_is_not_done_again(data, alone, tmp_path, monkeypatch):
     same(cross_validate(data, METHODS, OPTIONS, **more), alone["sequential"])
 
 
-def test_networks_of_fixed_features_are_stacked_on_every_device(data):
+def test_what_is_stacked(data):
     engine = Three()
     cross_validate(data, ["baseline"], OPTIONS, engine=engine)
     assert [unit.strategy for unit in engine.done] == ["stacked"] * 3
-    assert module.default_strategy("legs-fcn", "cpu") == "sequential"
-    assert module.default_strategy("legs-fcn", "cuda:0") == "stacked"
+    assert module.default_strategy("legs-fcn", "cpu") == "stacked"
+    strategies = [module.default_strategy("gcn", device) for device in ("cpu", "cuda:0")]
+    assert strategies == ["sequential", "stacked"]
 
 
 def test_without_a_directory(data, alone):

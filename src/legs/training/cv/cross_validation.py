@@ -45,7 +45,8 @@ from legs.training.stacked.trainer import Standing
 # Units of sequential networks per worker: the last to finish keeps the others waiting.
 ROUNDS = 4
 # Networks with nothing to learn before the head: a stack of heads pays on CPUs, too.
-FIXED = ("baseline", "legs-fixed")
+# On CPUs: heads on fixed features, and scales that one kernel computes for all models.
+STACKED = ("baseline", "legs-fixed", "legs-fcn", "legs-rbf", "legs-attn-fcn")
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def cross_validate(
 
 def default_strategy(method: str, device: str) -> Strategy:
     """What is faster as a rule: on a CPU, all cores are busy with one network each."""
-    return "stacked" if method in FIXED or device.startswith("cuda") else "sequential"
+    return "stacked" if method in STACKED or device.startswith("cuda") else "sequential"
 
 
 def train_unit(
