@@ -62,9 +62,9 @@ PAGE = """# Tables of molecules
 boosting (on RDKit's descriptors and Morgan counts), on the same rows: 80 % train, 10 % validate and
 10 % test, at random or by scaffold. Scores are root mean squared errors in the target's units
 (zinc-bbab: the mean over ten standardized targets), or areas under the ROC curve (bbbp; tox21: the
-mean over twelve labels): mean ± standard deviation over splits, and how many. *auto behind* is the
-mean difference from the method with the best mean, positive where `auto` is worse, with its
-standard error over the splits that both have."""
+mean over twelve labels): mean ± standard deviation over splits, and how many. *auto behind* is its
+mean difference from the best other method, with its standard error, and ranks are of such
+differences: on the splits that both have."""
 
 
 def main() -> None:
@@ -248,28 +248,30 @@ def write_page(folder: Path) -> str:
     cells = cells.reindex(columns=[*cells, *{"coverage", "bins"}.difference(cells)])
     by = ["set", "split", "method"]
     losses = cells["score"].where(~cells["set"].isin(HIGHER), -cells["score"])
-    wide = cells.assign(score=losses).pivot(index=["set", "split", "seed"], columns="method")
-    wide, means = wide["score"], cells.assign(score=losses).pivot_table("score", by[:2], "method")
-    # The first of a set and split, and how far the others are behind it on the splits of both.
-    first = [means.loc[row[:2]].idxmin() for row in wide.index]
-    best = [wide.at[row, name] for row, name in zip(wide.index, first, strict=True)]
-    behind = wide.sub(best, axis=0).groupby(level=[0, 1]).agg(["mean", "sem"])
+    wide = cells.assign(score=losses).pivot(
+        index=["set", "split", "seed"], columns="method", values="score"
+    )
+    # How far every method is behind auto on the splits that both have.
+    own = wide["auto"] if "auto" in wide else pd.Series(0.0, wide.index)
+    gaps = wide.sub(own, axis=0).groupby(level=[0, 1]).agg(["mean", "sem"])
+    means = gaps.xs("mean", axis=1, level=1).dropna(how="all")
     scores = cells.groupby(by)["score"].agg(["mean", "std", "size"])
     rows = []
     for where, group in scores.groupby(level=[0, 1]):
         row = {"set": where[0], "split": where[1]}
         for method, (mean, deviation, size) in group.droplevel([0, 1]).iterrows():
             row[method] = f"{mean:.3f} ± {deviation:.3f} ({size:.0f})".replace(" ± nan", "")
-        if "auto" in means and not np.isnan(means.at[where, "auto"]):
-            gap = "{:.3f} ± {:.3f}".format(*behind.loc[where, "auto"])
-            row["auto behind"] = "first" if means.loc[where].idxmin() == "auto" else gap
+        if "auto" in means and where in means.index:
+            best = means.loc[where].drop("auto").idxmin()
+            gap, error = gaps.loc[where, best]
+            row["auto behind"] = "first" if gap >= 0 else f"{-gap:.3f} ± {error:.3f} ({best})"
         rows.append(row)
     ranks = means.rank(axis=1).mean().sort_values().round(2)
     cpu = cells[cells["device"].str.startswith("CPU")]
     cpu = cpu.pivot_table("cpu_seconds", "set", "method").round(0)
     covered = cells[(cells["split"] == "random") & cells["coverage"].notna()]
     parts = [PAGE, _markdown(pd.DataFrame(rows).fillna("").set_index("set"))]
-    parts += ["Mean rank, where a method was run:", _markdown(ranks.to_frame("mean rank"))]
+    parts += ["Mean rank, beside auto:", _markdown(ranks.to_frame("mean rank"))]
     parts += ["Seconds of CPU, of cells that were run on one:", _markdown(cpu.fillna("–"))]
     if len(covered):
         share = np.average(covered["coverage"].astype(float), weights=covered["rows"])
