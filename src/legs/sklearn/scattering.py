@@ -22,7 +22,7 @@ from legs.data.features.molecule_features import (
     feature_names,
     with_molecule_features,
 )
-from legs.data.readers.objects import _listed
+from legs.data.readers.objects import listed
 from legs.data.validate import Array
 from legs.functional import Nonlinearity
 from legs.functional.moments import MomentKind
@@ -123,7 +123,7 @@ class GeometricScattering(TransformerMixin, GraphEstimator):
         workers = effective_n_jobs(self.n_jobs)
         if workers == 1 or isinstance(X, GraphDataset):
             return self._transform(X)
-        graphs = _listed(X)
+        graphs = listed(X)
         parts = gen_even_slices(len(graphs), min(workers, len(graphs)))
         run = Parallel(self.n_jobs)
         try:

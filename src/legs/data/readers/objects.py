@@ -80,7 +80,7 @@ def from_objects(
     (tensor([3, 5]), ('eccentricity', 'clustering'), ('path', 'star'))
     """
     if not isinstance(graphs, GraphDataset):
-        graphs = _listed(graphs)
+        graphs = listed(graphs)
         y = _own_targets(graphs) if y is None else y
     raw = read_objects(graphs)
     raw = replace(raw, name=name or raw.name)
@@ -98,7 +98,7 @@ def read_objects(graphs: Iterable[Any] | GraphDataset) -> RawGraphs:
     """Graphs as in :func:`from_objects`, checked, before features are chosen; without ``y``."""
     if isinstance(graphs, GraphDataset):
         return _reopen(graphs)
-    graphs = _listed(graphs)
+    graphs = listed(graphs)
     kind = _common_kind(graphs)
     if kind == "molecule":
         return from_smiles(graphs, where="graph {}".format)
@@ -159,7 +159,8 @@ def _common_kind(graphs: Sequence[Any]) -> Kind:
     return first
 
 
-def _listed(graphs: Iterable[Any]) -> list[Any]:
+def listed(graphs: Iterable[Any]) -> list[Any]:
+    """Graphs as a list, also from a PyG batch or a table with one column."""
     if isinstance(graphs, Batch):
         return list(graphs.to_data_list())
     if (kind := _kind(graphs)) is not None:
